@@ -3,6 +3,7 @@
 mod api;
 mod bulk;
 mod doctor;
+mod log;
 mod reset;
 mod show;
 mod table;
@@ -10,8 +11,8 @@ mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, Filter, OneTask, Operated, SomeTasks,
-        SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminLog, AdminReset, AdminTasks, Filter, OneTask, Operated,
+        SomeTasks, SomeTools,
     },
     arguments::{self, Taker},
     failure::Failure,
@@ -25,16 +26,16 @@ use longhaul_core::ToolPattern;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
-/// Bytes of a log in one request.
-const LOG_PART: u64 = 1 << 20;
-
 /// Runs the command.
 pub(crate) async fn run(admin: &Admin) -> ExitCode {
     let of = match &admin.command {
         AdminCommand::Tasks(AdminTasks { of, .. })
         | AdminCommand::Audit(AdminAudit { of, .. })
         | AdminCommand::Task(OneTask { of, .. })
-        | AdminCommand::Log(OneTask { of, .. })
+        | AdminCommand::Log(AdminLog {
+            one: OneTask { of, .. },
+            ..
+        })
         | AdminCommand::Cancel(SomeTasks { of, .. })
         | AdminCommand::Retry(SomeTasks { of, .. })
         | AdminCommand::Reset(AdminReset {
@@ -85,7 +86,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             let task = api.get(&task_path(&id)?).await?;
             shown(&one.of, &task, show::task)
         }
-        AdminCommand::Log(one) => log(one).await,
+        AdminCommand::Log(asked) => log::run(asked).await,
         AdminCommand::Cancel(some) => act_on(some, "cancel", "is asked to stop").await,
         AdminCommand::Retry(some) => act_on(some, "retry", "is made again").await,
         AdminCommand::Reset(args) => reset::run(args).await,
@@ -321,27 +322,6 @@ fn percent_encode(name: &str) -> String {
         byte => format!("%{byte:02X}"),
     };
     name.bytes().map(part).collect()
-}
-
-async fn log(one: &OneTask) -> Result<Exit, Failure> {
-    let (api, id) = found(&one.of, &one.id).await?;
-    let path = task_path(&id)?;
-    let mut offset = 0;
-    loop {
-        let part = api.get(&format!("{path}/log?offset={offset}&limit={LOG_PART}")).await?;
-        match one.of.json {
-            true => output::json_line(&part),
-            false => output::part(show::text(&part, "text")),
-        }
-        let (next, total) = (
-            part["next"].as_u64().unwrap_or_default(),
-            part["total"].as_u64().unwrap_or_default(),
-        );
-        if next <= offset || next >= total || output::has_failed() {
-            return Ok(Exit::Answered);
-        }
-        offset = next;
-    }
 }
 
 async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {

@@ -19,7 +19,7 @@ pub(crate) enum AdminCommand {
     /// Show all of one task: arguments, attempts, journal, questions, outcome
     Task(OneTask),
     /// Print the log of a task
-    Log(OneTask),
+    Log(AdminLog),
     /// Ask the work of a task, or of many, to stop
     Cancel(SomeTasks),
     /// Make a task that has failed or was cancelled, or many, again: as new ones
@@ -80,6 +80,16 @@ pub(crate) struct OneTask {
     pub(crate) of: Operated,
     /// The task's id, or a part of it that only one of the latest 500 tasks has
     pub(crate) id: String,
+}
+
+/// `longhaul admin log`
+#[derive(Debug, Args)]
+pub(crate) struct AdminLog {
+    #[command(flatten)]
+    pub(crate) one: OneTask,
+    /// Print also what is added to the log, until the task ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 }
 
 /// `longhaul admin reset`

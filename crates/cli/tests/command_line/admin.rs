@@ -66,6 +66,43 @@ fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
     assert_eq!(failed["failed"], 2);
 }
 
+/// Over a restart of the server, and until it is interrupted.
+#[test]
+fn a_log_is_followed_until_its_task_ends() {
+    let tool = "\n[[tool]]\nname = \"writes\"\ndescription = \"as gate, after a line\"\ntask = \"always\"\n\
+         command = [\"sh\", \"-c\", \"echo begun; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through\"]\n";
+    let mut served = Served::start_with(tool);
+    let call = run(&["call", &served.url, "writes", "--detach"]);
+    let id = stdout(&call).trim().to_owned();
+    let (file, data_dir) = (
+        served.folder.path().join("jobs.toml"),
+        served.folder.path().join("data"),
+    );
+    let follow = || {
+        let target = [file.to_str().unwrap(), "--data-dir", data_dir.to_str().unwrap()];
+        let words = [&["admin", "log"], &target[..], &[&id, "--follow"]].concat();
+        let mut child = longhaul(&words).spawn().unwrap();
+        let mut log = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        assert_eq!(line, "begun\n");
+        (child, log)
+    };
+    let (interrupted, _log) = follow();
+    kill_process(Pid::from_child(&interrupted), Signal::INT).unwrap();
+    assert_eq!(exit(&interrupted.wait_with_output().unwrap()), 130);
+    let (follows, mut log) = follow();
+    served.kill();
+    served.restart();
+    served.open_gate();
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "through\n");
+    let ended = follows.wait_with_output().unwrap();
+    assert_eq!(exit(&ended), 0);
+    assert!(stderr(&ended).ends_with("the task has succeeded\n"), "{ended:?}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said_with_its_status() {
     let mut served = Served::start();

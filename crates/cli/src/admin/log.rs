@@ -1,0 +1,115 @@
+//! `longhaul admin log`.
+
+use super::{
+    api::{Api, task_path},
+    found, show,
+};
+use crate::{args::AdminLog, failure::Failure, output, result::Exit};
+use longhaul_client::SystemClock;
+use longhaul_core::Clock as _;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Bytes of a log in one request.
+const PART: u64 = 1 << 20;
+/// Between two looks at a log that is followed.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// Prints the log, and with `--follow` also what is added to it, until the task ends.
+pub(super) async fn run(asked: &AdminLog) -> Result<Exit, Failure> {
+    let of = &asked.one.of;
+    let (api, id) = found(of, &asked.one.id).await?;
+    let log = Log {
+        api,
+        path: task_path(&id)?,
+        follows: asked.follow,
+        json: of.json,
+    };
+    match asked.follow {
+        true => log.follow().await,
+        false => {
+            log.print_from(&mut 0).await?;
+            Ok(Exit::Answered)
+        }
+    }
+}
+
+struct Log {
+    api: Api,
+    /// The address of its task.
+    path: String,
+    follows: bool,
+    json: bool,
+}
+
+impl Log {
+    async fn follow(&self) -> Result<Exit, Failure> {
+        let (mut offset, mut is_retrying) = (0, false);
+        loop {
+            match self.print_on(&mut offset).await {
+                Ok(Some(state)) => {
+                    output::note(&format!("the task has {state}"));
+                    return Ok(Exit::Answered);
+                }
+                Ok(None) if !output::is_written() => return Ok(Exit::Answered),
+                Ok(None) => is_retrying = false,
+                // The server was there: it may be started again.
+                Err(failure) if ["unreachable", "store"].contains(&failure.kind()) => {
+                    if !is_retrying {
+                        output::note(&format!("{failure}; trying again"));
+                    }
+                    is_retrying = true;
+                }
+                Err(failure) => return Err(failure),
+            }
+            SystemClock.sleep(ROUND).await;
+        }
+    }
+
+    /// Prints what was added, and returns how the task has ended, if it has.
+    async fn print_on(&self, offset: &mut u64) -> Result<Option<String>, Failure> {
+        // In this order: when it has ended, nothing is added to its log.
+        let task = self.api.get(&self.path).await?;
+        let ended = !task["endedAt"].is_null();
+        match self.print_from(offset).await {
+            Ok(()) => {}
+            // One that has not begun has no log yet.
+            Err(failure) if failure.kind() == "not_found" && !ended => {}
+            Err(failure) => return Err(failure),
+        }
+        let state = match show::text(&task, "state") {
+            "cancelled" => "been cancelled",
+            state => state,
+        };
+        Ok(ended.then(|| state.to_owned()))
+    }
+
+    /// Prints the log from there to its end.
+    async fn print_from(&self, offset: &mut u64) -> Result<(), Failure> {
+        loop {
+            let path = format!("{}/log?offset={offset}&limit={PART}", self.path);
+            let part = self.api.get(&path).await?;
+            let number = |member: &str| part[member].as_u64().unwrap_or_default();
+            if number("total") < *offset {
+                // That of another attempt, which begins anew.
+                *offset = 0;
+                continue;
+            }
+            if !self.follows || number("next") > *offset {
+                self.print(&part);
+            }
+            if number("next") <= *offset || number("next") >= number("total") || output::has_failed() {
+                *offset = number("next").max(*offset);
+                return Ok(());
+            }
+            *offset = number("next");
+        }
+    }
+
+    fn print(&self, part: &Value) {
+        match self.json {
+            true => output::json_line(part),
+            false => output::part(show::text(part, "text")),
+        }
+    }
+}
