@@ -11,6 +11,7 @@ use super::{
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
     supervisor_process::SupervisorProcess,
+    unwritten_output::UnwrittenOutput,
 };
 use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,
@@ -54,6 +55,7 @@ struct Shared {
     launcher: Launcher,
     kill_grace: Millis,
     least_free: u64,
+    unwritten: Arc<UnwrittenOutput>,
 }
 
 impl CommandProvider {
@@ -65,6 +67,7 @@ impl CommandProvider {
                 launcher,
                 kill_grace: KILL_GRACE,
                 least_free: 0,
+                unwritten: Arc::default(),
             }),
             ports,
         }
@@ -458,9 +461,7 @@ impl CommandExecutor {
     }
 
     async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> ExecutionEnd {
-        if let Some(error) = &exit.write_error {
-            warn!(error, "not all of a command's output could be written");
-        }
+        self.shared.unwritten.ended(&exit, cx.ports().clock.monotonic());
         let log_of = match output::names_log(&self.tool, &exit) && cx.is_announced().await {
             true => Some(cx.task().clone()),
             false => None,

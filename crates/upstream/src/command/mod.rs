@@ -27,6 +27,7 @@ mod signal;
 mod supervisor;
 mod supervisor_process;
 mod template;
+mod unwritten_output;
 mod utf8;
 
 pub use arguments::{ArgumentError, Arguments};
