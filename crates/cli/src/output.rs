@@ -4,8 +4,8 @@ use crate::{
     closed_stdout,
     shell_word::{is_hidden, is_reordering, shell_word},
 };
-use longhaul_core::push_timestamp;
-use longhaul_runtime::Ports;
+use longhaul_client::SystemClock;
+use longhaul_core::{Clock as _, push_timestamp};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
@@ -90,12 +90,21 @@ pub(crate) fn json_line(value: &impl Display) {
 
 /// Prints a line for people to standard error.
 pub(crate) fn note(line: &str) {
+    say("INFO", line);
+}
+
+/// Prints to standard error why a command ends.
+pub(crate) fn failure(line: &str) {
+    say("ERROR", line);
+}
+
+fn say(level: &str, line: &str) {
     let line = match JSON_NOTES.load(Ordering::Relaxed) {
         false => plain(line, "\n\t"),
         true => {
             let mut timestamp = String::new();
-            push_timestamp(&mut timestamp, Ports::system().clock.wall());
-            json!({"timestamp": timestamp, "level": "INFO", "message": line, "target": "longhaul"}).to_string()
+            push_timestamp(&mut timestamp, SystemClock.wall());
+            json!({"timestamp": timestamp, "level": level, "message": line, "target": "longhaul"}).to_string()
         }
     };
     match &mut *HELD.lock() {

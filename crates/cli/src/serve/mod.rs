@@ -97,7 +97,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     let mut config = match generated_config::load(&serve.source) {
         Ok(config) => config,
         Err(error) => {
-            output::note(&error.to_string());
+            output::failure(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
@@ -116,7 +116,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
                 .iter()
                 .for_each(|warning| output::note(&format!("warning: --listen: {warning}"))),
             Err(error) => {
-                output::note(&format!("longhaul: --listen: {error}"));
+                output::failure(&format!("longhaul: --listen: {error}"));
                 return ExitCode::from(config::EXIT_INVALID);
             }
         }
@@ -127,7 +127,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     match log::filter() {
         Ok(filter) => log::to_stderr(filter, serve.log),
         Err(error) => {
-            output::note(&format!("longhaul: {error}"));
+            output::failure(&format!("longhaul: {error}"));
             return ExitCode::from(config::EXIT_INVALID);
         }
     }
@@ -140,7 +140,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         // Another one was started at the same time, and the process that started this one finds that one.
         Err(ServeError::Open(OpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
         Err(error) => {
-            output::note(&format!("longhaul: {error}"));
+            output::failure(&format!("longhaul: {error}"));
             match error {
                 ServeError::Upstreams(UpstreamError::Gateway(GatewayError::Collisions(_))) => {
                     ExitCode::from(config::EXIT_INVALID)

@@ -82,6 +82,41 @@ fn a_log_in_json_is_one_object_a_line() {
     assert!(last.starts_with("longhaul: stopped"), "{last}");
 }
 
+/// Also why it does not start.
+#[test]
+fn a_server_that_does_not_start_says_why_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+    fs::write(
+        folder.path().join("keys.toml"),
+        JOBS.replace("[server]", "[server]\nlistne = 1"),
+    )
+    .unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let _taken = TcpListener::bind(&taken).unwrap();
+    for (file, filter, status, told) in [
+        ("none.toml", "", 2, "none.toml: cannot be read"),
+        ("keys.toml", "", 2, "unknown key `listne`"),
+        ("jobs.toml", "no=such=filter", 2, "LONGHAUL_LOG is not a log filter"),
+        ("jobs.toml", "", 1, "in use"),
+    ] {
+        let failed = longhaul(&["serve", file, "--log", "json", "--listen", &taken])
+            .current_dir(folder.path())
+            .env("LONGHAUL_LOG", filter)
+            .output()
+            .unwrap();
+        let said = stderr(&failed);
+        let last: Value = serde_json::from_str(said.lines().last().unwrap()).expect(said);
+        let message = last["message"].as_str().unwrap();
+        assert!(exit(&failed) == status && message.contains(told), "{file}: {said}");
+        assert_eq!(last["level"], "ERROR", "{said}");
+    }
+}
+
 /// The spans of a task are posted to the collector of the configuration.
 #[test]
 fn a_collector_is_sent_the_trace_of_a_task() {

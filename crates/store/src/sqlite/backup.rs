@@ -27,6 +27,20 @@ pub enum CopyError {
         /// The data directory.
         path: PathBuf,
     },
+    /// It is not known whether there is one.
+    #[error("cannot look for a database in {}: {source}", path.display())]
+    Unknown {
+        /// The data directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The disk of the copy is full. Nothing is left of it.
+    #[error("there is no room for the copy of the database, {}", path.display())]
+    NoRoom {
+        /// The copy.
+        path: PathBuf,
+    },
     /// The copy cannot be made.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -56,17 +70,25 @@ impl DatabaseCopy {
         let missing = || CopyError::Missing {
             path: directory.to_owned(),
         };
-        let from = directory.canonicalize().map_err(|_| missing())?.join(DATABASE);
-        if !from.exists() {
-            return Err(missing());
-        }
+        let absent = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => missing(),
+            _ => CopyError::Unknown {
+                path: directory.to_owned(),
+                source,
+            },
+        };
+        let from = directory.canonicalize().map_err(absent)?.join(DATABASE);
+        fs::metadata(&from).map_err(absent)?;
         // A database of another program, or of a later release, is told from ours before it is copied.
         let source = connection::reader(&from)?;
         if schema::version(&source, &from)? == 0 {
             return Err(missing());
         }
         drop(source);
-        copy(&from, to)?;
+        copy(&from, to).map_err(|error| match error {
+            StoreError::Full => CopyError::NoRoom { path: to.to_owned() },
+            error => error.into(),
+        })?;
         Ok(Self {
             path: to.to_owned(),
             connection: connection::reader(to)?,

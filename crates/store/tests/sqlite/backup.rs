@@ -89,6 +89,10 @@ fn what_is_no_database_of_ours_is_not_copied() {
     };
     let missing = refused(&directory.path().join("none"));
     assert!(matches!(missing, CopyError::Missing { .. }), "{missing}");
+    // As one that others may not enter.
+    fs::write(directory.path().join("file"), "").unwrap();
+    let unknown = refused(&directory.path().join("file"));
+    assert!(matches!(unknown, CopyError::Unknown { .. }), "{unknown}");
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
     assert!(matches!(refused(&data), CopyError::Missing { .. }));
