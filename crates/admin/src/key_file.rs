@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use longhaul_core::Entropy;
-use longhaul_private_dir::{PrivateDir, make_file_private, read_file};
+use longhaul_private_dir::{PrivateDir, check_secret_file, make_file_private, read_file};
 use sha2::{Digest as _, Sha256};
 use std::{
     fs::{self, OpenOptions},
@@ -67,6 +67,20 @@ impl KeyFile {
             Ok(_) => {}
         }
         Ok(this)
+    }
+
+    /// Whether a server can use the file `name` of a data directory, or make it. Changes nothing.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn check(directory: &Path, name: &str) -> Result<(), KeyFileError> {
+        let this = Self {
+            path: directory.join(name),
+        };
+        match check_secret_file(&this.path).map_err(|source| this.failed(source))? {
+            Some(_) => this.read().map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Where it is.

@@ -53,7 +53,7 @@ pub use listener::{AdminListener, AdminSocket};
 pub use longhaul_auth::same_user::SameUserUnavailable;
 pub use metered_store::MeteredStore;
 pub use metrics::{Metrics, MetricsError};
-pub use prepared::{AdminError, AdminSettings, OperatedServer, PreparedAdmin};
+pub use prepared::{ADMIN_KEY, AdminError, AdminSettings, METRICS_KEY, OperatedServer, PreparedAdmin};
 pub use query::{InvalidQuery, TaskQuery};
 pub use serving::{Admin, AdminOptions};
 pub use upstream_source::{UpstreamReport, UpstreamSource, UpstreamState};

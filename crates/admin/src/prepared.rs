@@ -16,8 +16,10 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-const ADMIN_KEY: &str = "admin.key";
-const METRICS_KEY: &str = "metrics.key";
+/// The file of the key that opens everything, in the data directory.
+pub const ADMIN_KEY: &str = "admin.key";
+/// That of the key for `/metrics`.
+pub const METRICS_KEY: &str = "metrics.key";
 
 /// Where a server is operated, besides the socket in its data directory, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]

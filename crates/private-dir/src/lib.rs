@@ -191,11 +191,11 @@ pub fn check_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes all permissions of other users from a file with secrets in a [`PrivateDir`], if it is there. Returns its mode until then, if they could read it. The file is not opened.
+/// Checks a file with secrets that may be made private, if it is there. Returns its mode. Changes nothing.
 ///
 /// # Errors
-/// [`Unfit::Writable`] if others may write to it: whether they have, its owner has to judge. Else as [`open_file`].
-pub fn make_file_private(path: &Path) -> io::Result<Option<u32>> {
+/// As [`make_file_private`].
+pub fn check_secret_file(path: &Path) -> io::Result<Option<u32>> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -203,12 +203,20 @@ pub fn make_file_private(path: &Path) -> io::Result<Option<u32>> {
     };
     check_file_metadata(&found)?;
     let mode = found.permissions().mode() & 0o777;
-    if mode & 0o022 != 0 {
-        return Err(Unfit::Writable { mode }.into());
+    match mode & 0o022 {
+        0 => Ok(Some(mode)),
+        _ => Err(Unfit::Writable { mode }.into()),
     }
-    if mode & 0o077 == 0 {
+}
+
+/// Takes all permissions of other users from a file with secrets in a [`PrivateDir`], if it is there. Returns its mode until then, if they could read it. The file is not opened.
+///
+/// # Errors
+/// [`Unfit::Writable`] if others may write to it: whether they have, its owner has to judge. Else as [`open_file`].
+pub fn make_file_private(path: &Path) -> io::Result<Option<u32>> {
+    let Some(mode) = check_secret_file(path)?.filter(|mode| mode & 0o077 != 0) else {
         return Ok(None);
-    }
+    };
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     tracing::warn!(path = %path.display(), "other users could read this file (mode {mode:o}); its mode is now 600");
     Ok(Some(mode))

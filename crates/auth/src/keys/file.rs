@@ -5,7 +5,7 @@ use super::{
     secret::{ApiKey, KeyDigest},
 };
 use longhaul_core::{Entropy, UnixMillis, whole_millis};
-use longhaul_private_dir::{PrivateDir, make_file_private, open_file, read_file};
+use longhaul_private_dir::{PrivateDir, check_secret_file, make_file_private, open_file, read_file};
 use longhaul_server::auth::ToolPattern;
 use rustix::fs::{FlockOperation, flock};
 use std::{
@@ -187,7 +187,9 @@ impl KeyFile {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn check(data_dir: &Path) -> Result<(), KeyFileError> {
-        read(&data_dir.join(FILE)).map(|_| ())
+        let path = data_dir.join(FILE);
+        check_secret_file(&path).map_err(io_error("use", &path))?;
+        read(&path).map(|_| ())
     }
 
     /// Where the keys are.

@@ -73,10 +73,14 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         let owner = DirectoryReport::owner(&data_dir).ok().flatten();
         // A server that runs knows its tasks itself.
         let (mut at_rest, mut can_start) = (Vec::new(), is_sound);
-        if owner.is_none() {
-            at_rest = obstacles(&data_dir, is_shared);
-            can_start &= at_rest.is_empty();
-            can_start &= look_at_tasks(&data_dir, is_shared, &mut at_rest);
+        let of_next_start = obstacles(&data_dir, is_shared, owner.is_some());
+        can_start &= of_next_start.is_empty();
+        match owner {
+            None => {
+                at_rest = of_next_start;
+                can_start &= look_at_tasks(&data_dir, is_shared, &mut at_rest);
+            }
+            Some(_) => findings.extend(of_next_start),
         }
         let start = match (&owner, can_start) {
             (Some(_), _) => "do not start another one: a process owns its data directory, as is said below".to_owned(),
@@ -149,8 +153,8 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What keeps a server from starting on a data directory that no process owns, or from having its tasks then. `is_shared` as in [`look_at_tasks`].
-fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
+/// What keeps a server from its next start on a data directory, or from having its tasks then. `is_shared` as in [`look_at_tasks`]; `is_owned`: whether a process owns it.
+fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Finding> {
     let mut obstacles = Vec::new();
     let (database, attempts) = (path.join(DATABASE), path.join("attempts"));
     let has_attempts = fs::read_dir(&attempts).is_ok_and(|mut folders| folders.next().is_some());
@@ -159,14 +163,31 @@ fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
         Ok(found) if found.len() == 0 => Some("empty, so its tasks are lost"),
         _ => None,
     };
-    if let Some(lost) = lost.filter(|_| is_shared != Some(true) && has_attempts) {
-        let unless = match is_shared {
-            None => " (or its tasks are in a database of several servers)",
-            Some(_) => "",
+    // A server that is configured by a file has made it.
+    if is_owned && is_shared.is_some() && !attempts.exists() {
+        obstacles.push(Finding::new(
+            format!(
+                "{} is gone, with the logs of commands; none can be started",
+                attempts.display()
+            ),
+            "put it back, or start the server again: it makes an empty one",
+        ));
+    }
+    if let Some(lost) = lost.filter(|_| is_shared != Some(true) && (is_owned || has_attempts)) {
+        let beside = match (is_owned, is_shared) {
+            (true, _) => "a process uses it",
+            (false, None) => "there are folders of attempts (or its tasks are in a database of several servers)",
+            (false, Some(_)) => "there are folders of attempts",
+        };
+        let advice = match is_owned {
+            true => "what it writes is lost: end it, and restore the latest backup with `longhaul restore`",
+            false => {
+                "put it back, with its longhaul.db-wal, or restore the latest backup with `longhaul restore`. Do not start the server before: it makes an empty database, and knows none of its tasks"
+            }
         };
         obstacles.push(Finding::new(
-            format!("the database {} is {lost}, and there are folders of attempts{unless}", database.display()),
-            "put it back, with its longhaul.db-wal, or restore the latest backup with `longhaul restore`. Do not start the server before: it makes an empty database, and knows none of its tasks",
+            format!("the database {} is {lost}, and {beside}", database.display()),
+            advice,
         ));
     }
     if fs::symlink_metadata(&attempts).is_ok_and(|found| !found.is_dir()) {
@@ -178,8 +199,16 @@ fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
     if let Err(error) = KeyFile::check(path) {
         obstacles.push(Finding::new(
             format!("the API keys cannot be read: {error}"),
-            "mend the file, or put back a copy of it: no server that takes API keys starts before",
+            "mend the file, or put back a copy of it: no server that takes API keys starts before, and one that runs keeps to the keys that it has read",
         ));
+    }
+    for name in [longhaul_admin::ADMIN_KEY, longhaul_admin::METRICS_KEY] {
+        if let Err(error) = longhaul_admin::KeyFile::check(path, name) {
+            obstacles.push(Finding::new(
+                format!("the key of the admin address cannot be used: {error}"),
+                "mend the file, or remove it: the server makes a new one at its start",
+            ));
+        }
     }
     obstacles
 }

@@ -265,6 +265,37 @@ fn mistakes_elsewhere_in_the_file_are_warnings() {
     }
 }
 
+/// What a server that runs has in memory, its next start does not find.
+#[test]
+fn the_doctor_finds_what_keeps_a_server_that_runs_from_its_next_start() {
+    let served = Served::start();
+    let data = served.folder.path().join("data");
+    let finds = |what: &str| {
+        let found = admin(&served, "doctor", &[]);
+        assert!(exit(&found) == 1 && stdout(&found).contains(what), "{what}: {found:?}");
+        assert!(!stdout(&found).contains("does not answer"), "{found:?}");
+    };
+    let keys = data.join("keys.json");
+    fs::write(&keys, "{\"keys\": [").unwrap();
+    finds("the API keys cannot be read");
+    fs::write(&keys, "{\"keys\": []}").unwrap();
+    fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    finds("other users may write to it (mode 666)");
+    fs::remove_file(&keys).unwrap();
+    fs::write(data.join("admin.key"), "x").unwrap();
+    finds("the key has 1 characters");
+    fs::remove_file(data.join("admin.key")).unwrap();
+    let (attempts, moved) = (data.join("attempts"), data.join("moved"));
+    fs::rename(&attempts, &moved).unwrap();
+    finds("attempts is gone");
+    fs::rename(&moved, &attempts).unwrap();
+    let database = data.join("longhaul.db");
+    fs::rename(&database, &moved).unwrap();
+    finds("longhaul.db is gone, and a process uses it");
+    fs::rename(&moved, &database).unwrap();
+    assert!(!stdout(&admin(&served, "doctor", &[])).contains("gone"));
+}
+
 #[test]
 fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
     use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
