@@ -46,11 +46,19 @@ impl StoreLayer for MeteredStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let began = self.clock.monotonic();
         let is_written = !new.in_memory;
+        let replaced = new.replaces.as_ref().map(|end| (end.task.clone(), end.ends()));
         let creating = self.inner.create(new);
         Box::pin(async move {
             let created = creating.await;
             match &created {
-                Ok(Created::New(task)) => self.metrics.created(task),
+                Ok(Created::New(task)) => {
+                    self.metrics.created(task);
+                    if let Some((replaced, ends)) = replaced
+                        && let Ok(Some(record)) = self.inner.get_unscoped(&replaced).await
+                    {
+                        count(&self.metrics, ends, &record.task);
+                    }
+                }
                 Err(CreateError::Quota(_)) => self.metrics.over_quota(),
                 _ => {}
             }

@@ -97,6 +97,7 @@ impl HostedTasks {
             quota: Quota::default(),
             parent: None,
             history: None,
+            replaces: None,
         };
         let (task, outcome) = new.task();
         let mut created = String::new();

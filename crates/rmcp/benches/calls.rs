@@ -177,6 +177,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             quota: Quota::default(),
             parent: None,
             history: None,
+            replaces: None,
         };
         store.create(new).await.unwrap();
     }

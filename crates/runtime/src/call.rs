@@ -288,6 +288,7 @@ impl Inner {
             quota: self.quota,
             parent: None,
             history: None,
+            replaces: None,
         }
     }
 
@@ -307,6 +308,7 @@ impl Inner {
         self.node.spawn(async move {
             let arguments = new.arguments.clone();
             let guard = inner.node.active.guard_claim();
+            let replaced = new.replaces.as_ref().map(|end| end.task.clone());
             let created = match inner.node.create_until_known(new).await {
                 Ok(created) => created,
                 Err(error) => return drop(tell.send(Err(error))),
@@ -319,6 +321,9 @@ impl Inner {
             }));
             // A repeated call runs already, or has ended.
             let Created::New(task) = created else { return };
+            if let Some(replaced) = replaced {
+                inner.node.was_replaced(replaced);
+            }
             if let Some(slot) = inner.created(&task, arrival) {
                 let work = Work {
                     task,

@@ -5,8 +5,8 @@ use crate::{
     requestor::Requestor,
 };
 use longhaul_core::{
-    Entry, EntryKind, Input, InputState, Json, State, Task, TaskId,
-    store::{History, StoreError},
+    CancelMode, Entry, EntryKind, Event, Input, InputState, Json, State, Task, TaskId,
+    store::{ApplyError, Change, CreateError, History, StoreError},
 };
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Engine {
     /// all later ones run again. The new task belongs to the same principal and session and has the same arguments; its code is that of the tool as it is
     /// offered now. Its [`Requestor::retry_of`] and [`Requestor::reset_before`] say where it comes from.
     ///
-    /// A task that is queued, suspended or blocked is cancelled first. What the dropped operations have done outside stays done.
+    /// A task that is queued, suspended or blocked is cancelled by the write that creates the new one. What the dropped operations have done outside stays done.
     /// A task is reset once: doing it again returns the task of the first time, as long as that is kept.
     ///
     /// # Errors
@@ -32,6 +32,16 @@ impl Engine {
     /// before it has no result, [`OperatorError::ResetBefore`] if the task was reset to another entry, [`OperatorError::NotNow`] if it runs, was
     /// started by a task, has no journal, or if its tool is not offered. Nothing was changed then.
     pub async fn reset_any(&self, id: &TaskId, before: u32) -> Result<Task, OperatorError> {
+        loop {
+            match self.reset_as_it_is(id, before).await {
+                // It has begun to run, or has ended, since it was read.
+                Err(OperatorError::Create(CreateError::Replaced(ApplyError::Illegal(_)))) => {}
+                reset => return reset,
+            }
+        }
+    }
+
+    async fn reset_as_it_is(&self, id: &TaskId, before: u32) -> Result<Task, OperatorError> {
         let task = self.any_task(id).await?.task;
         if task.lineage.is_some() {
             return Err(OperatorError::NotNow(
@@ -72,7 +82,6 @@ impl Engine {
             progress_token: None,
             ..Requestor::from_json(&requestor)
         });
-        self.end_for_reset(&task).await?;
         let call = Call {
             tool,
             arguments,
@@ -86,6 +95,9 @@ impl Engine {
         };
         let mut new = self.0.new_task(&call, true);
         new.history = Some(Box::new(history));
+        // One that waits, so that two do not go on from one journal.
+        let end = || Change::of(id, Event::CancelRequested(CancelMode::Cooperative), new.created_at);
+        new.replaces = (!task.is_done()).then(|| Box::new(end()));
         let created = self.0.submit(new, requestor, false).await?;
         self.same_reset(created.into_task(), before).await
     }
@@ -112,22 +124,6 @@ impl Engine {
                 before: first,
             }),
             _ => Ok(reset),
-        }
-    }
-
-    /// Ends a task that waits, so that two do not go on from one journal.
-    async fn end_for_reset(&self, task: &Task) -> Result<(), OperatorError> {
-        if task.is_done() {
-            return Ok(());
-        }
-        match self.cancel_any(&task.id).await {
-            Ok(cancelled) if cancelled.is_done() => Ok(()),
-            Ok(_) => Err(OperatorError::NotNow(
-                "the task has begun to run meanwhile, and is asked to stop: reset it when it has ended",
-            )),
-            // It has ended meanwhile.
-            Err(OperatorError::NotNow(_)) => Ok(()),
-            Err(error) => Err(error),
         }
     }
 

@@ -19,7 +19,7 @@ use longhaul_core::{
     store::{ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, StoreError, UnwrittenCall},
 };
 use longhaul_store::{
-    decision::{Decision, EntryWrite, decide, decide_start, end_for_parent},
+    decision::{Decision, EntryWrite, decide, decide_replacement, decide_start, end_for_parent},
     refusal,
     task_row::MORE,
     usage,
@@ -224,14 +224,20 @@ impl Batch {
             decide_start(parent, change)
         });
         let start = start.transpose().map_err(CreateError::Parent)?;
+        let replaced = new.replaces.as_ref().map(|end| {
+            let before = self.task(&end.task);
+            decide_replacement(before, new, end)
+        });
+        let replaced = replaced.transpose().map_err(CreateError::Replaced)?;
         let (task, outcome) = new.task();
         let usage = usage::of_new(new, &task, outcome.as_ref());
+        let to_admit = usage::to_admit(usage, new.replaces.as_deref());
         for (scope, of) in [
             (QuotaScope::Principal, Some(&new.owner.principal)),
             (QuotaScope::All, None),
         ] {
             if new.quota.limits(scope) {
-                new.quota.admit(scope, self.ledger.usage(of), usage)?;
+                new.quota.admit(scope, self.ledger.usage(of), to_admit)?;
             }
         }
         if self.unknown_specs.contains(&new.spec) {
@@ -252,6 +258,10 @@ impl Batch {
         self.effects.changed(&task, outcome.as_ref());
         if let Some(decision) = start {
             self.write_decision(&decision);
+        }
+        if let Some(decision) = replaced {
+            self.write_decision(&decision);
+            self.notify_parent(&decision.task, decision.outcome.as_ref(), new.created_at);
         }
         self.notify_parent(&task, outcome.as_ref(), new.created_at);
         Ok(Created::New(task))

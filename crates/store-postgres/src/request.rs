@@ -78,19 +78,22 @@ impl Request {
 
     /// The tasks that it reads or writes, as far as the change says so.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &TaskId> {
-        let (task, parent) = match self {
-            Self::Create(new) => (Some(&new.id), new.lineage.as_ref().map(|lineage| &lineage.parent)),
+        let (task, new) = match self {
+            Self::Create(new) => (Some(&new.id), Some(new)),
             Self::WriteCall(call, _) => (Some(&call.task.id), None),
             Self::Apply(change) => (Some(&change.task), None),
             Self::EndSession(..) => (None, None),
         };
-        task.into_iter().chain(parent)
+        let parent = new.and_then(|new| Some(&new.lineage.as_ref()?.parent));
+        let replaced = new.and_then(|new| Some(&new.replaces.as_ref()?.task));
+        task.into_iter().chain(parent).chain(replaced)
     }
 
     /// The task that it may end: then its parent is written, too.
     pub(crate) fn may_end(&self) -> Option<&TaskId> {
         match self {
             Self::Apply(change) if change.events.iter().any(may_end) => Some(&change.task),
+            Self::Create(new) => new.replaces.as_ref().map(|end| &end.task),
             _ => None,
         }
     }

@@ -58,6 +58,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     AnsweredBy, Attempt, ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
-    store::{ApplyError, Change},
+    store::{ApplyError, Change, NewTask},
     transition,
 };
 use std::sync::Arc;
@@ -156,6 +156,28 @@ pub fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a
             state: parent.state,
             event: change.events.first().map_or("", Event::name),
             reason: Reason::Stopping,
+        }));
+    }
+    Ok(decision)
+}
+
+/// What is written of the task that `new` [replaces](NewTask::replaces).
+///
+/// # Errors
+/// Why it cannot be ended.
+pub fn decide_replacement<'a>(
+    before: Option<&Task>,
+    new: &NewTask,
+    change: &'a Change,
+) -> Result<Decision<'a>, ApplyError> {
+    let before = before.filter(|before| before.owner.principal == new.owner.principal);
+    let before = before.ok_or(ApplyError::NotFound)?;
+    let decision = decide(before, change)?;
+    if decision.outcome.is_none() || decision.task.active_attempt().is_some() {
+        return Err(ApplyError::Illegal(IllegalEvent {
+            state: before.state,
+            event: change.events.first().map_or("", Event::name),
+            reason: Reason::WrongState,
         }));
     }
     Ok(decision)

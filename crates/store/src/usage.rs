@@ -3,7 +3,7 @@
 use crate::decision::{Decision, EntryWrite, InputWrite};
 use longhaul_core::{
     Entry, Input, InputState, Json, Outcome, Task, Usage,
-    store::{History, NewTask},
+    store::{Change, History, NewTask},
 };
 
 /// The usage that a new task adds.
@@ -12,6 +12,15 @@ pub fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
     Usage {
         live: u64::from(!task.is_done()),
         bytes: bytes(&new.arguments) + bytes(&new.requestor) + outcome.map_or(0, of_outcome) + history,
+    }
+}
+
+/// What a quota must have room for, so that a task which adds `usage` is created: one that [replaces](NewTask::replaces) another one takes over its share of
+/// the live tasks.
+pub fn to_admit(usage: Usage, end_of_replaced: Option<&Change>) -> Usage {
+    match end_of_replaced {
+        Some(_) => Usage { live: 0, ..usage },
+        None => usage,
     }
 }
 

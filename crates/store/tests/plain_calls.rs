@@ -146,6 +146,7 @@ impl Fixture {
             quota: Quota::default(),
             parent: None,
             history: None,
+            replaces: None,
         }
     }
 

@@ -110,13 +110,20 @@ impl StoreLayer for TracedStore {
     }
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let replaced = new.replaces.as_ref().map(|end| (end.task.clone(), end.ends()));
         let creating = self.inner.create(new);
         Box::pin(async move {
             let created = creating.await;
-            if let Ok(Created::New(task)) = &created
-                && task.active_attempt().is_some()
-            {
+            let Ok(Created::New(task)) = &created else {
+                return created;
+            };
+            if task.active_attempt().is_some() {
                 self.begins(task, task.created_at);
+            }
+            if let Some((replaced, ends)) = replaced
+                && let Ok(Some(record)) = self.inner.get_unscoped(&replaced).await
+            {
+                self.changed(&record.task, ends);
             }
             created
         })

@@ -24,6 +24,8 @@ use std::{
 const STOP: Duration = Duration::from_secs(15);
 /// How long a task may take to come into a state.
 const STATE: Duration = Duration::from_secs(20);
+/// How long an action takes once its beginning is recorded, about.
+const WRITES: Duration = Duration::from_millis(12);
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,11 +38,14 @@ enum Action {
     Resume,
     Answer,
     Release,
+    /// Of a task that is over.
     Reset,
+    /// Of a suspended one, which is cancelled with it.
+    ResetWaiting,
 }
 
 impl Action {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Cancel,
         Self::Retry,
         Self::Raise,
@@ -50,6 +55,7 @@ impl Action {
         Self::Answer,
         Self::Release,
         Self::Reset,
+        Self::ResetWaiting,
     ];
 
     /// The command of `longhaul admin`, and the action in the audit log.
@@ -63,14 +69,22 @@ impl Action {
             Self::Resume => "resume",
             Self::Answer => "answer",
             Self::Release => "release",
-            Self::Reset => "reset",
+            Self::Reset | Self::ResetWaiting => "reset",
+        }
+    }
+
+    /// What the report calls it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::ResetWaiting => "reset suspended",
+            action => action.name(),
         }
     }
 
     /// Which server it is for.
     fn site(self) -> Site {
         match self {
-            Self::Answer | Self::Release | Self::Reset => Site::Durable,
+            Self::Answer | Self::Release | Self::Reset | Self::ResetWaiting => Site::Durable,
             _ => Site::Commands,
         }
     }
@@ -79,7 +93,7 @@ impl Action {
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::Answer => &["sure:=true"],
-            Self::Reset => &["--before", "1", "--yes"],
+            Self::Reset | Self::ResetWaiting => &["--before", "1", "--yes"],
             _ => &[],
         }
     }
@@ -116,6 +130,8 @@ struct Run {
     failures: usize,
     /// Those of `steps`: those made, and one for each reset.
     chains: usize,
+    /// Those of `asks`, in the same way.
+    questions: usize,
     is_paused: bool,
 }
 
@@ -145,6 +161,7 @@ pub(super) fn run(
         counts: BTreeMap::new(),
         failures: 0,
         chains: 0,
+        questions: 0,
         is_paused: false,
     };
     fs::write(run.config(), config(&root))?;
@@ -232,8 +249,16 @@ impl Run {
             self.round = round;
             let action = Action::ALL[self.rng.usize(..Action::ALL.len())];
             let target = self.target(action)?;
-            let acting = self.act(action, &target)?;
-            clock::pause(latest_kill.mul_f64(self.rng.f64()));
+            let mut acting = self.act(action, &target)?;
+            // Every second time in the middle of it.
+            let latest = match self.rng.bool() {
+                true => {
+                    self.wait_for_beginning(action, &target, &mut acting)?;
+                    WRITES
+                }
+                false => latest_kill,
+            };
+            clock::pause(latest.mul_f64(self.rng.f64()));
             let killed = match action.site() {
                 Site::Commands => &mut server,
                 Site::Durable => &mut durable,
@@ -279,8 +304,15 @@ impl Run {
             }
             Action::Pause | Action::Resume => "other".to_owned(),
             Action::Answer => {
+                self.questions += 1;
                 let task = self.create_durable("asks")?;
                 self.until_it_asks(&task)?;
+                task
+            }
+            Action::ResetWaiting => {
+                self.questions += 1;
+                let task = self.create_durable("asks")?;
+                self.until_at(Site::Durable, &task, "suspended")?;
                 task
             }
             Action::Release => {
@@ -318,6 +350,20 @@ impl Run {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
+    }
+
+    /// Waits until the audit log says that the action begins, or until its command has ended without.
+    fn wait_for_beginning(&self, action: Action, target: &str, acting: &mut Child) -> io::Result<()> {
+        let has_begun = || match self.audited(action, target, |line| {
+            line["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.ends_with("; begins"))
+        }) {
+            Ok(false) => acting.try_wait().transpose().map(|ended| ended.map(drop)),
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        clock::wait_for(STATE, has_begun).unwrap_or(Ok(()))
     }
 
     fn command(&self, site: Site, before: &[&str], behind: &[&str]) -> Command {
@@ -407,7 +453,7 @@ impl Run {
                 self.until_at(Site::Durable, target, "succeeded")?;
                 is_done
             }
-            Action::Reset => self.look_at_reset(target, acknowledged, output)?,
+            Action::Reset | Action::ResetWaiting => self.look_at_reset(action, target, acknowledged, output)?,
             Action::Pause | Action::Resume => {
                 let tools = self.admin(&["tools"], &["--json"])?;
                 let other = tools
@@ -441,11 +487,20 @@ impl Run {
         Ok(())
     }
 
-    /// A task is reset once, whatever was acknowledged. Returns whether it was before this looked.
-    fn look_at_reset(&mut self, target: &str, acknowledged: bool, output: &Output) -> Result<bool, CrashError> {
-        let before = self.task_at(Site::Durable, target)?["resetAs"]
-            .as_str()
-            .map(str::to_owned);
+    /// A task is reset once, whatever was acknowledged, and one that waits is not cancelled without its successor. Returns whether it was before this looked.
+    fn look_at_reset(
+        &mut self,
+        action: Action,
+        target: &str,
+        acknowledged: bool,
+        output: &Output,
+    ) -> Result<bool, CrashError> {
+        let task = self.task_at(Site::Durable, target)?;
+        let before = task["resetAs"].as_str().map(str::to_owned);
+        let waits = action == Action::ResetWaiting;
+        if waits && (task["state"] == "cancelled") != before.is_some() {
+            return Err(self.broken(&format!("{target} is {} and goes on as {before:?}", task["state"])));
+        }
         let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if acknowledged && before.as_deref() != Some(&*printed) {
             return Err(self.broken(&format!("{target} was reset as {printed}, and is reset as {before:?}")));
@@ -459,19 +514,21 @@ impl Run {
         if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
             return Err(self.broken(&format!("{target} was reset as {before:?}, and again as {again:?}")));
         }
+        if waits {
+            self.until_it_asks(&again)?;
+            self.admin_at(Site::Durable, &["answer"], &[&again, "sure:=true", "--json"])?;
+        }
         self.until_at(Site::Durable, &again, "succeeded")?;
-        self.chains += 1;
-        let all = self.admin_at(
-            Site::Durable,
-            &["tasks"],
-            &["--tool", "steps", "--limit", "500", "--json"],
-        )?;
+        let (tool, made) = match waits {
+            true => ("asks", &mut self.questions),
+            false => ("steps", &mut self.chains),
+        };
+        *made += 1;
+        let made = *made;
+        let all = self.admin_at(Site::Durable, &["tasks"], &["--tool", tool, "--limit", "500", "--json"])?;
         let found = all["tasks"].as_array().map_or(0, Vec::len);
-        if found != self.chains.min(500) {
-            return Err(self.broken(&format!(
-                "there are {found} tasks of `steps`, and must be {}",
-                self.chains
-            )));
+        if found != made.min(500) {
+            return Err(self.broken(&format!("there are {found} tasks of `{tool}`, and must be {made}")));
         }
         Ok(before.is_some())
     }
@@ -503,20 +560,26 @@ impl Run {
     }
 
     fn check_audit(&self, action: Action, target: &str) -> Result<(), CrashError> {
-        let text = fs::read_to_string(self.root.join("audit.jsonl"))?;
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let is_it = |line: &Value| {
-            let about = [&line["task"], &line["tool"]];
-            line["action"] == action.name() && line["outcome"] == "ok" && about.iter().any(|about| **about == target)
-        };
-        let mut found = lines.filter(is_it);
-        match found.next() {
-            Some(_) => Ok(()),
-            None => Err(self.broken(&format!(
+        match self.audited(action, target, |_| true)? {
+            true => Ok(()),
+            false => Err(self.broken(&format!(
                 "{} of {target} was done and is not in the audit log",
                 action.name()
             ))),
         }
+    }
+
+    /// Whether the audit log has a line of this action.
+    fn audited(&self, action: Action, target: &str, fits: impl Fn(&Value) -> bool) -> io::Result<bool> {
+        let text = fs::read_to_string(self.root.join("audit.jsonl"))?;
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        Ok(lines.any(|line| {
+            let about = [&line["task"], &line["tool"]];
+            line["action"] == action.name()
+                && line["outcome"] == "ok"
+                && about.iter().any(|about| **about == target)
+                && fits(&line)
+        }))
     }
 
     fn broken(&self, what: &str) -> CrashError {
@@ -545,7 +608,7 @@ impl Run {
             let counts = self.counts.iter().map(|(action, counts)| {
                 let counts =
                     json!({"acknowledged": counts.acknowledged, "done": counts.done, "notDone": counts.not_done});
-                (action.name().to_owned(), counts)
+                (action.label().to_owned(), counts)
             });
             let counts = Value::Object(counts.collect());
             println!(
@@ -555,13 +618,13 @@ impl Run {
             return;
         }
         println!(
-            "{:<10}{:>14}{:>20}{:>10}",
+            "{:<16}{:>14}{:>20}{:>10}",
             "action", "acknowledged", "done, not said so", "not done"
         );
         for (action, counts) in &self.counts {
             println!(
-                "{:<10}{:>14}{:>20}{:>10}",
-                action.name(),
+                "{:<16}{:>14}{:>20}{:>10}",
+                action.label(),
                 counts.acknowledged,
                 counts.done,
                 counts.not_done

@@ -72,6 +72,9 @@ pub struct NewTask {
     pub parent: Option<ParentEntry>,
     /// What of another task's journal it begins with.
     pub history: Option<Box<History>>,
+    /// The end of a task of the same principal whose place the new one takes, in the same write: both happen or neither. The change must leave that task
+    /// over, with no attempt that has still to stop. It is not the parent.
+    pub replaces: Option<Box<Change>>,
 }
 
 /// The beginning of another task's journal, which a new task takes over: its code is replayed from there.

@@ -91,6 +91,9 @@ pub enum CreateError {
     /// The parent is over, is to stop, or is another's by now.
     #[error("the parent cannot start it: {0}")]
     Parent(ApplyError),
+    /// The task that it [replaces](super::NewTask::replaces) cannot be ended.
+    #[error("the task that it takes the place of cannot be ended: {0}")]
+    Replaced(ApplyError),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),

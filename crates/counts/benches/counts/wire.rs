@@ -60,6 +60,7 @@ fn record() -> Writing {
         quota: Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     };
     let (task, outcome) = ended.task();
     Writing {

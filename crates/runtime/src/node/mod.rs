@@ -316,6 +316,18 @@ impl Node {
         Box::pin(async move { receiver.await.unwrap_or(Err(StoreError::Closed.into())) })
     }
 
+    /// Acts on the end of a task that was written with the creation of another one.
+    pub(crate) fn was_replaced(self: &Arc<Self>, id: TaskId) {
+        let node = Arc::clone(self);
+        self.spawn(async move {
+            let read = || async { Ok(node.store.get_unscoped(&id).await?) };
+            if let Ok(Some(record)) = node.retry_store("reading a task that was replaced", read).await {
+                task_log::ended_if_done(&record.task);
+                node.changed(&record.task);
+            }
+        });
+    }
+
     pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
         let change = Change::of(id, longhaul_core::Event::CancelRequested(mode), self.now());
         self.commit(change).await

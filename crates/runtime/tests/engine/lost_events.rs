@@ -367,6 +367,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         quota: Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     };
     store.inner.create(new).await.unwrap().into_task().id.clone()
 }

@@ -2,10 +2,12 @@
 
 use crate::{
     durable::{answer, answer_and_end, ask, asks_between_two_steps, suspended, until_it_asks},
-    support::{CallOf, Effects, Fault, ManualClock, Process, Script, World, guarded, program, settle, text, tool},
+    support::{
+        CallOf, Effects, Fault, FaultyCreate, ManualClock, Process, Script, World, guarded, program, settle, text, tool,
+    },
 };
 use futures_util::future::join;
-use longhaul_core::{EntryKind, InputKey, InputState, Outcome, State, TaskId, Verdict};
+use longhaul_core::{EntryKind, InputKey, InputState, Outcome, State, TaskId, Verdict, store::StoreError};
 use longhaul_runtime::{Engine, OperatorError, Requestor, ToolSettings};
 use std::sync::Arc;
 
@@ -58,6 +60,25 @@ fn a_reset_goes_on_from_the_journal_before_an_entry() {
             .until(&engine, &again.id, |task| !task.open_inputs.is_empty())
             .await;
     });
+}
+
+/// The cancellation and the new task are one write. While it is unknown whether that was made, it is looked for.
+#[tokio::test]
+async fn a_task_is_not_cancelled_without_a_successor() {
+    let (world, store) = World::faulty();
+    let effects = Effects::default();
+    let (engine, id) = until_it_asks(&world, &effects).await;
+    suspended(&world, &engine, &id).await;
+    let before = world.record(&id).await;
+    store.fail_creates("asks", &[FaultyCreate::Full]);
+    let full = OperatorError::Create(StoreError::Full.into());
+    assert_eq!(engine.reset_any(&id, 2).await, Err(full));
+    assert_eq!(world.record(&id).await, before, "nothing was changed");
+    store.fail_creates("asks", &[FaultyCreate::Unsure]);
+    let reset = engine.reset_any(&id, 2).await.unwrap().id.clone();
+    assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
+    assert_eq!(engine.reset_any(&id, 2).await.unwrap().id, reset, "once");
+    world.until(&engine, &reset, |task| !task.open_inputs.is_empty()).await;
 }
 
 fn asks_beside_a_step(effects: &Effects) -> ToolSettings {

@@ -89,5 +89,6 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }

@@ -210,6 +210,10 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
             error!(%refused, "a client's call has no parent");
             RpcError::internal("The parent task can no longer start a child task")
         }
+        CreateError::Replaced(refused) => {
+            error!(%refused, "a client's call replaces a task");
+            RpcError::internal("The task that this call replaces cannot be ended")
+        }
         CreateError::Store(error) => store_failed(error),
     }
 }

@@ -53,5 +53,6 @@ pub(crate) fn new_task(name: &str, front: NodeId) -> NewTask {
         quota: Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }

@@ -154,6 +154,7 @@ pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }
 

@@ -49,6 +49,7 @@ pub mod permits;
 pub mod queues;
 pub mod quotas;
 pub mod recovery;
+pub mod replacement;
 pub mod requestor;
 pub mod searches;
 pub mod sessions;
@@ -134,6 +135,8 @@ macro_rules! with_promises {
                 pauses_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
+            replacement: an_end_and_a_creation_are_one_write, of_an_end_and_a_creation_neither_is_made_alone,
+                what_cannot_end_at_once_is_not_replaced, a_full_quota_leaves_room_for_a_replacement, a_call_is_replaced;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
             searches: a_filter_finds_what_it_says, a_search_goes_on_where_it_stopped, calls_in_memory_are_found_in_order,
                 arguments_are_kept_as_they_were;

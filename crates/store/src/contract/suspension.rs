@@ -18,7 +18,7 @@ fn child_ended() -> Event {
     }
 }
 
-fn suspended(task: &Task, until: Option<i64>) -> Event {
+pub(super) fn suspended(task: &Task, until: Option<i64>) -> Event {
     Event::AttemptEnded(AttemptEnd::Suspended {
         until: until.map(UnixMillis),
         woken: task.woken,

@@ -10,8 +10,8 @@ use super::{
     tombstones::Tombstones,
 };
 use crate::{
-    decision::{Decision, decide, decide_start, end_for_parent},
-    refusal,
+    decision::{Decision, decide, decide_replacement, decide_start, end_for_parent},
+    refusal, usage,
 };
 use longhaul_core::{
     Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
@@ -93,7 +93,7 @@ impl Contents {
     }
 
     /// As [`create`](Self::create), for a quota that also counts what is kept elsewhere: by the principal, and in all.
-    pub(super) fn create_beside(&mut self, new: NewTask, elsewhere: [Usage; 2]) -> Result<Created, CreateError> {
+    pub(super) fn create_beside(&mut self, mut new: NewTask, elsewhere: [Usage; 2]) -> Result<Created, CreateError> {
         if let Some(first) = self.repeated(&new) {
             return first;
         }
@@ -101,8 +101,14 @@ impl Contents {
         let start = new.parent_change();
         let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
         let start = start.map_err(CreateError::Parent)?;
+        let end_of_replaced = new.replaces.take();
+        let replaced = end_of_replaced.as_deref().map(|end| {
+            let before = self.tasks.task(&end.task);
+            decide_replacement(before, &new, end)
+        });
+        let replaced = replaced.transpose().map_err(CreateError::Replaced)?;
         let kept = StoredTask::new(new);
-        let more = kept.indexed().usage();
+        let more = usage::to_admit(kept.indexed().usage(), end_of_replaced.as_deref());
         self.admit(&kept.task.owner.principal, quota, more, elsewhere)?;
         if !self.specs.contains_key(&kept.task.spec) {
             return Err(refusal::spec_unknown().into());
@@ -115,6 +121,9 @@ impl Contents {
         let events = self.tasks.insert(kept);
         self.notify(events);
         if let Some(decision) = start {
+            self.write(decision, at);
+        }
+        if let Some(decision) = replaced {
             self.write(decision, at);
         }
         if let Some(change) = end {

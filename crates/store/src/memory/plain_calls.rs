@@ -54,6 +54,20 @@ struct Calls {
 }
 
 impl Calls {
+    /// Takes a call out of the memory to be written.
+    fn begin_write(&mut self, id: &TaskId) -> Route {
+        let write = Arc::new(AsyncMutex::new(Write::Unknown));
+        let (Some(call), Ok(writing)) = (self.kept.tasks.remove(id), Arc::clone(&write).try_lock_owned()) else {
+            return Route::Store;
+        };
+        let being_written = Arc::new(BeingWritten {
+            call: call.unwritten(),
+            write,
+        });
+        self.being_written.insert(id.clone(), Arc::clone(&being_written));
+        Route::Write(being_written, writing)
+    }
+
     /// The active attempts of calls.
     fn held_by(&self, node: NodeId) -> Vec<HeldAttempt> {
         let being_written = self.being_written.values().map(|call| &call.call.task);
@@ -144,6 +158,12 @@ impl PlainCallStore {
         if new.idempotency.is_none() {
             self.admit_beside_calls(&new).await?;
         }
+        if let Some(end) = &new.replaces {
+            self.write_replaced(end).await.map_err(|refused| match refused {
+                ApplyError::Store(error) => error.into(),
+                refused => CreateError::Replaced(refused),
+            })?;
+        }
         let created = self.store.create(new).await;
         self.stored_usage.changed();
         created
@@ -189,21 +209,7 @@ impl PlainCallStore {
         if let Err(refused) = decide(task, change) {
             return Route::Here(Err(refused));
         }
-        let write = Arc::new(AsyncMutex::new(Write::Unknown));
-        let (Some(call), Ok(writing)) = (
-            calls.kept.tasks.remove(&change.task),
-            Arc::clone(&write).try_lock_owned(),
-        ) else {
-            return Route::Store;
-        };
-        let being_written = Arc::new(BeingWritten {
-            call: call.unwritten(),
-            write,
-        });
-        calls
-            .being_written
-            .insert(change.task.clone(), Arc::clone(&being_written));
-        Route::Write(being_written, writing)
+        calls.begin_write(&change.task)
     }
 
     async fn apply_here_or_there(&self, change: Change) -> Result<Task, ApplyError> {
@@ -211,25 +217,52 @@ impl PlainCallStore {
             match self.route(&change) {
                 Route::Here(applied) => return applied,
                 Route::Store => return self.store.apply(change).await,
-                Route::Write(call, mut writing) => return self.write(&call, &mut writing, change).await,
-                Route::Wait(call) => {
-                    let mut writing = call.write.lock().await;
-                    if *writing == Write::Unknown {
-                        let nothing_more = Change {
-                            events: Vec::new(),
-                            number: None,
-                            ..change.clone()
-                        };
-                        self.write(&call, &mut writing, nothing_more).await?;
-                    }
-                }
+                Route::Write(call, mut writing) => return self.write(&call, &mut writing, change, true).await,
+                Route::Wait(call) => self.finish_write(&call, &change).await?,
             }
         }
     }
 
-    /// Writes a call with `change`. A call that cannot be written stays in memory unchanged.
-    async fn write(&self, call: &BeingWritten, writing: &mut Write, change: Change) -> Result<Task, ApplyError> {
-        let first = !change.events.is_empty();
+    /// Writes a call that is to be ended together with something else, as the store does it; any other task is there already.
+    async fn write_replaced(&self, end: &Change) -> Result<(), ApplyError> {
+        loop {
+            let route = {
+                let mut calls = self.calls();
+                match calls.being_written.get(&end.task) {
+                    Some(being_written) => Route::Wait(Arc::clone(being_written)),
+                    None => calls.begin_write(&end.task),
+                }
+            };
+            match route {
+                Route::Here(_) | Route::Store => return Ok(()),
+                Route::Write(call, mut writing) => {
+                    return self
+                        .write(&call, &mut writing, without_events(end), true)
+                        .await
+                        .map(drop);
+                }
+                Route::Wait(call) => self.finish_write(&call, end).await?,
+            }
+        }
+    }
+
+    /// Waits for the write of a call, and writes it if that is not known to have been made. `change` is what waits for it.
+    async fn finish_write(&self, call: &BeingWritten, change: &Change) -> Result<(), ApplyError> {
+        let mut writing = call.write.lock().await;
+        if *writing == Write::Unknown {
+            self.write(call, &mut writing, without_events(change), false).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a call with `change`. A call that cannot be written stays in memory unchanged, if this is the `first` write of it.
+    async fn write(
+        &self,
+        call: &BeingWritten,
+        writing: &mut Write,
+        change: Change,
+        first: bool,
+    ) -> Result<Task, ApplyError> {
         let written = self.store.write_call(call.call.clone(), change).await;
         let known = match &written {
             Ok(_) => true,
@@ -314,6 +347,15 @@ impl PlainCallStore {
     }
 }
 
+/// What writes a call as it is, in place of a change of it.
+fn without_events(change: &Change) -> Change {
+    Change {
+        events: Vec::new(),
+        number: None,
+        ..change.clone()
+    }
+}
+
 /// Whether an event leaves the call unknown outside. Every other event writes the call.
 fn stays_in_memory(event: &Event) -> bool {
     match event {
@@ -355,6 +397,7 @@ impl StoreLayer for PlainCallStore {
             && !new.announced
             && new.idempotency.is_none()
             && new.parent.is_none()
+            && new.replaces.is_none()
             && new.outcome.is_none();
         match in_memory {
             true => self.create_call(new),
@@ -372,7 +415,9 @@ impl StoreLayer for PlainCallStore {
         match self.route(&change) {
             Route::Here(applied) => answer(applied),
             Route::Store => self.store.apply(change),
-            Route::Write(call, mut writing) => Box::pin(async move { self.write(&call, &mut writing, change).await }),
+            Route::Write(call, mut writing) => {
+                Box::pin(async move { self.write(&call, &mut writing, change, true).await })
+            }
             Route::Wait(_) => Box::pin(self.apply_here_or_there(change)),
         }
     }

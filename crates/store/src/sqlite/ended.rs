@@ -129,6 +129,7 @@ mod tests {
             quota: Quota::default(),
             parent: None,
             history: None,
+            replaces: None,
         };
         let (task, outcome) = new.task();
         Record {

@@ -211,5 +211,6 @@ fn finished(n: usize) -> NewTask {
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }

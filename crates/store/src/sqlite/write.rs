@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     code::{self, ANSWERED_BY},
-    decision::{Decision, EntryWrite, InputWrite, decide, decide_start, end_for_parent},
+    decision::{Decision, EntryWrite, InputWrite, decide, decide_replacement, decide_start, end_for_parent},
     refusal,
     usage::{self, UsageChange},
 };
@@ -75,8 +75,13 @@ pub(super) fn create(
         Some(Ok(start)) => Some(start),
         None => None,
     };
+    let replaced = match new.replaces.as_ref().map(|end| replaced(tx, new, end)).transpose()? {
+        Some(Err(refused)) => return Ok(Err(CreateError::Replaced(refused))),
+        Some(Ok(replaced)) => Some(replaced),
+        None => None,
+    };
     let usage = usage::of_new(new, task, outcome);
-    if let Err(exceeded) = admit(tx, new, usage)? {
+    if let Err(exceeded) = admit(tx, new, usage::to_admit(usage, new.replaces.as_deref()))? {
         return Ok(Err(exceeded.into()));
     }
     let seq = match row::insert(tx.connection, task, new.idempotency.as_ref()) {
@@ -94,6 +99,10 @@ pub(super) fn create(
     tx.created(task, outcome);
     if let Some((seq, before, decision)) = &start {
         write(tx, *seq, before, decision)?;
+    }
+    if let Some((seq, before, decision)) = &replaced {
+        write(tx, *seq, before, decision)?;
+        notify_parent(tx, &decision.task, decision.outcome.as_ref(), new.created_at)?;
     }
     notify_parent(tx, task, outcome, new.created_at)?;
     Ok(Ok(Created::New(task.clone())))
@@ -157,8 +166,19 @@ pub(super) fn write_call(tx: &mut Tx<'_>, call: &UnwrittenCall, change: &Change)
     Ok(Ok(decision.task))
 }
 
+/// A task as it is, and what a change writes of it.
+type Decided<'a> = (i64, Task, Decision<'a>);
+
+/// The side of the task that a new one replaces.
+fn replaced<'a>(tx: &Tx<'_>, new: &NewTask, end: &'a Change) -> Result<Result<Decided<'a>, ApplyError>> {
+    let Some((seq, before)) = read::load(tx.connection, &end.task)? else {
+        return Ok(Err(ApplyError::NotFound));
+    };
+    Ok(decide_replacement(Some(&before), new, end).map(|decision| (seq, before, decision)))
+}
+
 /// The parent's side of the start of a task.
-fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<(i64, Task, Decision<'a>), ApplyError>> {
+fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<Decided<'a>, ApplyError>> {
     let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
         return Ok(Err(ApplyError::NotFound));
     };

@@ -68,6 +68,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     }
 }
 

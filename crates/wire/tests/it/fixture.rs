@@ -45,6 +45,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,
+        replaces: None,
     };
     new.task().0
 }

@@ -168,6 +168,7 @@ prop_compose! {
             quota: longhaul_core::Quota::default(),
             parent: None,
             history: None,
+            replaces: None,
         };
         new.task().0
     }

@@ -6,9 +6,9 @@ use super::step::{Answer, Refusal, StoreCall};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AnsweredBy, AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, InputState,
-    Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State,
-    Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    AnsweredBy, AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
+    InputState, Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId,
+    State, Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter,
         TaskSearch,
@@ -324,11 +324,25 @@ impl Chooser {
         {
             new.header.lineage = Some(lineage);
             new.parent = Some(parent);
+        } else if self.one_in(10) {
+            self.replace(model, &mut new).await;
         }
         if self.one_in(6) {
             new.quota = self.tight_quota(model, &new.owner.principal).await;
         }
         new
+    }
+
+    /// Has the new task take the place of another one, mostly of one of its principal's.
+    async fn replace(&mut self, model: &MemoryStore, new: &mut NewTask) {
+        let id = self.id_or_unknown();
+        let record = model.get_unscoped(&id).await.ok().flatten();
+        if let Some(record) = record.filter(|_| !self.one_in(6)) {
+            new.header.owner.principal = record.task.owner.principal.clone();
+        }
+        let mode = self.pick(&[CancelMode::Cooperative, CancelMode::AtOnce]);
+        let end = Change::of(&id, Event::CancelRequested(mode), UnixMillis(self.now));
+        new.replaces = Some(Box::new(end));
     }
 
     /// Mostly one that can start a task.
@@ -460,6 +474,7 @@ impl Chooser {
             } else {
                 None
             },
+            replaces: None,
         }
     }
 

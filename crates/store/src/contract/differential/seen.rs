@@ -29,6 +29,9 @@ const ALL: &[&str] = &[
     "create: parent stopping",
     "create: parent stale",
     "create: parent unknown",
+    "create: replaced",
+    "create: replaced unknown",
+    "create: replaced cannot end",
     "create: too many live of one",
     "create: too many live",
     "create: too many bytes of one",
@@ -162,7 +165,11 @@ impl Seen {
                         Reason::Stopping => "create: parent stopping",
                         _ => "create: parent out of order",
                     },
-                    CreateError::Parent(ApplyError::Store(_)) => panic!("both refused {step:?}: {error:?}"),
+                    CreateError::Replaced(ApplyError::NotFound) => "create: replaced unknown",
+                    CreateError::Replaced(ApplyError::Illegal(_)) => "create: replaced cannot end",
+                    CreateError::Parent(ApplyError::Store(_)) | CreateError::Replaced(_) => {
+                        panic!("both refused {step:?}: {error:?}")
+                    }
                 },
                 (_, Refusal::Apply(ApplyError::NotFound)) => "apply: not found",
                 (_, Refusal::Apply(ApplyError::Stale)) => "apply: stale",
@@ -203,8 +210,9 @@ impl Seen {
             StoreCall::OpenNode(..) => "open node",
             StoreCall::PutSpec(_) => "put spec",
             StoreCall::Spec(_) => either("spec: some", "spec: none"),
-            StoreCall::Create(_) => match answer {
+            StoreCall::Create(new) => match answer {
                 Answer::Created(Created::Existing(_)) => "create: existing",
+                Answer::Created(Created::New(_)) if new.replaces.is_some() => "create: replaced",
                 Answer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
                     "create: child, over"
                 }
