@@ -16,7 +16,7 @@ use serde::Serialize;
 
 /// Tasks of one request.
 pub(crate) const AT_ONCE: usize = MOST;
-/// Tasks of which a preview finds out whether they were retried.
+/// Tasks of which a preview finds out whether they were retried or reset.
 const MOST_CHECKED: usize = 5_000;
 /// Actions that run at the same time, so that they share commits.
 const TOGETHER: usize = 64;
@@ -75,7 +75,7 @@ impl BulkAction {
                 "The work of each task is asked to stop. One that does not run ends at once. Its client sees it cancelled."
             }
             Self::Retry => {
-                "Each task is made again as a new one, with the same arguments, for the same principal. Those that were retried before are left out."
+                "Each task is made again as a new one, with the same arguments, for the same principal. Those that go on as another task, because they were retried or reset before, are left out."
             }
             Self::Release => "Each task is tried again now.",
             Self::Delete => {
@@ -216,19 +216,19 @@ impl AdminContext {
         };
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
         Ok(BulkPreview {
-            tasks: self.without_retried(action, found.tasks).await?.len(),
+            tasks: self.without_successors(action, found.tasks).await?.len(),
             or_more: found.next.is_some(),
         })
     }
 
-    /// Without those that a retry would only name the new task of.
-    async fn without_retried(&self, action: BulkAction, tasks: Vec<Task>) -> Result<Vec<Task>, OperatorError> {
+    /// Without those that a retry would make nothing of, since they go on as another task.
+    async fn without_successors(&self, action: BulkAction, tasks: Vec<Task>) -> Result<Vec<Task>, OperatorError> {
         if action != BulkAction::Retry {
             return Ok(tasks);
         }
         let checked = tasks.into_iter().map(|task| async move {
-            let retry = self.retry_made_of(&task).await?;
-            Ok(retry.is_none().then_some(task))
+            let goes_on = self.goes_on(&task).await?;
+            Ok((!goes_on).then_some(task))
         });
         let kept = stream::iter(checked).buffered(TOGETHER);
         kept.try_filter_map(future::ok).try_collect().await
@@ -246,7 +246,7 @@ impl AdminContext {
     ) -> Result<BulkReport, ActionError> {
         let search = action.search(query, self).await?;
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
-        let tasks = self.without_retried(action, found.tasks).await?;
+        let tasks = self.without_successors(action, found.tasks).await?;
         let acted = tasks.into_iter().map(|task| async move {
             let done = self.act(actor, &task.id, action.on_one()).await;
             (task.id.to_string(), done)

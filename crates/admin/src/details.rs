@@ -175,10 +175,8 @@ impl AdminContext {
         };
         let mut view = TaskView::of(task, now);
         view.question = question.map(|input| asked(&question_view(&input, String::new())));
-        if matches!(task.state, State::Done(verdict) if verdict != Verdict::Succeeded) {
-            view.last_line = self.last_line(task).await?;
-            (view.retried_as, view.reset_as) = self.successors(task).await?;
-        }
+        view.last_line = self.last_line(task).await?;
+        (view.retried_as, view.reset_as) = self.successors(task).await?;
         if task.state == State::Queued && self.engine.is_paused(&task.tool) {
             view.status.get_or_insert_with(|| QueueWait::Paused.to_string());
         }
@@ -197,6 +195,13 @@ impl AdminContext {
     /// The tasks that a retry and a reset have made of a finished one.
     async fn successors(&self, task: &Task) -> Result<(Option<String>, Option<String>), StoreError> {
         let engine = &self.engine;
+        let State::Done(verdict) = task.state else {
+            return Ok((None, None));
+        };
+        // Most tasks are such ones, and nothing more is read of them.
+        if verdict == Verdict::Succeeded && task.journaled == 0 {
+            return Ok((None, None));
+        }
         let Some(arguments) = engine.store().arguments(&task.id).await? else {
             return Ok((None, None));
         };
@@ -208,12 +213,10 @@ impl AdminContext {
         ))
     }
 
-    /// The task that a retry has made of this one.
-    pub(crate) async fn retry_made_of(&self, task: &Task) -> Result<Option<TaskId>, StoreError> {
-        match self.engine.store().arguments(&task.id).await? {
-            None => Ok(None),
-            Some(arguments) => self.engine.find_retry(task, &arguments).await,
-        }
+    /// Whether a finished task goes on as another one, which a retry or a reset has made.
+    pub(crate) async fn goes_on(&self, task: &Task) -> Result<bool, StoreError> {
+        let (retried_as, reset_as) = self.successors(task).await?;
+        Ok(retried_as.or(reset_as).is_some())
     }
 
     /// The questions of a task that are not open any more.
@@ -268,10 +271,7 @@ impl AdminContext {
         // Another host may have the files.
         let attempts = engine.attempts(task, 0, SHOWN).await.unwrap_or_default();
         let children = store.started_by(id, None, SHOWN).await?;
-        let (retried_as, reset_as) = match task.is_done() {
-            true => self.successors(task).await?,
-            false => (None, None),
-        };
+        let (retried_as, reset_as) = self.successors(task).await?;
         let schemas = Schemas::of(engine, &task.tool);
         let waits_for = engine.queue_wait(task).await?;
         Ok(TaskDetails {

@@ -48,6 +48,12 @@ pub enum OperatorError {
         /// The entry.
         before: u32,
     },
+    /// The task is not retried, since it goes on as another one by a reset.
+    #[error("the task was reset: it goes on as {task}; retry that one, if it fails")]
+    WasReset {
+        /// The task that the reset has made of it.
+        task: TaskId,
+    },
     /// The task was not made again.
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -141,7 +147,8 @@ impl Engine {
     /// A task is retried once: doing it again returns the task of the first time, as long as that is kept.
     ///
     /// # Errors
-    /// [`OperatorError`]; [`OperatorError::NotNow`] if it has not ended, has succeeded, was started by a task, or if its tool is not offered.
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if it has not ended, has succeeded, was started by a task, or if its tool is not offered;
+    /// [`OperatorError::WasReset`] if it goes on as another task.
     pub async fn retry_any(&self, id: &TaskId) -> Result<Task, OperatorError> {
         let task = self.any_task(id).await?.task;
         match task.state {
@@ -158,6 +165,9 @@ impl Engine {
         let tool = offered.ok_or(OperatorError::NotNow("its tool is not offered any more"))?;
         let store = &self.0.node.store;
         let arguments = store.arguments(id).await?.ok_or(OperatorError::NotFound)?;
+        if let Some(task) = self.find_reset(&task, &arguments).await? {
+            return Err(OperatorError::WasReset { task });
+        }
         let requestor = store.requestor(id).await?.ok_or(OperatorError::NotFound)?;
         let requestor = Requestor {
             retry_of: Some(id.to_string()),

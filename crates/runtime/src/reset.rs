@@ -107,6 +107,10 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn find_reset(&self, task: &Task, arguments: &Json) -> Result<Option<TaskId>, StoreError> {
+        // Without a journal there is nothing to go on from.
+        if task.journaled == 0 {
+            return Ok(None);
+        }
         let key = reset_key(&task.id);
         let reset = self
             .find_repeated(&task.owner.principal, &task.tool, &key, arguments)

@@ -144,7 +144,8 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         can_retry: acts
             && ["failed", "cancelled"].contains(&state)
             && task.task.parent.is_none()
-            && task.task.retried_as.is_none(),
+            && task.task.retried_as.is_none()
+            && task.task.reset_as.is_none(),
         can_release: acts && state == "blocked",
         can_raise: acts && state == "queued",
         can_delete: acts && !is_live && task.task.announced,

@@ -309,6 +309,8 @@ async fn a_durable_task_is_reset_to_before_an_entry() {
     );
     assert_eq!((&task["retryOf"], &task["resetBefore"]), (&json!(id), &json!(2)));
     assert_eq!(world.json(&format!("/api/tasks/{id}")).await["resetAs"], new);
+    let list = world.json("/api/tasks?tool=stepped&order=oldest").await;
+    assert_eq!(list["tasks"][0]["resetAs"], new, "lists say so, too");
     assert_eq!(reset(r#"{"before": 2}"#).await.1["task"], new, "it is made once");
     let (status, refused) = reset(r#"{"before": 1}"#).await;
     assert_eq!(status, 409);
@@ -320,6 +322,29 @@ async fn a_durable_task_is_reset_to_before_an_entry() {
         409,
         "it keeps no journal"
     );
+}
+
+/// It goes on as another one, so a retry would be a second successor.
+#[tokio::test]
+async fn a_task_that_was_reset_is_not_retried() {
+    let world = World::new(true).await;
+    let id = world.ended("stepped", json!({"text": "fails"})).await;
+    let retry = format!(r#"action="/tasks/{id}/retry""#);
+    assert!(world.page(&format!("/tasks/{id}")).await.contains(&retry));
+    let all = "/api/bulk/retry?state=failed&tool=stepped";
+    assert_eq!(world.json(all).await["tasks"], 1);
+    let request = world.request(Method::POST, &format!("/api/tasks/{id}/reset"));
+    let (status, done) = answered(request.json(&json!({"before": 1}))).await;
+    assert_eq!(status, 200, "{done}");
+    let new = done["task"].as_str().unwrap();
+    let (status, refused) = world.act(&format!("/api/tasks/{id}/retry")).await;
+    assert_eq!(status, 409, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains(new), "{refused}");
+    world.state(new, "failed").await;
+    assert_eq!(world.json(all).await["tasks"], 1, "the new one alone");
+    assert_eq!(world.act(all).await.1, json!({"done": 1, "refused": 0, "refusals": []}));
+    assert!(!world.json(&format!("/api/tasks/{new}")).await["retriedAs"].is_null());
+    assert!(!world.page(&format!("/tasks/{id}")).await.contains(&retry));
 }
 
 /// Only what the filter finds and what can be acted on is; each action is in the audit log.

@@ -156,11 +156,15 @@ async fn fails(text: Text) -> ToolResult<String> {
 /// How many steps have run in this process.
 static STEPS: AtomicU32 = AtomicU32::new(0);
 
-async fn stepped(cx: TaskContext, _: Text) -> ToolResult<String> {
+/// Two steps. With the text `fails` it fails after them.
+async fn stepped(cx: TaskContext, Text { text }: Text) -> ToolResult<String> {
     let step = || async { Ok::<_, StepError>(STEPS.fetch_add(1, Ordering::Relaxed) + 1) };
     let first: u32 = cx.step("first", step).await?;
     let second: u32 = cx.step("second", step).await?;
-    Ok(format!("{first} {second}"))
+    match text == "fails" {
+        true => Err("no".into()),
+        false => Ok(format!("{first} {second}")),
+    }
 }
 
 async fn asks(cx: TaskContext) -> ToolResult<String> {

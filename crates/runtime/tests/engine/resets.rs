@@ -114,6 +114,8 @@ async fn a_waiting_task_is_cancelled_and_its_question_asked_again() {
         .until(&engine, &reset.id, |task| !task.open_inputs.is_empty())
         .await;
     assert_eq!(asks.open_inputs, [InputKey::nth(2)]);
+    let was_reset = OperatorError::WasReset { task: reset.id.clone() };
+    assert_eq!(engine.retry_any(&id).await, Err(was_reset), "it goes on already");
     answer(&engine, &reset.id, 2, "go").await;
     let outcome = guarded("the end", world.outcome(&engine, &reset.id)).await;
     assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
