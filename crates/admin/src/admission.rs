@@ -21,6 +21,9 @@ use longhaul_server::{
 };
 use std::sync::Arc;
 
+/// What the audit log says of a request without a key, or with a wrong one.
+pub(crate) const WRONG_KEY: &str = "the admin address: no key, or a wrong one";
+
 /// Lets a request through, or answers it.
 pub(crate) async fn check(
     State(context): State<Arc<AdminContext>>,
@@ -37,8 +40,10 @@ pub(crate) async fn check(
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     let is_open = path.starts_with("/assets/") || path == "/login";
-    let known = operator(&context, &peer, request.headers(), request.uri());
-    let may_read = path == "/metrics" && reads_metrics(&context.access, &request);
+    // Who checks one of them must not be followed by somebody who checks another.
+    let is_ambiguous = request.headers().get_all(header::AUTHORIZATION).iter().count() > 1;
+    let known = operator(&context, &peer, request.headers(), request.uri()).filter(|_| !is_ambiguous);
+    let may_read = path == "/metrics" && !is_ambiguous && reads_metrics(&context.access, &request);
     match known {
         Some(by) => {
             let address = peer.address().map(|address| address.ip());
@@ -55,14 +60,15 @@ pub(crate) async fn check(
         None => {
             // A browser that has no session yet has done nothing wrong.
             if request.headers().contains_key(header::AUTHORIZATION) || request.method() != Method::GET {
-                audit_denial(&context, &peer, "the admin address: no key, or a wrong one");
+                audit_denial(&context, &peer, WRONG_KEY);
             }
             refused(&request)
         }
     }
 }
 
-fn audit_denial(context: &AdminContext, peer: &Peer, why: &str) {
+/// Records a request that is refused, unless there was one right before.
+pub(crate) fn audit_denial(context: &AdminContext, peer: &Peer, why: &str) {
     if let (Some(audit), Some(left_out)) = (&context.audit, context.denials.record(context.now())) {
         let now = context.engine.ports().clock.wall();
         let mut event = AuditEvent::new(now, AuditAction::Denied, AuditOutcome::Denied).with_detail(why);

@@ -1,11 +1,15 @@
 //! Logging in with the key, for browsers of other users and behind proxies.
 
 use super::{Frame, render};
-use crate::context::AdminContext;
+use crate::{
+    admission::{WRONG_KEY, audit_denial},
+    context::AdminContext,
+    listener::ConnectedPeer,
+};
 use askama::Template;
 use axum::{
     Form,
-    extract::State,
+    extract::{ConnectInfo, State},
     response::{IntoResponse, Redirect, Response},
 };
 use http::{HeaderMap, StatusCode, header};
@@ -33,9 +37,14 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
     page(&context, false)
 }
 
-pub(super) async fn log_in(State(context): State<Arc<AdminContext>>, Form(Key { key }): Form<Key>) -> Response {
+pub(super) async fn log_in(
+    State(context): State<Arc<AdminContext>>,
+    ConnectInfo(ConnectedPeer(peer)): ConnectInfo<ConnectedPeer>,
+    Form(Key { key }): Form<Key>,
+) -> Response {
     let admin_key = &context.access.admin_key;
     let (true, Some(digest)) = (admin_key.admits(key.trim()), admin_key.digest()) else {
+        audit_denial(&context, &peer, WRONG_KEY);
         return (StatusCode::UNAUTHORIZED, page(&context, true)).into_response();
     };
     let entropy = &context.engine.ports().entropy;

@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use reqwest::{Method, header};
+use serde_json::json;
 use std::fs;
 
 const PATHS: [&str; 5] = ["/", "/tools", "/api/tasks", "/api/stats", "/metrics"];
@@ -48,6 +49,14 @@ async fn a_credential_that_is_wrong_is_not_ignored() {
     let world = World::new(true).await;
     let wrong = world.request(Method::GET, "/api/stats").bearer_auth("lha_wrong");
     assert_eq!(wrong.send().await.unwrap().status(), 401);
+    // Nor is one of two, whichever comes first.
+    for path in ["/api/stats", "/metrics"] {
+        for keys in [["lha_wrong", &world.admin_key], [&world.admin_key, "lha_wrong"]] {
+            let request = world.request(Method::GET, path);
+            let both = keys.iter().fold(request, |request, key| request.bearer_auth(key));
+            assert_eq!(both.send().await.unwrap().status(), 401, "{path} {keys:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,6 +129,12 @@ async fn a_browser_logs_in_with_the_key() {
     assert_eq!(
         (refused.status().as_u16(), refused.headers().get("set-cookie")),
         (401, None)
+    );
+    let lines = world.audit.lines();
+    assert_eq!(
+        (&lines[0]["action"], &lines[0]["detail"]),
+        (&json!("denied"), &json!("the admin address: no key, or a wrong one")),
+        "as with a wrong key of a program"
     );
     let granted = log_in(&world.admin_key).await;
     let cookie = granted.headers()["set-cookie"].to_str().unwrap().to_owned();
