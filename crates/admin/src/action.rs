@@ -9,7 +9,7 @@ use longhaul_runtime::{DeleteError, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul_wire::InputRequest;
 use serde_json::value::RawValue;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// JSON-RPC's code for what failed inside, for the audit log.
 pub(crate) const INTERNAL: i64 = -32603;
@@ -197,17 +197,22 @@ impl AdminContext {
     }
 
     /// Stops the server, as SIGTERM does, after this time: a page that is the answer has still to be drawn.
-    pub(crate) fn drain(&self, actor: &Actor, after: Duration) {
-        self.record(&self.event(actor, AuditAction::Drain, AuditOutcome::Ok));
-        let (stop, ports) = (self.stop.clone(), self.engine.ports());
+    pub(crate) fn drain(self: &Arc<Self>, actor: &Actor, after: Duration) {
+        let event = self.event(actor, AuditAction::Drain, AuditOutcome::Ok);
+        self.record(&(event.clone()).with_detail(format!("{}; begins", actor.by)));
+        let context = Arc::clone(self);
+        let stop = move || {
+            context.stop.cancel();
+            context.record(&event);
+        };
         if after.is_zero() {
-            stop.cancel();
-            return;
+            return stop();
         }
+        let ports = self.engine.ports();
         let slept = ports.clock.sleep(after);
         ports.spawner.spawn(Box::pin(async move {
             slept.await;
-            stop.cancel();
+            stop();
         }));
     }
 

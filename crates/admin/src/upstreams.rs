@@ -132,13 +132,16 @@ impl AdminContext {
     ) -> Result<Vec<String>, ActionError> {
         let reports = self.upstream_reports().await;
         let upstream = reports.into_iter().find(|report| report.name == name);
-        let upstream = upstream.ok_or(ActionError::UnknownUpstream)?;
         let action = if paused {
             AuditAction::Pause
         } else {
             AuditAction::Resume
         };
         let detail = format!("{}; upstream {name}", actor.by);
+        let Some(upstream) = upstream else {
+            self.record(&self.event(actor, action, AuditOutcome::Unknown).with_detail(detail));
+            return Err(ActionError::UnknownUpstream);
+        };
         self.record(&(self.event(actor, action, AuditOutcome::Ok)).with_detail(format!("{detail}; begins")));
         let done = self.engine.set_upstream_paused(name, paused).await;
         self.live.change();

@@ -197,7 +197,10 @@ async fn a_drained_server_is_not_ready_and_stops() {
     assert_eq!(world.get("/readyz").await.text().await.unwrap(), "ready\n");
     assert_eq!(world.act("/api/drain").await, (200, json!({"stopping": true})));
     world.stop.cancelled().await;
-    assert_eq!(world.audit.lines()[0]["action"], "drain");
+    let lines = world.audit.lines();
+    assert!(lines.iter().all(|line| line["action"] == "drain"), "{lines:?}");
+    let details: Vec<&str> = lines.iter().map(|line| line["detail"].as_str().unwrap()).collect();
+    assert_eq!(details, ["the server's user; begins", "the server's user"]);
 }
 
 /// Tasks and plain calls of a paused tool wait; what runs runs on.
@@ -222,6 +225,7 @@ async fn nothing_of_a_paused_tool_begins() {
     world.state(task.id(), "succeeded").await;
     assert_eq!(call.await.unwrap(), "through");
     assert_eq!(world.act("/api/tools/nothing/pause").await.0, 404);
+    assert_eq!(world.act("/api/upstreams/nothing/resume").await.0, 404);
     let lines = world.audit.lines();
     assert_eq!(
         (&lines[0]["action"], &lines[0]["tool"]),
@@ -231,7 +235,11 @@ async fn nothing_of_a_paused_tool_begins() {
         (&lines[5]["action"], &lines[5]["outcome"]),
         (&json!("pause"), &json!("unknown"))
     );
-    assert_eq!(lines.len(), 6, "each action has two");
+    assert_eq!(
+        (&lines[6]["action"], &lines[6]["outcome"]),
+        (&json!("resume"), &json!("unknown"))
+    );
+    assert_eq!(lines.len(), 7, "each action on what there is has two");
 }
 
 #[tokio::test]
