@@ -193,12 +193,15 @@ impl BulkReport {
 }
 
 /// The tasks that an action would be done to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BulkPreview {
     pub(crate) tasks: usize,
     /// Whether there are more than were looked at.
     pub(crate) or_more: bool,
+    /// What may be wrong with the filter, if nothing was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
 }
 
 impl AdminContext {
@@ -215,9 +218,14 @@ impl AdminContext {
             ..action.search(query, self).await?
         };
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
+        let tasks = self.without_successors(action, found.tasks).await?.len();
         Ok(BulkPreview {
-            tasks: self.without_successors(action, found.tasks).await?.len(),
+            tasks,
             or_more: found.next.is_some(),
+            hint: match tasks {
+                0 => self.unknown_tool(query.tool.trim()).await?,
+                _ => None,
+            },
         })
     }
 

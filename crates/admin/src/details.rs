@@ -237,7 +237,7 @@ impl AdminContext {
     }
 
     /// What to say of a tool of this name, if the server knows none.
-    async fn unknown_tool(&self, name: &str) -> Result<Option<String>, StoreError> {
+    pub(crate) async fn unknown_tool(&self, name: &str) -> Result<Option<String>, StoreError> {
         if name.is_empty() {
             return Ok(None);
         }

@@ -317,6 +317,9 @@ async fn a_durable_task_is_reset_to_before_an_entry() {
     );
     assert_eq!((&task["retryOf"], &task["resetBefore"]), (&json!(id), &json!(2)));
     assert_eq!(world.json(&format!("/api/tasks/{id}")).await["resetAs"], new);
+    let none = world.json("/api/bulk/delete?tool=steped").await;
+    let hint = none["hint"].as_str().unwrap();
+    assert!(hint.starts_with("there is no tool `steped`"), "{hint}");
     let list = world.json("/api/tasks?tool=stepped&order=oldest").await;
     assert_eq!(list["tasks"][0]["resetAs"], new, "lists say so, too");
     assert_eq!(reset(r#"{"before": 2}"#).await.1["task"], new, "it is made once");

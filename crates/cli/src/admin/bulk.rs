@@ -26,6 +26,9 @@ pub(super) async fn run(some: &SomeTasks, action: &str) -> Result<Exit, Failure>
     };
     if tasks == 0 && !or_more {
         some.filter.explain_principal();
+        if let Some(hint) = found["hint"].as_str() {
+            output::note(hint);
+        }
     } else if !some.yes && !agreed(&format!("{action} {count}?"))? {
         output::note("nothing was changed");
         return Ok(Exit::Cancelled);
