@@ -48,6 +48,13 @@ impl From<OperatorError> for ActionError {
     }
 }
 
+impl ActionError {
+    /// The question to be answered is unknown, or not open any more.
+    pub(crate) fn not_asked() -> Self {
+        OperatorError::NotNow("the task does not ask this, or not any more").into()
+    }
+}
+
 impl From<StoreError> for ActionError {
     fn from(error: StoreError) -> Self {
         OperatorError::Store(error).into()
@@ -147,7 +154,7 @@ impl AdminContext {
             .map_err(OperatorError::Store)?;
         let inputs = record.ok_or(OperatorError::NotFound)?.inputs;
         let Some(input) = inputs.into_iter().find(|input| input.key == *key) else {
-            return Err(OperatorError::NotNow("the task does not ask this, or not any more").into());
+            return Err(ActionError::not_asked());
         };
         let request =
             InputRequest::read(input.request.as_str()).map_err(|error| ActionError::Invalid(error.to_string()))?;

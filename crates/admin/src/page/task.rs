@@ -376,8 +376,7 @@ async fn answered(
         .questions
         .iter()
         .find(|question| Some(question.key.as_str()) == key);
-    let gone = || ActionError::Invalid("the task does not ask this, or not any more".to_owned());
-    let question = question.ok_or_else(gone)?;
+    let question = question.ok_or_else(ActionError::not_asked)?;
     let answer = question::answer(question, form).map_err(|error| ActionError::Invalid(error.to_string()))?;
     let answer = serde_json::value::to_raw_value(&answer).map_err(|error| ActionError::Invalid(error.to_string()))?;
     Ok(TaskAction::Answer {

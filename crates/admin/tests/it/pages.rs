@@ -85,7 +85,7 @@ async fn a_question_is_answered_with_its_form() {
     world.state(&id, "succeeded").await;
     let page = world.page(&format!("/tasks/{id}")).await;
     assert!(page.contains("sure: true, 2 times"), "{page}");
-    assert_eq!(world.submit(&path, &form).await.0, 400, "it asks no more");
+    assert_eq!(world.submit(&path, &form).await.0, 409, "it asks no more");
 }
 
 #[tokio::test]

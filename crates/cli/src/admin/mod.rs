@@ -279,6 +279,19 @@ async fn act(of: &Operated, part: &str, action: &str, words: &str) -> Result<Exi
 async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
     let api = Api::of(&some.of)?;
     if let Some(upstream) = &some.upstream {
+        let upstreams = api.get("/api/upstreams").await?;
+        let names: Vec<&str> = (upstreams.as_array().into_iter().flatten())
+            .map(|upstream| show::text(upstream, "name"))
+            .collect();
+        if !names.contains(&upstream.as_str()) {
+            return Err(Failure::usage(match names[..] {
+                [] => format!("there is no upstream `{upstream}`: this server is no gateway"),
+                _ => format!(
+                    "there is no upstream `{upstream}`; the upstreams are {}",
+                    names.join(", ")
+                ),
+            }));
+        }
         let path = format!("/api/upstreams/{}/{action}", percent_encode(upstream));
         let done = api.post(&path, None).await?;
         return shown(&some.of, &done, |done| {

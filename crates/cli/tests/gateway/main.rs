@@ -62,8 +62,9 @@ fn upstreams_are_seen_and_paused_from_a_shell() {
     upstream.child.wait().unwrap();
     until("the upstream to be down", || seen()[0]["state"] == "down");
     let unknown = run(path, &["admin", "pause", "gateway.toml", "--upstream", "pu"]);
+    let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(
-        String::from_utf8_lossy(&unknown.stderr).contains("there is no such upstream"),
+        unknown.status.code() == Some(2) && said.contains("there is no upstream `pu`; the upstreams are up"),
         "{unknown:?}"
     );
 }
