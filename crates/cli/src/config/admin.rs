@@ -2,15 +2,29 @@
 
 use super::{
     section::{Entry, Section},
-    server::{all, parse_listen},
+    server::{Listen, all, parse_listen},
 };
 use longhaul_admin::AdminSettings;
 use longhaul_server::http::is_loopback;
 use std::net::SocketAddr;
 
-/// Reads the section; `None` after a problem.
-pub(super) fn read(section: &Section<'_>) -> Option<AdminSettings> {
-    let listen = section.require("listen").and_then(|entry| listen(&entry));
+/// Reads the section; `None` after a problem. `server` is where the server listens for clients, if that is known.
+pub(super) fn read(section: &Section<'_>, server: Option<&Listen>) -> Option<AdminSettings> {
+    let listen = section.require("listen").and_then(|entry| {
+        let listen = listen(&entry)?;
+        let is_taken_by = |other: SocketAddr| {
+            listen.port() != 0
+                && other.port() == listen.port()
+                && (other.ip() == listen.ip() || other.ip().is_unspecified())
+        };
+        if server.and_then(Listen::address).is_some_and(is_taken_by) {
+            entry.report(format!(
+                "`listen`: {listen} is where clients connect, as `listen` of [server] says; name another port"
+            ));
+            return None;
+        }
+        Some(listen)
+    });
     let same_user = section.optional("same_user", |entry| entry.flag());
     let metrics_key = section.get_or("metrics_key", true, |entry| entry.flag());
     let allowed_hosts = all(section, "allowed_hosts");

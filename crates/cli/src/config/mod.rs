@@ -128,7 +128,8 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         }
     };
     let admin = root.get_or("admin", AdminSettings::default(), |entry| {
-        admin::read(&entry.section("[admin]", "[admin]")?)
+        let listen = server.as_ref().map(|server| &server.listen);
+        admin::read(&entry.section("[admin]", "[admin]")?, listen)
     });
     let upstreams = upstream.map_or_else(Vec::new, |entry| upstream::read_all(&entry, environment));
     root.finish();

@@ -65,6 +65,12 @@ fn bad_files_are_explained() {
                 "jobs.toml:5: `same_user` must be true or false, not \"yes\"",
             ],
         ),
+        (
+            "+server\nlisten = \"127.0.0.1:7500\"\n[admin]\nlisten = \"localhost:7500\"\n+tool",
+            &[
+                "jobs.toml:5: `listen`: 127.0.0.1:7500 is where clients connect, as `listen` of [server] says; name another port",
+            ],
+        ),
         // [server]
         (
             "[server]\nlisten = \"127.0.0.1:80\"\n+tool",
