@@ -5,6 +5,7 @@ use crate::{
     action::TaskAction,
     api_body::{ApiBody, RequestBody},
     api_error::ApiError,
+    api_query::ApiQuery,
     audit_view::{AuditLines, AuditQuery},
     bulk::{BulkAction, BulkPreview, BulkReport},
     context::AdminContext,
@@ -12,13 +13,13 @@ use crate::{
     metrics::MetricsError,
     nodes::NodesView,
     principals::PrincipalsView,
-    query::TaskQuery,
+    query::{self, TaskQuery},
     upstreams::UpstreamView,
     view::{EntryView, TaskDetails, ToolView},
 };
 use axum::{
     Extension, Json, Router,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -107,7 +108,7 @@ async fn resume(
 
 async fn audit(
     State(context): State<Arc<AdminContext>>,
-    Query(query): Query<AuditQuery>,
+    ApiQuery(query): ApiQuery<AuditQuery>,
 ) -> Result<Json<AuditLines>, ApiError> {
     Ok(Json(context.audit_lines(&query)?))
 }
@@ -158,7 +159,7 @@ fn bulk_action(name: &str) -> Result<BulkAction, ApiError> {
 async fn preview_bulk(
     State(context): State<Arc<AdminContext>>,
     Path(name): Path<String>,
-    Query(query): Query<TaskQuery>,
+    ApiQuery(query): ApiQuery<TaskQuery>,
 ) -> Result<Json<BulkPreview>, ApiError> {
     Ok(Json(context.preview(bulk_action(&name)?, &query).await?))
 }
@@ -167,7 +168,7 @@ async fn bulk(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(name): Path<String>,
-    Query(query): Query<TaskQuery>,
+    ApiQuery(query): ApiQuery<TaskQuery>,
 ) -> Result<Json<BulkReport>, ApiError> {
     Ok(Json(context.act_on_all(&actor, bulk_action(&name)?, &query).await?))
 }
@@ -180,7 +181,7 @@ async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Exten
 
 async fn tasks(
     State(context): State<Arc<AdminContext>>,
-    Query(query): Query<TaskQuery>,
+    ApiQuery(query): ApiQuery<TaskQuery>,
 ) -> Result<Json<TaskPage>, ApiError> {
     Ok(Json(context.tasks(&query).await?))
 }
@@ -193,10 +194,10 @@ async fn task(
 }
 
 /// Where a part of a journal begins.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct After {
-    #[serde(default)]
-    after: u32,
+    after: String,
 }
 
 /// A part of a journal.
@@ -210,9 +211,10 @@ struct JournalPart {
 async fn journal(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
-    Query(After { after }): Query<After>,
+    ApiQuery(After { after }): ApiQuery<After>,
 ) -> Result<Json<JournalPart>, ApiError> {
     let record = context.record_of(&task_id(&text)?).await?;
+    let after = query::number("after", &after, .., "the position of an entry, such as 100")?.unwrap_or_default();
     let page = context.engine.history(&record.task, after, ENTRIES).await?;
     Ok(Json(JournalPart {
         next: (page.next < page.total).then_some(page.next),
@@ -225,17 +227,20 @@ async fn journal(
 }
 
 /// A part of a log; its end if nothing is said.
-#[derive(Deserialize)]
-pub(crate) struct LogPart {
-    offset: Option<u64>,
-    limit: Option<u64>,
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LogPart {
+    offset: String,
+    limit: String,
 }
 
 async fn log(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
-    Query(LogPart { offset, limit }): Query<LogPart>,
+    ApiQuery(LogPart { offset, limit }): ApiQuery<LogPart>,
 ) -> Result<Json<Value>, ApiError> {
+    let offset = query::number("offset", &offset, .., "a number of bytes")?;
+    let limit = query::number("limit", &limit, .., "a number of bytes")?;
     let record = context.record_of(&task_id(&text)?).await?;
     let read = context.engine.read_log(&record.task, LogRange { offset, limit }).await;
     let chunk = match read {

@@ -1,6 +1,6 @@
 //! What the JSON API answers instead.
 
-use crate::{action::ActionError, audit_view::AuditReadError, details::ReadError};
+use crate::{action::ActionError, audit_view::AuditReadError, details::ReadError, query::InvalidQuery};
 use axum::{
     Json, body,
     extract::Request,
@@ -73,10 +73,16 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<InvalidQuery> for ApiError {
+    fn from(error: InvalidQuery) -> Self {
+        Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string())
+    }
+}
+
 impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
+            ReadError::Query(error) => error.into(),
             ReadError::NotFound | ReadError::NotWhole(_) => {
                 Self::of(StatusCode::NOT_FOUND, "not_found", error.to_string())
             }
@@ -88,7 +94,7 @@ impl From<ReadError> for ApiError {
 impl From<AuditReadError> for ApiError {
     fn from(error: AuditReadError) -> Self {
         match error {
-            AuditReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
+            AuditReadError::Query(error) => error.into(),
             AuditReadError::None => Self::of(StatusCode::NOT_FOUND, "no_audit_log", error.to_string()),
             AuditReadError::Io(_) => Self::of(StatusCode::SERVICE_UNAVAILABLE, "audit_log", error.to_string()),
         }

@@ -34,21 +34,25 @@ pub(crate) struct AuditQuery {
     pub(crate) principal: String,
     pub(crate) action: String,
     pub(crate) outcome: String,
-    /// How many.
-    pub(crate) limit: Option<usize>,
+    /// How many: 1 to 1000, and 100 by default.
+    pub(crate) limit: String,
 }
 
 impl AuditQuery {
+    /// How many lines are wanted.
+    ///
     /// # Errors
     /// A parameter that no line can have.
-    fn check(&self) -> Result<(), InvalidQuery> {
+    fn check(&self) -> Result<usize, InvalidQuery> {
         query::id("task", &self.task)?;
         let is_one_of = |name, value: &str, words: &[&str], must_be| match value.is_empty() || words.contains(&value) {
             true => Ok(()),
             false => Err(query::invalid(name, value, must_be)),
         };
         is_one_of("action", &self.action, &actions(), ACTION_WORDS)?;
-        is_one_of("outcome", &self.outcome, &OUTCOMES, OUTCOME_WORDS)
+        is_one_of("outcome", &self.outcome, &OUTCOMES, OUTCOME_WORDS)?;
+        let limit = query::number("limit", &self.limit, 1..=MOST, "a number from 1 to 1000")?;
+        Ok(limit.unwrap_or(SHOWN))
     }
 
     /// Whether not all lines are wanted.
@@ -85,7 +89,7 @@ pub(crate) enum AuditReadError {
 
 impl AdminContext {
     pub(crate) fn audit_lines(&self, query: &AuditQuery) -> Result<AuditLines, AuditReadError> {
-        query.check()?;
+        let limit = query.check()?;
         let audit = self.audit.as_ref().ok_or(AuditReadError::None)?;
         let latest = audit.latest(SEARCHED)?.ok_or(AuditReadError::None)?;
         let wanted = [
@@ -102,10 +106,7 @@ impl AdminContext {
         let lines = latest.iter().filter_map(|line| serde_json::from_str(line).ok());
         Ok(AuditLines {
             missing: audit.lost().at_present,
-            lines: lines
-                .filter(fits)
-                .take(query.limit.unwrap_or(SHOWN).min(MOST))
-                .collect(),
+            lines: lines.filter(fits).take(limit).collect(),
         })
     }
 }
@@ -132,7 +133,15 @@ mod tests {
             change(&mut query);
             query.check().map_err(|error| error.name)
         };
-        assert_eq!(check(|query| query.action = "cancel".into()), Ok(()));
+        assert_eq!(check(|query| query.action = "cancel".into()), Ok(SHOWN));
+        assert_eq!(check(|query| query.limit = "1000".into()), Ok(MOST));
+        for limit in ["0", "1001", "x", "-1"] {
+            let query = AuditQuery {
+                limit: limit.into(),
+                ..AuditQuery::default()
+            };
+            assert_eq!(query.check().unwrap_err().name, "limit", "{limit}");
+        }
         assert_eq!(check(|query| query.action = "canceled".into()), Err("action"));
         assert_eq!(check(|query| query.outcome = "OK".into()), Err("outcome"));
         assert_eq!(check(|query| query.task = "01m8".into()), Err("task"));

@@ -15,6 +15,7 @@ mod admission;
 mod api;
 mod api_body;
 mod api_error;
+mod api_query;
 mod audit_view;
 mod bulk;
 mod context;

@@ -7,6 +7,7 @@ use longhaul_core::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use std::{ops::RangeBounds, str::FromStr};
 
 /// Tasks of a page, unless `limit` says otherwise, and at most.
 const LIMIT: usize = 50;
@@ -150,13 +151,7 @@ impl TaskQuery {
                 _ => return Err(invalid("order", &self.order, "newest or oldest")),
             },
             after: id("after", &self.after)?,
-            limit: match given(&self.limit) {
-                None => LIMIT,
-                Some(text) => {
-                    let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-                    limit.ok_or_else(|| invalid("limit", text, "a number from 1 to 500"))?
-                }
-            },
+            limit: number("limit", &self.limit, 1..=MOST, "a number from 1 to 500")?.unwrap_or(LIMIT),
             most_examined: MOST_EXAMINED,
         })
     }
@@ -210,6 +205,18 @@ pub(crate) fn whole_id(text: &str) -> Option<TaskId> {
 fn is_whole(id: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (byte.is_ascii_lowercase() && !b"ilou".contains(&byte));
     id.len() == 36 && id.bytes().all(is_digit)
+}
+
+/// A number, if one is given.
+pub(crate) fn number<N: FromStr + PartialOrd>(
+    name: &'static str,
+    text: &str,
+    range: impl RangeBounds<N>,
+    must_be: &'static str,
+) -> Result<Option<N>, InvalidQuery> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.map(Some).ok_or_else(|| invalid(name, text, must_be))
 }
 
 /// The time that was so long ago.

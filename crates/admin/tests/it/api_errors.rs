@@ -66,6 +66,8 @@ async fn errors_are_as_described() {
             400,
         ),
         (Method::GET, "/api/audit", "?limit=x", json_type.clone(), "", 400),
+        (Method::GET, "/api/audit", "?limit=0", json_type.clone(), "", 400),
+        (Method::GET, "/api/audit", "?limit=999999", json_type.clone(), "", 400),
         (Method::GET, "/api/stats", "", foreign, "", 403),
         (Method::POST, "/api/drain", "", browser, "", 403),
         (Method::POST, "/api/tasks/{id}/reset", "", json_type.clone(), "{", 400),
@@ -116,12 +118,26 @@ async fn errors_are_as_described() {
             let message = error["error"]["message"].as_str().unwrap();
             assert!(message.starts_with("the body must be JSON such as `{"), "{message}");
         }
+        if method == Method::GET && status == 400 {
+            let message = error["error"]["message"].as_str().unwrap();
+            let says_what_is_right = message.contains("it must be ") || message.contains("expected one of `state`");
+            assert!(says_what_is_right, "{message}");
+        }
         let operation = &description["paths"][path][method.as_str().to_lowercase()];
         let described = &operation["responses"][status.to_string()];
         assert_eq!(
             described["$ref"], "#/components/responses/Error",
             "{status} of {method} {path}"
         );
+    }
+    let undecodable = world.request(Method::GET, "/api/tasks/%ff");
+    assert_eq!(undecodable.send().await.unwrap().status(), 400);
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let described = |status| !operation["responses"][status].is_null();
+            assert!(described("401") && described("403"), "{method} {path}");
+            assert!(!path.contains('{') || described("400"), "{method} {path}");
+        }
     }
     let host = &description["components"]["schemas"]["Task"]["properties"]["attempt"]["properties"]["host"];
     let task = world.json(&format!("/api/tasks/{id}")).await;
