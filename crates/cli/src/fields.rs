@@ -2,6 +2,7 @@
 
 use crate::output::plain;
 use longhaul_client::{FormField, InputRequest};
+use longhaul_wire::field_limits;
 use serde_json::Value;
 
 /// The letters of a server's schema that are shown where it is wrong.
@@ -76,6 +77,9 @@ pub(crate) fn describe(name: &str, schema: &Value, root: &Value, required: bool)
     }
     if schema["type"] == "array" && !is_json {
         about.push_str(" (repeat it for several)");
+    }
+    if let Some(limits) = field_limits(schema) {
+        about.push_str(&format!(" ({limits})"));
     }
     if let Some(default) = whole.get("default").filter(|default| !default.is_null()) {
         let what = if required { "required, suggested" } else { "default" };
@@ -326,6 +330,16 @@ mod tests {
                 json!({"type": "array", "items": {"enum": ["a", "b"]}}),
                 true,
                 "f=a|b  (repeat it for several)",
+            ),
+            (
+                json!({"type": "array", "maxItems": 2, "items": {"enum": ["a", "b", "c"]}}),
+                true,
+                "f=a|b|c  (repeat it for several) (how many: at most 2)",
+            ),
+            (
+                json!({"type": "integer", "minimum": 1, "maximum": 9, "title": "Copies"}),
+                true,
+                "f=integer  Copies (1 to 9)",
             ),
             (json!({"type": "object"}), true, "f:=object"),
             (

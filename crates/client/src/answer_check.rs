@@ -4,6 +4,7 @@ use crate::{
     error::excerpt, input::InputResponse, input_request::InputRequest, invalid_answer::InvalidAnswer,
     output_schema::violation_of,
 };
+use longhaul_wire::range_in_words;
 use serde_json::{Map, Value};
 
 /// The formats that MCP allows in a form, each in words and with an example.
@@ -51,7 +52,7 @@ impl<'a> FormField<'a> {
                 [] => Self(&schema["items"]).expected(),
                 words => listed(words),
             };
-            return match range(&schema["minItems"], &schema["maxItems"]) {
+            return match range_in_words(&schema["minItems"], &schema["maxItems"]) {
                 Some(count) => format!("a list of {count}: {items}"),
                 None => format!("a list of any of {items}"),
             };
@@ -113,18 +114,8 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// `1 to 3`, `at least 1`, `at most 3`.
-fn range(least: &Value, most: &Value) -> Option<String> {
-    match (least.is_number(), most.is_number()) {
-        (true, true) => Some(format!("{least} to {most}")),
-        (true, false) => Some(format!("at least {least}")),
-        (false, true) => Some(format!("at most {most}")),
-        (false, false) => None,
-    }
-}
-
 fn with_range(words: &str, least: &Value, most: &Value, unit: &str) -> String {
-    let Some(range) = range(least, most) else {
+    let Some(range) = range_in_words(least, most) else {
         return words.to_owned();
     };
     let preposition = match (least.is_number() && most.is_number(), unit) {
