@@ -1,6 +1,12 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-use crate::{access::Actor, context::AdminContext, form_check, health::READS_ONLY, query::InvalidQuery};
+use crate::{
+    access::Actor,
+    context::AdminContext,
+    form_check::{self, Violations},
+    health::READS_ONLY,
+    query::InvalidQuery,
+};
 use longhaul_core::{
     InputKey, Json, Task, TaskId,
     store::{CreateError, StoreError},
@@ -20,6 +26,9 @@ pub(crate) enum ActionError {
     /// What was sent makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// The values of an answer do not fit the form of the question.
+    #[error(transparent)]
+    DoesNotFit(#[from] Violations),
     /// The filter of an action on many tasks makes no sense.
     #[error(transparent)]
     Query(#[from] InvalidQuery),
@@ -110,6 +119,8 @@ impl AdminContext {
         begins.task = Some(id.clone());
         self.record(&begins.with_detail(format!("{}; begins", actor.by)));
         let done = self.done(id, action).await;
+        // The store says nothing of a deletion.
+        self.live.change();
         let outcome = match &done {
             Ok(_) => AuditOutcome::Ok,
             Err(ActionError::UnknownTool | ActionError::Refused(OperatorError::NotFound)) => AuditOutcome::Unknown,
@@ -161,7 +172,7 @@ impl AdminContext {
         request
             .check(answer)
             .map_err(|error| ActionError::Invalid(error.message().to_owned()))?;
-        form_check::violations(input.request.as_str(), answer).map_or(Ok(()), |why| Err(ActionError::Invalid(why)))
+        form_check::violations(input.request.as_str(), answer).map_or(Ok(()), |wrong| Err(wrong.into()))
     }
 
     /// Pauses a tool, or ends its pause.

@@ -104,7 +104,9 @@ impl From<AuditReadError> for ApiError {
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         let (status, kind) = match &error {
-            ActionError::Invalid(_) | ActionError::Query(_) => (StatusCode::BAD_REQUEST, "invalid"),
+            ActionError::Invalid(_) | ActionError::DoesNotFit(_) | ActionError::Query(_) => {
+                (StatusCode::BAD_REQUEST, "invalid")
+            }
             ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
             ActionError::ReadsOnly => (StatusCode::CONFLICT, "not_now"),
             ActionError::Refused(error) => match error {

@@ -1,5 +1,6 @@
 //! Whether the values of an answer fit the form that was asked for: the same for the API, the page and the command.
 
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, value::RawValue};
 
 /// A longer schema is not used, so that a check takes bounded time.
@@ -7,8 +8,30 @@ const LONGEST_SCHEMA: usize = 64 * 1024;
 /// Violations that are named.
 const NAMED: usize = 5;
 
-/// What does not fit, in words; `None` if all does, if there is no form, and if its schema cannot be used: then the task decides.
-pub(crate) fn violations(request: &str, answer: &RawValue) -> Option<String> {
+/// What is wrong with an answer; [`violations`] finds some.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer does not fit the form: {}", self.in_words())]
+pub(crate) struct Violations(pub(crate) Vec<Violation>);
+
+/// What is wrong with the value of a field, or with the whole answer.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) field: Option<String>,
+    pub(crate) what: String,
+}
+
+impl Violations {
+    fn in_words(&self) -> String {
+        let words = |violation: &Violation| match &violation.field {
+            Some(field) => format!("`{field}`: {}", violation.what),
+            None => violation.what.clone(),
+        };
+        self.0.iter().map(words).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What does not fit; `None` if all does, if there is no form, and if its schema cannot be used: then the task decides.
+pub(crate) fn violations(request: &str, answer: &RawValue) -> Option<Violations> {
     let request: Value = serde_json::from_str(request).ok()?;
     let answer: Value = serde_json::from_str(answer.get()).ok()?;
     let schema = request["params"].get("requestedSchema")?;
@@ -19,16 +42,22 @@ pub(crate) fn violations(request: &str, answer: &RawValue) -> Option<String> {
     let content = answer.get("content").filter(|content| !content.is_null());
     let validator = jsonschema::options().should_validate_formats(true).build(schema).ok()?;
     let found = validator.iter_errors(content.unwrap_or(&nothing));
-    let in_words = |error: jsonschema::ValidationError<'_>| {
-        let place = error.instance_path().to_string();
-        // The values may be secret, and whoever answers knows them.
-        match place.trim_start_matches('/') {
-            "" => error.masked().to_string(),
-            field => format!("`{field}`: {}", error.masked()),
+    let violation = |error: jsonschema::ValidationError<'_>| {
+        let path = error.instance_path().to_string();
+        let path = path.trim_start_matches('/').split('/').next();
+        let field = path.filter(|field| !field.is_empty());
+        let (field, what) = match (error.kind(), field) {
+            (ValidationErrorKind::Required { property }, None) => (property.as_str(), "it is missing".to_owned()),
+            // The values may be secret, and whoever answers knows them.
+            (_, field) => (field, error.masked().to_string()),
+        };
+        Violation {
+            field: field.map(str::to_owned),
+            what,
         }
     };
-    let found: Vec<String> = found.take(NAMED).map(in_words).collect();
-    (!found.is_empty()).then(|| format!("the answer does not fit the form: {}", found.join("; ")))
+    let found: Vec<_> = found.take(NAMED).map(violation).collect();
+    (!found.is_empty()).then_some(Violations(found))
 }
 
 /// References may lead in circles.
@@ -55,7 +84,8 @@ mod tests {
         let of = |schema: Value, answer: Value| {
             let request =
                 json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": schema}});
-            violations(&request.to_string(), &to_raw_value(&answer).unwrap())
+            let found = violations(&request.to_string(), &to_raw_value(&answer).unwrap());
+            found.map(|found| found.to_string())
         };
         let schema = json!({"type": "object", "required": ["copies"], "properties": {
             "copies": {"type": "integer", "maximum": 3},
@@ -67,7 +97,7 @@ mod tests {
             (json!({"copies": 4}), "`copies`"),
             (json!({"copies": "3"}), "`copies`"),
             (json!({"copies": 3, "when": "monday"}), "`when`"),
-            (json!({}), "copies"),
+            (json!({}), "`copies`: it is missing"),
         ] {
             let why = accepted(content.clone());
             assert!(

@@ -121,7 +121,7 @@ impl Admin {
             .route("/readyz", get(health::ready))
             .route("/metrics", get(api::metrics))
             .nest("/api", api::router())
-            .merge(page::router())
+            .merge(page::router(context))
             .layer(middleware::from_fn_with_state(Arc::clone(context), admission::check))
             .layer(middleware::from_fn(api_error::errors_as_json))
             .layer(middleware::map_response(page::with_headers))

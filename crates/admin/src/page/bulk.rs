@@ -102,6 +102,7 @@ pub(super) async fn act(
         }
     }
     page.report = Some(report);
+    page.frame = Frame::of_result(&context, "tasks");
     if let Some(further) = page.further(&query) {
         page.address = further;
     }

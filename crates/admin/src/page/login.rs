@@ -29,7 +29,7 @@ pub(super) struct Key {
 }
 
 fn page(context: &AdminContext, is_wrong: bool) -> Response {
-    let frame = Frame::of(context, "");
+    let frame = Frame::of_result(context, "");
     render(&LoginPage { frame, is_wrong })
 }
 

@@ -15,7 +15,9 @@ mod upstreams;
 use crate::{action::ActionError, audit_view::AuditReadError, context::AdminContext, details::ReadError};
 use askama::Template;
 use axum::{
-    Router,
+    Router, body,
+    extract::{Request, State},
+    middleware::{self, Next},
     response::{Html, IntoResponse, Response},
     routing::{get, post},
 };
@@ -28,7 +30,10 @@ use std::sync::Arc;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-pub(crate) fn router() -> Router<Arc<AdminContext>> {
+/// Of an error that no page has drawn, in bytes.
+const LONGEST_ERROR: usize = 64 << 10;
+
+pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
     Router::new()
         .route("/", get(tasks::show))
         .route("/tasks/{id}", get(task::show))
@@ -59,6 +64,38 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
             "/assets/icon.svg",
             get(async || asset("image/svg+xml", include_str!("../../assets/icon.svg"))),
         )
+        .fallback(async || StatusCode::NOT_FOUND)
+        .layer(middleware::from_fn_with_state(Arc::clone(context), errors_as_pages))
+}
+
+/// Gives errors that no page has drawn, such as that of a parameter that cannot be read, a page.
+async fn errors_as_pages(State(context): State<Arc<AdminContext>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_page = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/html");
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_page) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let said = body::to_bytes(body, LONGEST_ERROR).await.unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    // What has failed to be read is of no use to who sees it.
+    let said = match said.strip_prefix("Failed to deserialize ") {
+        Some(said) => said.split_once(": ").map_or(said, |(_, why)| why),
+        None => &said,
+    };
+    let text = match (status, said.trim()) {
+        (StatusCode::NOT_FOUND, "") => "There is no such page.".to_owned(),
+        (StatusCode::METHOD_NOT_ALLOWED, "") => "There is no page here: it is the address of an action.".to_owned(),
+        (_, "") => status.canonical_reason().unwrap_or("not done").to_owned(),
+        (_, why) => format!("The request cannot be read: {why}."),
+    };
+    head.headers.remove(header::CONTENT_TYPE);
+    head.headers.remove(header::CONTENT_LENGTH);
+    let mut page = PageError { status, text }.show(&context, "/");
+    page.headers_mut().extend(head.headers);
+    page
 }
 
 /// What every answer says to browsers.
@@ -94,6 +131,8 @@ pub(crate) struct Frame {
     reads_only: bool,
     /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
     version: u64,
+    /// Where the page is drawn anew from, empty if from its own address. Without it the page stays as it is: it is a result.
+    source: Option<String>,
 }
 
 impl Frame {
@@ -109,6 +148,15 @@ impl Frame {
             has_audit: context.has_audit_file,
             reads_only: context.reads_only.is_some(),
             version: context.live.version(),
+            source: Some(String::new()),
+        }
+    }
+
+    /// Of a page that stays as it is.
+    fn of_result(context: &AdminContext, place: &'static str) -> Self {
+        Self {
+            source: None,
+            ..Self::of(context, place)
         }
     }
 }
@@ -168,7 +216,7 @@ impl From<AuditReadError> for PageError {
 impl From<ActionError> for PageError {
     fn from(error: ActionError) -> Self {
         let status = match &error {
-            ActionError::Invalid(_) | ActionError::Query(_) => StatusCode::BAD_REQUEST,
+            ActionError::Invalid(_) | ActionError::DoesNotFit(_) | ActionError::Query(_) => StatusCode::BAD_REQUEST,
             ActionError::UnknownTool | ActionError::UnknownUpstream | ActionError::Refused(OperatorError::NotFound) => {
                 StatusCode::NOT_FOUND
             }
@@ -199,8 +247,12 @@ impl PageError {
             StatusCode::SERVICE_UNAVAILABLE => "The store does not answer",
             _ => "Not done",
         };
+        let frame = match redraws {
+            true => Frame::of(context, ""),
+            false => Frame::of_result(context, ""),
+        };
         let page = MessagePage {
-            frame: Frame::of(context, ""),
+            frame,
             title,
             text: &self.text,
             back,

@@ -1,12 +1,18 @@
 //! A question of a task as an HTML form, and the answer that was filled in.
 
-use crate::view::QuestionView;
+use crate::{
+    form_check::{Violation, Violations},
+    view::QuestionView,
+};
 use askama::Template;
+use longhaul_wire::field_limits;
 use serde_json::{Map, Value, json};
 
 /// A question on the page.
 pub(super) struct Question {
     pub(super) key: String,
+    /// Its key as a part of ids of elements.
+    pub(super) id: String,
     pub(super) message: String,
     /// The page that the question is about.
     pub(super) url: Option<String>,
@@ -14,6 +20,33 @@ pub(super) struct Question {
     pub(super) fields: Vec<String>,
     /// Whether the answer is written as JSON: what is no form.
     pub(super) is_raw: bool,
+    /// The JSON that was written before.
+    pub(super) raw: String,
+    /// Why the answer that was sent before was refused, as far as no field says so; `None` if none was sent.
+    pub(super) refusal: Option<String>,
+}
+
+/// An answer that was sent and refused.
+pub(super) struct Refused {
+    pub(super) form: Vec<(String, String)>,
+    pub(super) violations: Violations,
+}
+
+impl Refused {
+    fn is_of(&self, key: &str) -> bool {
+        self.form.iter().any(|(name, value)| name == "key" && value == key)
+    }
+
+    fn given(&self, name: &str) -> Vec<String> {
+        let given = self.form.iter().filter(|(given, _)| given == name);
+        given.map(|(_, value)| value.clone()).collect()
+    }
+
+    fn problem(&self, field: Option<&str>) -> Option<String> {
+        let of_field = self.violations.0.iter().filter(|wrong| wrong.field.as_deref() == field);
+        let said: Vec<_> = of_field.map(|wrong| &*wrong.what).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
 }
 
 /// What a field of a form asks for.
@@ -29,29 +62,50 @@ enum Kind {
 #[template(
     ext = "html",
     source = r#"{% match kind %}
-{% when Kind::Flag %}<label class="check"><input type="checkbox" name="field.{{ name }}" value="true"{% if default == "true" %} checked{% endif %}> {{ title }}</label>
-{% when Kind::Choices with (choices) %}<fieldset><legend>{{ title }}</legend>{% for (value, label) in choices %}<label class="check"><input type="checkbox" name="field.{{ name }}" value="{{ value }}"> {{ label }}</label>{% endfor %}</fieldset>
-{% when Kind::Choice with (choices) %}<label>{{ title }} <select name="field.{{ name }}"{% if required %} required{% endif %}><option value=""></option>{% for (value, label) in choices %}<option value="{{ value }}"{% if *value == default %} selected{% endif %}>{{ label }}</option>{% endfor %}</select></label>
-{% when Kind::Number with { step } %}<label>{{ title }} <input type="number" step="{{ step }}" name="field.{{ name }}" value="{{ default }}"{{ bounds|safe }}{% if required %} required{% endif %}></label>
-{% when Kind::Text with (kind) %}<label>{{ title }} <input type="{{ kind }}" name="field.{{ name }}" value="{{ default }}"{{ bounds|safe }}{% if required %} required{% endif %}></label>
-{% endmatch %}{% if let Some(hint) = hint %}<span class="hint">{{ hint }}</span>{% endif %}"#
+{% when Kind::Flag %}<label class="check"><input type="checkbox" name="field.{{ name }}" value="true"{{ described|safe }}{% if is_given("true") %} checked{% endif %}> {{ title }}</label>
+{% when Kind::Choices with (choices) %}<fieldset{{ described|safe }}><legend>{{ title }}</legend>{% for (value, label) in choices %}<label class="check"><input type="checkbox" name="field.{{ name }}" value="{{ value }}"{% if is_given(value) %} checked{% endif %}> {{ label }}</label>{% endfor %}</fieldset>
+{% when Kind::Choice with (choices) %}<label>{{ title }} <select name="field.{{ name }}"{{ described|safe }}{% if required %} required{% endif %}><option value=""></option>{% for (value, label) in choices %}<option value="{{ value }}"{% if is_given(value) %} selected{% endif %}>{{ label }}</option>{% endfor %}</select></label>
+{% when Kind::Number with { step } %}<label>{{ title }} <input type="number" step="{{ step }}" name="field.{{ name }}" value="{{ first() }}"{{ described|safe }}{{ bounds|safe }}{% if required %} required{% endif %}></label>
+{% when Kind::Text with (kind) %}<label>{{ title }} <input type="{{ kind }}" name="field.{{ name }}" value="{{ first() }}"{{ described|safe }}{{ bounds|safe }}{% if required %} required{% endif %}></label>
+{% endmatch %}{% if !described.is_empty() %}<span class="hint" id="{{ id }}">{% if let Some(problem) = problem %}<strong class="error">{{ problem }}</strong>{% if !about.is_empty() %} · {% endif %}{% endif %}{{ about }}</span>{% endif %}"#
 )]
 struct Field<'a> {
     name: &'a str,
+    /// That of what is said about it.
+    id: String,
     title: String,
-    hint: Option<&'a str>,
-    default: String,
+    /// Whether it must be given, how large it may be, and what it is.
+    about: String,
+    /// What is wrong with the values that were given before.
+    problem: Option<String>,
+    values: Vec<String>,
     required: bool,
     bounds: String,
+    /// Attributes that say that there is something about it.
+    described: String,
     kind: Kind,
 }
 
+impl Field<'_> {
+    fn first(&self) -> &str {
+        self.values.first().map_or("", String::as_str)
+    }
+
+    fn is_given(&self, value: &str) -> bool {
+        self.values.iter().any(|given| given == value)
+    }
+}
+
 impl Question {
-    pub(super) fn of(question: &QuestionView) -> Self {
+    /// With what was filled in before, if that was refused.
+    pub(super) fn of(question: &QuestionView, refused: Option<&Refused>) -> Self {
         let params = &question.params;
         let is_url = params["mode"] == "url";
         let schema = &params["requestedSchema"];
         let is_form = question.method == "elicitation/create";
+        let refused = refused.filter(|refused| refused.is_of(&question.key));
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric();
+        let id = question.key.replace(|letter| !is_plain(letter), "-");
         Self {
             key: question.key.clone(),
             message: match params["message"].as_str() {
@@ -62,8 +116,15 @@ impl Question {
                 .as_str()
                 .filter(|url| is_url && is_web(url))
                 .map(str::to_owned),
-            fields: if is_form && !is_url { fields(schema) } else { Vec::new() },
+            fields: if is_form && !is_url {
+                fields(schema, &id, refused)
+            } else {
+                Vec::new()
+            },
             is_raw: !is_form,
+            raw: refused.map_or_else(String::new, |refused| refused.given("raw").concat()),
+            refusal: refused.map(|refused| refused.problem(None).unwrap_or_else(|| "see below".to_owned())),
+            id,
         }
     }
 }
@@ -73,31 +134,63 @@ fn is_web(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }
 
-fn fields(schema: &Value) -> Vec<String> {
+fn fields(schema: &Value, id_of_question: &str, refused: Option<&Refused>) -> Vec<String> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
     };
-    let required = |name: &str| {
-        let names = schema["required"].as_array();
-        names.is_some_and(|names| names.iter().any(|required| required == name))
-    };
-    let field = |(name, schema): (&String, &Value)| {
+    let field = |(index, (name, field)): (usize, (&String, &Value))| {
+        let required = is_required(schema, name);
+        let kind = kind(field);
+        // What can only be ticked is always given.
+        let must_be_given = required && !matches!(kind, Kind::Flag);
+        let limits: Vec<String> = (must_be_given.then(|| "required".to_owned()).into_iter())
+            .chain(field_limits(field))
+            .collect();
+        let about = [&*limits.join(", "), field["description"].as_str().unwrap_or_default()];
+        let about: Vec<_> = about.into_iter().filter(|said| !said.is_empty()).collect();
+        let about = about.join(" · ");
+        let problem = refused.and_then(|refused| refused.problem(Some(name)));
+        let id = format!("about-{id_of_question}-{index}");
+        let mut described = String::new();
+        if problem.is_some() || !about.is_empty() {
+            described = format!(" aria-describedby=\"{id}\"");
+        }
+        if problem.is_some() {
+            described.push_str(" aria-invalid=\"true\"");
+        }
         let field = Field {
-            name,
-            title: schema["title"].as_str().unwrap_or(name).to_owned(),
-            hint: schema["description"].as_str(),
-            default: match &schema["default"] {
-                Value::Null => String::new(),
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
+            title: field["title"].as_str().unwrap_or(name).to_owned(),
+            values: match refused {
+                Some(refused) => refused.given(&format!("field.{name}")),
+                None => defaults(&field["default"]),
             },
-            required: required(name),
-            bounds: bounds(schema),
-            kind: kind(schema),
+            bounds: bounds(field),
+            name,
+            id,
+            about,
+            problem,
+            required,
+            described,
+            kind,
         };
         field.render().unwrap_or_default()
     };
-    properties.iter().map(field).collect()
+    properties.iter().enumerate().map(field).collect()
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let names = schema["required"].as_array();
+    names.is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+/// The values that are suggested.
+fn defaults(default: &Value) -> Vec<String> {
+    match default {
+        Value::Null => Vec::new(),
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => values.iter().flat_map(defaults).collect(),
+        other => vec![other.to_string()],
+    }
 }
 
 fn kind(schema: &Value) -> Kind {
@@ -152,67 +245,68 @@ fn bounds(schema: &Value) -> String {
     limits.into_iter().filter_map(bound).collect()
 }
 
-/// What was filled in cannot be the answer.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct InvalidAnswer(String);
-
-/// The answer to `question` that a form says.
-pub(super) fn answer(question: &QuestionView, form: &[(String, String)]) -> Result<Value, InvalidAnswer> {
+/// The answer to `question` that a form says, or why it cannot be one.
+pub(super) fn answer(question: &QuestionView, form: &[(String, String)]) -> Result<Value, Violations> {
     let value_of = |name: &str| {
         form.iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     };
+    let whole = |what: String| Violations(vec![Violation { field: None, what }]);
     let action = value_of("action").unwrap_or("accept");
     if question.method != "elicitation/create" {
         if action != "accept" {
-            return Err(InvalidAnswer(
+            return Err(whole(
                 "only a form or a page can be declined: cancel the task instead".to_owned(),
             ));
         }
         let raw = value_of("raw").unwrap_or_default();
-        return serde_json::from_str(raw).map_err(|error| InvalidAnswer(format!("the answer is not JSON: {error}")));
+        return serde_json::from_str(raw).map_err(|error| whole(format!("the answer is not JSON: {error}")));
     }
     if action != "accept" || question.params["mode"] == "url" {
         return Ok(json!({"action": action}));
     }
     let schema = &question.params["requestedSchema"];
-    let mut content = Map::new();
-    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+    let (mut content, mut wrong) = (Map::new(), Vec::new());
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let key = format!("field.{name}");
         let mut given = form
             .iter()
-            .filter(|(field, _)| *field == key)
+            .filter(|(field, value)| *field == key && !value.is_empty())
             .map(|(_, value)| value.as_str());
-        let value = match kind(schema) {
-            Kind::Flag => Some(Value::Bool(given.next().is_some())),
-            Kind::Choices(_) => Some(given.collect::<Vec<_>>().into()),
-            Kind::Number { .. } => {
-                let text = given.next().filter(|text| !text.is_empty());
-                text.map(|text| number(name, schema, text)).transpose()?
+        let required = is_required(schema, name);
+        let value = match kind(field) {
+            Kind::Flag => Ok(Some(Value::Bool(given.next().is_some()))),
+            Kind::Choices(_) => {
+                let chosen: Vec<_> = given.collect();
+                // What need not be given may be fewer than the least that can be.
+                Ok((required || !chosen.is_empty()).then(|| chosen.into()))
             }
-            Kind::Text(_) | Kind::Choice(_) => given.next().filter(|text| !text.is_empty()).map(Value::from),
+            Kind::Number { .. } => given.next().map(|text| number(field, text)).transpose(),
+            Kind::Text(_) | Kind::Choice(_) => Ok(given.next().map(Value::from)),
         };
-        content.extend(value.map(|value| (name.clone(), value)));
+        let what = match value {
+            Ok(None) if required => "it is missing".to_owned(),
+            Ok(value) => {
+                content.extend(value.map(|value| (name.clone(), value)));
+                continue;
+            }
+            Err(what) => what,
+        };
+        let field = Some(name.clone());
+        wrong.push(Violation { field, what });
     }
-    let required = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
-    if let Some(missing) = required.into_iter().find(|name| !content.contains_key(*name)) {
-        return Err(InvalidAnswer(format!("`{missing}` is missing")));
+    if wrong.is_empty() {
+        Ok(json!({"action": "accept", "content": content}))
+    } else {
+        Err(Violations(wrong))
     }
-    Ok(json!({"action": "accept", "content": content}))
 }
 
-fn number(name: &str, schema: &Value, text: &str) -> Result<Value, InvalidAnswer> {
-    let number: serde_json::Number = text
-        .parse()
-        .map_err(|_| InvalidAnswer(format!("`{name}` is not a number: {text}")))?;
+fn number(schema: &Value, text: &str) -> Result<Value, String> {
+    let number: serde_json::Number = text.parse().map_err(|_| format!("{text} is not a number"))?;
     if schema["type"] == "integer" && !number.is_i64() && !number.is_u64() {
-        return Err(InvalidAnswer(format!("`{name}` is not a whole number: {text}")));
+        return Err(format!("{text} is not a whole number"));
     }
     Ok(Value::Number(number))
 }
@@ -236,12 +330,15 @@ mod tests {
         }
     }
 
-    fn filled(fields: &[(&str, &str)]) -> Result<Value, InvalidAnswer> {
-        let form: Vec<(String, String)> = fields
+    fn form(fields: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = fields
             .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        answer(&question(), &form)
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        owned.collect()
+    }
+
+    fn filled(fields: &[(&str, &str)]) -> Result<Value, Violations> {
+        answer(&question(), &form(fields))
     }
 
     #[test]
@@ -266,21 +363,57 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let error = |fields: &[(&str, &str)]| filled(fields).unwrap_err().to_string();
-        assert_eq!(error(&[("field.count", "3")]), "`env` is missing");
         assert_eq!(
-            error(&[("field.env", "dev"), ("field.count", "many")]),
-            "`count` is not a number: many"
+            error(&[("field.count", "many")]),
+            "the answer does not fit the form: `env`: it is missing; `count`: many is not a number"
         );
         assert_eq!(
             error(&[("field.env", "dev"), ("field.count", "1.5")]),
-            "`count` is not a whole number: 1.5"
+            "the answer does not fit the form: `count`: 1.5 is not a whole number"
         );
     }
 
     #[test]
+    fn a_refused_answer_is_in_its_form_with_what_is_wrong() {
+        let fields = [
+            ("key", "in-1"),
+            ("field.env", "prod"),
+            ("field.count", "x\""),
+            ("field.tags", "b"),
+            ("field.sure", "true"),
+        ];
+        let violations = filled(&fields).unwrap_err();
+        let refused = Refused {
+            form: form(&fields),
+            violations,
+        };
+        let shown = Question::of(&question(), Some(&refused));
+        assert_eq!(shown.refusal.as_deref(), Some("see below"));
+        let html = shown.fields.concat();
+        for part in [
+            r#"<option value="prod" selected>"#,
+            r#"value="x&#34;" aria-describedby="about-in-1-1" aria-invalid="true""#,
+            r#"<span class="hint" id="about-in-1-1"><strong class="error">x&#34; is not a number</strong> · required, at least 1 · how"#,
+            r#"value="b" checked"#,
+            r#"value="true" checked"#,
+        ] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+        assert!(!html.contains(r#"value="a" checked"#), "{html}");
+        let other = QuestionView {
+            key: "in-2".to_owned(),
+            ..question()
+        };
+        assert_eq!(Question::of(&other, Some(&refused)).refusal, None);
+    }
+
+    #[test]
     fn a_schema_becomes_fields_without_markup_of_its_own() {
-        let html = Question::of(&question()).fields.concat();
-        assert!(html.contains(r#"<select name="field.env" required>"#), "{html}");
+        let html = Question::of(&question(), None).fields.concat();
+        assert!(
+            html.contains(r#"<select name="field.env" aria-describedby="about-in-1-0" required>"#),
+            "{html}"
+        );
         assert!(
             html.contains(r#"min="1""#) && html.contains(r#"maxlength="5""#),
             "{html}"

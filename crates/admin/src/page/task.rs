@@ -2,8 +2,8 @@
 
 use super::{
     Frame, PageError, drawn,
-    question::{self, Question},
-    shown,
+    question::{self, Question, Refused},
+    render, shown,
     tasks::fraction,
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     action::{ActionError, TaskAction},
     context::AdminContext,
     details::task_id,
+    form_check::Violations,
     view::{EntryView, TaskDetails},
     words::{length, plain},
 };
@@ -102,11 +103,12 @@ fn text(value: &Value) -> String {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Path<String>) -> Response {
-    let draw = async { Ok(drawn(&page(&context, &id).await?)) };
+    let draw = async { Ok(drawn(&page(&context, &id, None).await?)) };
     shown(&context, format!("/tasks/{id}"), draw).await
 }
 
-async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, PageError> {
+/// `refused` is an answer to one of its questions.
+async fn page(context: &AdminContext, text_of_id: &str, refused: Option<&Refused>) -> Result<TaskPage, PageError> {
     let frame = Frame::of(context, "tasks");
     let id = id(text_of_id)?;
     let task = context.task(&id).await?;
@@ -122,7 +124,9 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         frame,
         age: length(task.task.age_millis),
         progress: fraction(&task.task),
-        questions: task.questions.iter().map(Question::of).collect(),
+        questions: (task.questions.iter())
+            .map(|question| Question::of(question, refused))
+            .collect(),
         blocked: task.task.blocked.as_ref().map(|blocked| BlockedView {
             reason: text(&blocked["reason"]),
             message: text(&blocked["message"]),
@@ -359,28 +363,64 @@ pub(super) async fn answer(
     Path(text_of_id): Path<String>,
     Form(form): Form<Vec<(String, String)>>,
 ) -> Response {
-    match answered(&context, &text_of_id, &form).await {
-        Ok(action) => done(&context, &actor, &text_of_id, action).await,
-        Err(error) => error.show(&context, &format!("/tasks/{text_of_id}")),
+    let address = format!("/tasks/{text_of_id}");
+    let violations = match answered(&context, &actor, &text_of_id, &form).await {
+        Ok(()) => return Redirect::to(&address).into_response(),
+        Err(NotAnswered::DoesNotFit(violations)) => violations,
+        Err(NotAnswered::Page(error)) => return error.show(&context, &address),
+    };
+    let refused = Refused { form, violations };
+    match page(&context, &text_of_id, Some(&refused)).await {
+        Ok(mut page) => {
+            page.frame.source = Some(address);
+            (StatusCode::BAD_REQUEST, render(&page)).into_response()
+        }
+        Err(error) => error.show(&context, &address),
+    }
+}
+
+/// Why an answer was not given.
+enum NotAnswered {
+    /// It can be put right.
+    DoesNotFit(Violations),
+    Page(PageError),
+}
+
+impl From<PageError> for NotAnswered {
+    fn from(error: PageError) -> Self {
+        Self::Page(error)
+    }
+}
+
+impl From<ActionError> for NotAnswered {
+    fn from(error: ActionError) -> Self {
+        match error {
+            ActionError::DoesNotFit(violations) => Self::DoesNotFit(violations),
+            error => Self::Page(error.into()),
+        }
     }
 }
 
 async fn answered(
     context: &AdminContext,
+    actor: &Actor,
     text_of_id: &str,
     form: &[(String, String)],
-) -> Result<TaskAction, PageError> {
-    let task = context.task(&id(text_of_id)?).await?;
+) -> Result<(), NotAnswered> {
+    let id = id(text_of_id)?;
+    let task = context.task(&id).await.map_err(PageError::from)?;
     let key = form.iter().find(|(name, _)| name == "key").map(|(_, key)| key.as_str());
     let question = task
         .questions
         .iter()
         .find(|question| Some(question.key.as_str()) == key);
     let question = question.ok_or_else(ActionError::not_asked)?;
-    let answer = question::answer(question, form).map_err(|error| ActionError::Invalid(error.to_string()))?;
+    let answer = question::answer(question, form).map_err(ActionError::from)?;
     let answer = serde_json::value::to_raw_value(&answer).map_err(|error| ActionError::Invalid(error.to_string()))?;
-    Ok(TaskAction::Answer {
+    let action = TaskAction::Answer {
         key: InputKey::named(question.key.as_str()),
         answer,
-    })
+    };
+    context.act(actor, &id, action).await?;
+    Ok(())
 }

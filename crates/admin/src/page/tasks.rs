@@ -97,18 +97,8 @@ pub(super) fn fraction(task: &TaskView) -> Option<f64> {
 pub(super) async fn show(
     State(context): State<Arc<AdminContext>>,
     OriginalUri(uri): OriginalUri,
-    query: Result<Query<TaskQuery>, axum::extract::rejection::QueryRejection>,
+    Query(query): Query<TaskQuery>,
 ) -> Response {
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(error) => {
-            let error = PageError {
-                status: StatusCode::BAD_REQUEST,
-                text: error.body_text(),
-            };
-            return error.show(&context, "/");
-        }
-    };
     let drawn = context.drawn.page(
         &context.live,
         &*context.engine.ports().clock,
@@ -166,6 +156,10 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     let (tasks, next, hint) = page.map_or((Vec::new(), None, None), |page| (page.tasks, page.next, page.hint));
     let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
     let is_invalid = error.is_some();
+    let frame = match is_invalid {
+        true => Frame::of_result(context, "tasks"),
+        false => frame,
+    };
     let bulk = if tasks.is_empty() || frame.reads_only {
         Vec::new()
     } else {

@@ -76,16 +76,60 @@ async fn a_question_is_answered_with_its_form() {
     assert!(page.contains("It asks: Are you &#60;b&#62;sure"), "{page}");
     assert!(page.contains(r#"<input type="checkbox" name="field.sure""#), "{page}");
     let path = format!("/tasks/{id}/answer");
-    let (status, _) = world
-        .submit(&path, &format!("key={key}&action=accept&field.count=many"))
-        .await;
-    assert_eq!(status, 400);
+    for (count, problem) in [("many", "many is not a number"), ("-1", "less than the minimum")] {
+        let form = format!("key={key}&action=accept&field.sure=true&field.count={count}");
+        let refused = world.send_form(&path, &form).await;
+        assert_eq!(refused.status(), 400, "{count}");
+        let page = refused.text().await.unwrap();
+        assert!(
+            page.contains("Not answered: see below") && page.contains(problem),
+            "{page}"
+        );
+        assert!(page.contains(&format!(r#"value="{count}""#)), "{page}");
+        assert!(page.contains(r#"name="field.sure" value="true" checked"#), "{page}");
+        assert!(
+            page.contains(&format!(r#"data-source="/tasks/{id}""#)),
+            "it follows the task: {page}"
+        );
+    }
     let form = format!("key={key}&action=accept&field.sure=true&field.count=2");
     assert_eq!(world.submit(&path, &form).await, (303, format!("/tasks/{id}")));
     world.state(&id, "succeeded").await;
     let page = world.page(&format!("/tasks/{id}")).await;
     assert!(page.contains("sure: true, 2 times"), "{page}");
     assert_eq!(world.submit(&path, &form).await.0, 409, "it asks no more");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_with_a_page() {
+    let world = World::new(true).await;
+    let id = world.running("runs").await;
+    let get = async |path: String| world.get(&path).await;
+    for (answer, status, why) in [
+        (get(format!("/tasks/{id}/reset")).await, 400, "missing field `before`"),
+        (get(format!("/tasks/{id}/reset?before=x")).await, 400, "invalid digit"),
+        (get("/audit?task=%ff&task=2".to_owned()).await, 400, "duplicate field"),
+        (
+            get(format!("/tasks/{id}/cancel")).await,
+            405,
+            "the address of an action",
+        ),
+        (get("/nothing".to_owned()).await, 404, "no such page"),
+        (
+            world.send_form(&format!("/tasks/{id}/reset"), "before=").await,
+            422,
+            "cannot parse",
+        ),
+    ] {
+        let path = answer.url().path().to_owned();
+        assert_eq!(answer.status(), status, "{path}");
+        let page = answer.text().await.unwrap();
+        assert!(page.contains("<h1>") && page.contains(why), "{path}: {page}");
+        assert!(
+            !page.contains("deserialize") && !page.contains("data-source"),
+            "{path}: {page}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -146,6 +190,10 @@ async fn many_tasks_are_acted_on_after_a_question() {
     world.state(&running, "running").await;
     let (status, done) = world.sent(link).await;
     assert!(status == 200 && done.contains("Cancelled: 1."), "{status} {done}");
+    assert!(
+        asks.contains("data-source") && !done.contains("data-source"),
+        "a result is not drawn anew"
+    );
     world.state(&running, "cancelled").await;
     let (status, done) = world.sent("/bulk/delete?state=failed").await;
     assert!(status == 200 && done.contains("Deleted: 1."), "{status} {done}");
