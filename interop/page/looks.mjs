@@ -1,6 +1,6 @@
 // How the pages look: with the keyboard, in both themes, on a narrow screen.
 import { join } from "node:path";
-import { equal, open, screenshots, start, step } from "./support.mjs";
+import { durableAdmin, equal, open, screenshots, start, step } from "./support.mjs";
 
 await step("the keyboard reaches everything in its order", async () => {
   const page = await open("/");
@@ -28,6 +28,17 @@ await step("nothing is wider than the screen, and colours have contrast, in both
       await page.close();
     }
   }
+});
+
+await step("what is wrong fits a narrow screen, and what is pressed there is large enough", async () => {
+  // Blocked since night.mjs.
+  const page = await open("/", { width: 360, at: durableAdmin });
+  await page.waitForFunction(() => /[0-9a-z]{36} is blocked/.test(document.querySelector(".problem")?.textContent), { timeout: 20_000 });
+  equal((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360, true, "its width");
+  await page.click("#filter summary");
+  const heights = await page.$$eval("#filter a, #filter button", (targets) => targets.map((target) => target.getBoundingClientRect().height));
+  equal(heights.filter((height) => height < 24), [], "heights");
+  await page.close();
 });
 
 /** Texts whose contrast is below 4.5, which WCAG 2.2 AA requires. Runs in the page. */

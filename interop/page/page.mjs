@@ -3,6 +3,7 @@ import { equal, finish, messages, step } from "./support.mjs";
 
 await import("./actions.mjs");
 await import("./prometheus.mjs");
+await import("./changing.mjs");
 await import("./night.mjs");
 await import("./looks.mjs");
 await step("the browser has nothing to complain about", () => equal(messages, [], "messages"));

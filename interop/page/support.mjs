@@ -46,6 +46,9 @@ export const { DURABLE_ADMIN: durableAdmin, DURABLE_URL: durableMcp, DURABLE_WOR
 const launch = () => puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 export const [browser, anotherBrowser] = [await launch(), await launch()];
 
+/** How long a press takes, in milliseconds. Those of people are no shorter. */
+const PRESS = 120;
+
 /** A new page at a path. What it logs, and what its policy refuses, is an error. */
 export async function open(path, { width = 1200, dark = false, scripts = true, inBrowser = browser, at = admin } = {}) {
   const page = await inBrowser.newPage();
@@ -54,6 +57,8 @@ export async function open(path, { width = 1200, dark = false, scripts = true, i
   await page.setViewport({ width, height: 900 });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
   await page.setJavaScriptEnabled(scripts);
+  const click = page.click.bind(page);
+  page.click = (selector, options) => click(selector, { delay: PRESS, ...options });
   await page.goto(at + path);
   return page;
 }
@@ -66,6 +71,28 @@ export const waitForHeading = (page, text) =>
 export async function submit(page, selector, summary) {
   if (summary) await page.click(summary);
   await Promise.all([page.waitForNavigation(), page.click(selector)]);
+}
+
+/** Waits until other things have changed so often that each page which is open has been drawn anew, or has put it off. */
+export async function changes(page) {
+  await page.evaluate(
+    () =>
+      new Promise((done) => {
+        let left = 3;
+        const events = new EventSource("/api/events");
+        events.addEventListener("change", () => {
+          left -= 1;
+          if (left > 0) return;
+          events.close();
+          done();
+        });
+      }),
+  );
+}
+
+/** Forgets that the browser has complained about answers with this status. */
+export function forgive(status) {
+  messages.splice(0, messages.length, ...messages.filter((message) => !message.includes(`status of ${status}`)));
 }
 
 /** What `longhaul admin` prints, whatever its status. */

@@ -28,8 +28,8 @@ const SCRIPT: &str = "page.mjs";
 const FIGURES: &str = "figures.mjs";
 const CONFIGURATION: &str = "browser.toml";
 const PROMETHEUS: &str = "prometheus";
-/// An upstream that answers no call.
-const SILENT: &str = "silent.mjs";
+/// Upstreams: one that answers no call, and one that asks.
+const UPSTREAMS: [&str; 2] = ["silent.mjs", "asker.mjs"];
 
 /// `cargo xtask page`
 #[derive(Debug, clap::Args)]
@@ -149,7 +149,9 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     // Beside its audit log.
     let configuration = data.join(CONFIGURATION);
     fs::copy(source("page").join(CONFIGURATION), &configuration).map_err(PageError::Server)?;
-    fs::copy(source("page").join(SILENT), data.join(SILENT)).map_err(PageError::Server)?;
+    for upstream in UPSTREAMS {
+        fs::copy(source("page").join(upstream), data.join(upstream)).map_err(PageError::Server)?;
+    }
     let faults = Shim::create(&data.join("faults")).map_err(PageError::Server)?;
     // What comes with a given program was built with it.
     let beside = |target: Program| match &args.program {

@@ -1,65 +1,85 @@
 // Draws the page anew when something has changed. Without it the page is as it was when it was loaded.
-"use strict";
+import { HeldForms, hasFilledForm, hasHeldForm } from "./held_forms.js";
+import { morph } from "./morph.js";
+
 const main = document.getElementById("main");
 const live = document.getElementById("live");
+/** Time for the click that follows a release, in milliseconds. */
+const AFTER_RELEASE = 100;
+/** How long nothing is drawn after a form was sent, in milliseconds: its answer takes the place of the page. */
+const LONGEST_ANSWER = 30_000;
+/** Keys that press or scroll. */
+const PRESSING = new Set([" ", "Enter", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End"]);
 let events;
 let isDrawing = false;
 let isStale = false;
+let holdsForms = false;
+/** What is held down: a pointer, a key or nothing. */
+let pressed = null;
+/** Whether a form has been sent, so that another page comes. */
+let isLeaving = false;
 
-/** Whether drawing now would take something away that the user is doing. */
-const isBusy = () => {
-  const focused = document.activeElement;
-  const isTyping = main.contains(focused) && ["INPUT", "SELECT", "TEXTAREA"].includes(focused.tagName);
-  return isTyping || String(window.getSelection()) !== "" || document.hidden;
-};
-
-/** How the focused element is found in the page that is drawn anew. */
-const place = (focused) => {
-  if (!main.contains(focused)) return null;
-  if (focused.hasAttribute("href")) return `[href="${CSS.escape(focused.getAttribute("href"))}"]`;
-  if (focused.tagName === "SUMMARY") return `#${CSS.escape(focused.parentElement.id)} > summary`;
-  const form = focused.closest("form");
-  if (!form) return null;
-  const value = focused.getAttribute("value");
-  return `form[action="${CSS.escape(form.getAttribute("action"))}"] ${focused.tagName}${value ? `[value="${CSS.escape(value)}"]` : ""}`;
-};
+/** Where the page is drawn anew from; undefined for one that stays as it is: a result, an error, the login. */
+const source = () => (main.dataset.source === "" ? location.href : main.dataset.source);
+const isLive = () => source() !== undefined && !document.hidden;
+const isBusy = () => !isLive() || pressed !== null || isLeaving;
+const isSelecting = () => String(window.getSelection()) !== "";
 
 const say = (text) => {
   if (live.textContent !== text) live.textContent = text;
 };
 
+/** Shows what was drawn. What is the same stays as it is, and so do forms in which somebody is doing something. */
+function show(drawn) {
+  const focused = document.activeElement;
+  const log = main.querySelector(".log");
+  const follows = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  const forms = new HeldForms();
+  morph(main, drawn, forms);
+  forms.show(main, source() ?? "/");
+  holdsForms = !forms.isEmpty;
+  if (follows) followLog();
+  // It was moved.
+  if (focused !== document.activeElement && main.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+function followLog() {
+  const log = main.querySelector(".log");
+  if (log) log.scrollTop = log.scrollHeight;
+}
+
 async function draw() {
   isStale = true;
-  if (isDrawing) return;
-  if (isBusy()) {
-    if (!document.hidden) say("changed; shown when you are done");
+  if (isDrawing || isBusy()) return;
+  if (isSelecting()) {
+    say("changed; shown when nothing is selected");
     return;
   }
   isDrawing = true;
   isStale = false;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (answer.redirected) {
+    const answer = await fetch(source(), { headers: { accept: "text/html" } });
+    if (answer.redirected && !hasFilledForm(main)) {
       location.assign(answer.url);
       return;
     }
-    const drawn = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
-    if (!drawn || isBusy()) {
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const drawn = page.getElementById("main");
+    const isBack = answer.ok && !answer.redirected;
+    // What is wrong for now takes no form away.
+    const waits = !isBack && drawn?.dataset.source !== undefined && hasHeldForm(main);
+    if (!drawn || answer.redirected || waits || isBusy() || isSelecting()) {
       isStale = true;
+      if (answer.redirected) say("logged out; what you have entered is still here");
+      else if (!isBack) say("not answered; trying again");
       return;
     }
-    const open = new Set([...main.querySelectorAll("details[open][id]")].map((details) => details.id));
-    const focused = place(document.activeElement);
-    const log = main.querySelector(".log");
-    const top = log ? log.scrollTop : 0;
-    const follows = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
-    main.replaceChildren(...drawn.childNodes);
-    main.dataset.version = drawn.dataset.version;
-    main.querySelectorAll("details[id]").forEach((details) => (details.open = open.has(details.id)));
-    const newLog = main.querySelector(".log");
-    if (newLog) newLog.scrollTop = follows ? newLog.scrollHeight : top;
-    if (focused) main.querySelector(focused)?.focus({ preventScroll: true });
-    say(answer.ok ? "live" : "not answered; trying again");
+    // Its own address is where it came from, which may not be that of this page.
+    if (drawn.dataset.source === "") drawn.dataset.source = main.dataset.source;
+    show(drawn);
+    document.title = page.title;
+    if (source() === undefined) events?.close();
+    say(isBack ? "live" : source() === undefined ? "" : "not answered; trying again");
   } catch {
     isStale = true;
     say("not connected; trying again");
@@ -71,17 +91,17 @@ async function draw() {
 /** A hidden page listens to nothing: a browser has few connections for each server. */
 function listen() {
   events?.close();
-  if (document.hidden) return;
+  if (!isLive()) return;
   events = new EventSource("/api/events");
   // The first one says what is so now: also what has changed before, or while the connection was lost.
   events.addEventListener("change", (change) => (change.data === main.dataset.version ? say("live") : draw()));
-  events.addEventListener("error", () => say("not connected; trying again"));
+  events.addEventListener("error", () => isLive() && say("not connected; trying again"));
 }
 
 // While the store does not answer nothing changes, so no event says so.
 let isReady = true;
 async function askWhetherReady() {
-  if (document.hidden) return;
+  if (!isLive()) return;
   try {
     const answer = await fetch("/readyz");
     if (!answer.ok) {
@@ -97,13 +117,40 @@ async function askWhetherReady() {
 }
 
 const drawIfStale = () => isStale && draw();
+const drawIfHeld = () => (isStale || holdsForms) && draw();
+
+// Nothing changes between a press and what it does.
+let released;
+const press = (what) => {
+  clearTimeout(released);
+  pressed = what;
+};
+const release = () => {
+  clearTimeout(released);
+  released = setTimeout(() => {
+    pressed = null;
+    drawIfStale();
+  }, AFTER_RELEASE);
+};
+addEventListener("pointerdown", () => press("pointer"), true);
+addEventListener("keydown", (key) => PRESSING.has(key.key) && press("key"), true);
+// Over a menu of the browser the release is not seen here.
+addEventListener("pointermove", (moved) => pressed === "pointer" && moved.buttons === 0 && release(), true);
+for (const event of ["pointerup", "pointercancel", "keyup"]) addEventListener(event, release, true);
+// Of the window, not of an element.
+addEventListener("blur", release);
+
+addEventListener("submit", (submission) => {
+  isLeaving = !submission.defaultPrevented;
+  setTimeout(() => (isLeaving = false), LONGEST_ANSWER);
+});
+
 document.addEventListener("visibilitychange", listen);
-document.addEventListener("focusout", () => setTimeout(drawIfStale, 50));
-document.addEventListener("selectionchange", () => setTimeout(drawIfStale, 50));
+document.addEventListener("focusout", () => setTimeout(drawIfHeld, AFTER_RELEASE));
+document.addEventListener("selectionchange", () => setTimeout(drawIfStale, AFTER_RELEASE));
 setInterval(drawIfStale, 5_000);
 setInterval(askWhetherReady, 10_000);
 // A log and the state of an upstream change without an event.
-setInterval(() => main.querySelector("[data-redraw]") && !document.hidden && draw(), 2_000);
-const log = main.querySelector(".log");
-if (log) log.scrollTop = log.scrollHeight;
+setInterval(() => main.querySelector("[data-redraw]") && draw(), 2_000);
+followLog();
 listen();

@@ -61,6 +61,14 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
             get(async || asset("text/javascript", include_str!("../../assets/live.js"))),
         )
         .route(
+            "/assets/held_forms.js",
+            get(async || asset("text/javascript", include_str!("../../assets/held_forms.js"))),
+        )
+        .route(
+            "/assets/morph.js",
+            get(async || asset("text/javascript", include_str!("../../assets/morph.js"))),
+        )
+        .route(
             "/assets/icon.svg",
             get(async || asset("image/svg+xml", include_str!("../../assets/icon.svg"))),
         )

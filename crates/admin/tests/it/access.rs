@@ -29,7 +29,14 @@ async fn others_need_the_key() {
         assert_eq!(keyed(&world.admin_key[..40]).await.unwrap().status(), 401, "{path}");
         assert_eq!(keyed("").await.unwrap().status(), 401, "{path}");
     }
-    for path in ["/healthz", "/readyz", "/login", "/assets/style.css", "/assets/live.js"] {
+    for path in [
+        "/healthz",
+        "/readyz",
+        "/login",
+        "/assets/style.css",
+        "/assets/live.js",
+        "/assets/morph.js",
+    ] {
         assert_eq!(world.get(path).await.status(), 200, "{path}");
     }
 }
