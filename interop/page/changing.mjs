@@ -208,3 +208,36 @@ await step("a page says what the server has answered", async () => {
   for (const status of [400, 404]) forgive(status);
   await Promise.all([page.close(), other.close()]);
 });
+
+await step("a press that was meant for another button is not carried out", async () => {
+  const [page, other] = [await open("/tools"), await open("/tools", { inBrowser: anotherBrowser })];
+  const button = (name) => `form[action="/tools/quick/${name}"] button`;
+  const { x, y } = await (await page.$(button("pause"))).clickablePoint();
+  await page.mouse.move(x, y);
+  await submit(other, button("pause"));
+  await page.waitForSelector(button("resume"));
+  const press = async () => {
+    await page.mouse.down();
+    await new Promise((done) => setTimeout(done, HAND));
+    await page.mouse.up();
+  };
+  await press();
+  await page.waitForFunction(() => document.getElementById("live").textContent.includes("press again"));
+  equal((await (await fetch(`${admin}/api/tools`)).json()).find((tool) => tool.name === "quick").paused, true, "paused");
+  await new Promise((done) => setTimeout(done, 1_000));
+  await Promise.all([page.waitForNavigation(), press()]);
+  equal((await (await fetch(`${admin}/api/tools`)).json()).find((tool) => tool.name === "quick").paused, false, "paused");
+  await Promise.all([page.close(), other.close()]);
+});
+
+await step("what was entered stays when the session has ended", async () => {
+  const { page } = await asking();
+  await page.click("section.question input[type=checkbox]");
+  await page.setRequestInterception(true);
+  page.on("request", (request) => (request.url().endsWith("/api/stats") ? request.respond({ status: 401 }) : request.continue()));
+  await page.click("section.question button[value=accept]");
+  await page.waitForFunction(() => document.getElementById("live").textContent.startsWith("logged out, and nothing was sent"));
+  forgive(401);
+  equal(await isTicked(page), true, "the box");
+  await page.close();
+});

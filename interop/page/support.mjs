@@ -48,6 +48,8 @@ export const [browser, anotherBrowser] = [await launch(), await launch()];
 
 /** How long a press takes, in milliseconds. Those of people are no shorter. */
 const PRESS = 120;
+/** Some frames, in milliseconds. */
+const FRAMES = 50;
 
 /** A new page at a path. What it logs, and what its policy refuses, is an error. */
 export async function open(path, { width = 1200, dark = false, scripts = true, inBrowser = browser, at = admin } = {}) {
@@ -58,7 +60,13 @@ export async function open(path, { width = 1200, dark = false, scripts = true, i
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
   await page.setJavaScriptEnabled(scripts);
   const click = page.click.bind(page);
-  page.click = (selector, options) => click(selector, { delay: PRESS, ...options });
+  page.click = async (selector, options) => {
+    // A hand moves to what it presses, also if something else was there before.
+    await page.mouse.move(1, 1);
+    // Moves within one frame are one event.
+    await new Promise((done) => setTimeout(done, FRAMES));
+    await click(selector, { delay: PRESS, ...options });
+  };
   await page.goto(at + path);
   return page;
 }

@@ -1,6 +1,7 @@
 // Draws the page anew when something has changed. Without it the page is as it was when it was loaded.
 import { HeldForms, hasFilledForm, hasHeldForm } from "./held_forms.js";
 import { morph } from "./morph.js";
+import { beforeDrawing, guardPresses } from "./pointed_button.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
@@ -35,8 +36,10 @@ function show(drawn) {
   const log = main.querySelector(".log");
   const follows = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
   const forms = new HeldForms();
+  const drawnNow = beforeDrawing(main);
   morph(main, drawn, forms);
   forms.show(main, source() ?? "/");
+  drawnNow();
   holdsForms = !forms.isEmpty;
   if (follows) followLog();
   // It was moved.
@@ -140,8 +143,35 @@ for (const event of ["pointerup", "pointercancel", "keyup"]) addEventListener(ev
 // Of the window, not of an element.
 addEventListener("blur", release);
 
+guardPresses(() => say("changed here just now: look, and press again"));
+
+/** The form that may be sent: its server answers, and knows who sends it. */
+let checked = null;
+async function sendIfKnown(form, submitter) {
+  isLeaving = true;
+  try {
+    const answer = await fetch("/api/stats");
+    if (answer.status !== 401) {
+      checked = form;
+      form.requestSubmit(submitter);
+      return;
+    }
+    say("logged out, and nothing was sent. What you have entered is still here: log in in another tab, and send it again");
+  } catch {
+    say("not connected, and nothing was sent; what you have entered is still here");
+  }
+  isLeaving = false;
+}
 addEventListener("submit", (submission) => {
-  isLeaving = !submission.defaultPrevented;
+  const form = submission.target;
+  if (submission.defaultPrevented) return;
+  if (form.method === "post" && source() !== undefined && checked !== form) {
+    submission.preventDefault();
+    sendIfKnown(form, submission.submitter);
+    return;
+  }
+  checked = null;
+  isLeaving = true;
   setTimeout(() => (isLeaving = false), LONGEST_ANSWER);
 });
 

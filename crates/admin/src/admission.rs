@@ -5,7 +5,9 @@
 use crate::{
     access::{Access, Actor, cookie, is_of_own_user},
     context::AdminContext,
+    denied_requests::{WRONG_KEY, audit_denial},
     listener::ConnectedPeer,
+    page::login,
 };
 use axum::{
     extract::{ConnectInfo, Request, State},
@@ -15,14 +17,10 @@ use axum::{
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use longhaul_auth::same_user::is_forwarded;
 use longhaul_server::{
-    audit::{AuditAction, AuditEvent, AuditOutcome},
     auth::{Peer, RequestHead},
     http::is_local_request,
 };
 use std::sync::Arc;
-
-/// What the audit log says of a request without a key, or with a wrong one.
-pub(crate) const WRONG_KEY: &str = "the admin address: no key, or a wrong one";
 
 /// Lets a request through, or answers it.
 pub(crate) async fn check(
@@ -62,19 +60,8 @@ pub(crate) async fn check(
             if request.headers().contains_key(header::AUTHORIZATION) || request.method() != Method::GET {
                 audit_denial(&context, &peer, WRONG_KEY);
             }
-            refused(&request)
+            refused(&context, &request)
         }
-    }
-}
-
-/// Records a request that is refused, unless there was one right before.
-pub(crate) fn audit_denial(context: &AdminContext, peer: &Peer, why: &str) {
-    if let (Some(audit), Some(left_out)) = (&context.audit, context.denials.record(context.now())) {
-        let now = context.engine.ports().clock.wall();
-        let mut event = AuditEvent::new(now, AuditAction::Denied, AuditOutcome::Denied).with_detail(why);
-        event.address = peer.address().map(|address| address.ip());
-        event.left_out = left_out;
-        audit.record(&event);
     }
 }
 
@@ -155,14 +142,18 @@ fn names_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name == "127.0.0.1" || name == "[::1]"
 }
 
-fn refused(request: &Request) -> Response {
+fn refused(context: &AdminContext, request: &Request) -> Response {
     let accepts = request
         .headers()
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
-    let is_page = request.method() == Method::GET && accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    let is_page = accepts.is_some_and(|accepts| accepts.contains("text/html"));
     if is_page && !request.uri().path().starts_with("/api/") {
-        return Redirect::to("/login").into_response();
+        let asked = request.uri().path_and_query().map_or("/", |asked| asked.as_str());
+        return match *request.method() {
+            Method::GET => Redirect::to(&login::before(asked)).into_response(),
+            _ => login::instead_of_an_action(context),
+        };
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     let why =

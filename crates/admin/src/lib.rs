@@ -20,6 +20,7 @@ mod audit_view;
 mod bulk;
 mod context;
 mod costly_count;
+mod denied_requests;
 mod details;
 mod disk_space;
 mod drawn_pages;

@@ -90,7 +90,7 @@ pub(crate) fn json_line(value: &impl Display) {
 
 /// Prints a line for people to standard error.
 pub(crate) fn note(line: &str) {
-    say("INFO", line);
+    say(if line.starts_with("warning: ") { "WARN" } else { "INFO" }, line);
 }
 
 /// Prints to standard error why a command ends.

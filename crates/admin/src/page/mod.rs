@@ -2,7 +2,7 @@
 
 mod audit;
 mod bulk;
-mod login;
+pub(crate) mod login;
 mod nodes;
 mod principals;
 mod question;
@@ -59,6 +59,10 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route(
             "/assets/live.js",
             get(async || asset("text/javascript", include_str!("../../assets/live.js"))),
+        )
+        .route(
+            "/assets/pointed_button.js",
+            get(async || asset("text/javascript", include_str!("../../assets/pointed_button.js"))),
         )
         .route(
             "/assets/held_forms.js",

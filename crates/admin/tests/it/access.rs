@@ -124,7 +124,7 @@ async fn a_browser_logs_in_with_the_key() {
         .unwrap();
     assert_eq!(
         (page.status().as_u16(), &page.headers()["location"]),
-        (303, &"/login".parse().unwrap())
+        (303, &"/login?to=%2F".parse().unwrap())
     );
     let log_in = async |key: &str| {
         let own = format!("http://{}", world.address);
@@ -142,6 +142,25 @@ async fn a_browser_logs_in_with_the_key() {
         (&lines[0]["action"], &lines[0]["detail"]),
         (&json!("denied"), &json!("the admin address: no key, or a wrong one")),
         "as with a wrong key of a program"
+    );
+    for (to, shown) in [("/tools", "/tools"), ("//evil.example.com", "/"), ("https://evil", "/")] {
+        let granted = log_in(&format!("{}&to={to}", world.admin_key)).await;
+        assert_eq!(
+            (granted.status().as_u16(), &granted.headers()["location"]),
+            (303, &shown.parse().unwrap())
+        );
+    }
+    let sent = world
+        .request(Method::POST, "/tools/gated/pause")
+        .header(header::ORIGIN, format!("http://{}", world.address))
+        .header(header::ACCEPT, "text/html");
+    let sent = sent.send().await.unwrap();
+    assert_eq!(sent.status(), 401);
+    assert!(
+        sent.text()
+            .await
+            .unwrap()
+            .contains("Nothing was done: you are not logged in")
     );
     let granted = log_in(&world.admin_key).await;
     let cookie = granted.headers()["set-cookie"].to_str().unwrap().to_owned();

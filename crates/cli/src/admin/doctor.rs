@@ -157,7 +157,8 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
 fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Finding> {
     let mut obstacles = Vec::new();
     let (database, attempts) = (path.join(DATABASE), path.join("attempts"));
-    let has_attempts = fs::read_dir(&attempts).is_ok_and(|mut folders| folders.next().is_some());
+    // It says how often a server has started.
+    let has_run = path.join("node").exists();
     let lost = match fs::metadata(&database) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some("gone"),
         Ok(found) if found.len() == 0 => Some("empty, so its tasks are lost"),
@@ -173,11 +174,11 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
             "put it back, or start the server again: it makes an empty one",
         ));
     }
-    if let Some(lost) = lost.filter(|_| is_shared != Some(true) && (is_owned || has_attempts)) {
+    if let Some(lost) = lost.filter(|_| is_shared != Some(true) && (is_owned || has_run)) {
         let beside = match (is_owned, is_shared) {
             (true, _) => "a process uses it",
-            (false, None) => "there are folders of attempts (or its tasks are in a database of several servers)",
-            (false, Some(_)) => "there are folders of attempts",
+            (false, None) => "a server has run here (or its tasks are in a database of several servers)",
+            (false, Some(_)) => "a server has run here",
         };
         let advice = match is_owned {
             true => "what it writes is lost: end it, and restore the latest backup with `longhaul restore`",

@@ -1,6 +1,6 @@
 //! `longhaul admin`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser as NonEmpty};
 use longhaul_core::ToolPattern;
 use std::path::PathBuf;
 
@@ -118,38 +118,38 @@ pub(crate) struct SomeTools {
     pub(crate) upstream: Option<String>,
 }
 
-/// Which tasks are meant. What is not given restricts nothing.
+/// Which tasks are meant. What is not given restricts nothing; what is given as an empty text, as by a variable that is not set, is an error.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Filter {
     /// States, with commas: queued, running, suspended, blocked, succeeded, failed, cancelled; live or ended
-    #[arg(long, value_name = "STATES")]
+    #[arg(long, value_name = "STATES", value_parser = NonEmpty::new())]
     pub(crate) state: Option<String>,
     /// Of this tool
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmpty::new())]
     pub(crate) tool: Option<String>,
     /// Of this upstream: of all tools that it has or had
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmpty::new())]
     pub(crate) upstream: Option<String>,
     /// Of this principal
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmpty::new())]
     pub(crate) principal: Option<String>,
     /// Of clients of 2025-11-25 or earlier (legacy), or of 2026-07-28 or later (modern)
-    #[arg(long, value_name = "ERA")]
+    #[arg(long, value_name = "ERA", value_parser = NonEmpty::new())]
     pub(crate) origin: Option<String>,
     /// Started by this task
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmpty::new())]
     pub(crate) parent: Option<String>,
     /// With an open question
     #[arg(long)]
     pub(crate) asks: bool,
     /// With this text in the status
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmpty::new())]
     pub(crate) text: Option<String>,
     /// Ended as long ago as this or longer, such as 1h; live ones as old as this or older
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = NonEmpty::new())]
     pub(crate) older: Option<String>,
     /// Ended within this time; live ones younger than this
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = NonEmpty::new())]
     pub(crate) younger: Option<String>,
 }
 

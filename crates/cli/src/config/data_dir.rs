@@ -69,6 +69,8 @@ fn read_server(file: &File, environment: &Environment, given: Option<PathBuf>) -
     let name = server::read_name(&section);
     let data_dir = match given {
         Some(given) => given,
+        // The default would be another directory than is meant.
+        None if section.has_mistyped("data_dir") => return None,
         None => server::read_data_dir(&section, environment, name.as_deref())?.ok()?,
     };
     // Whatever is wrong with the address.

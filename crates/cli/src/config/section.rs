@@ -92,6 +92,12 @@ impl<'a> Section<'a> {
         self.label = Some(label);
     }
 
+    /// Whether `key` is absent, and there is one that looks like a mistyped `key`.
+    pub(super) fn has_mistyped(&self, key: &str) -> bool {
+        let names = || self.entries.iter().map(|(name, _)| name.get_ref());
+        names().all(|name| name != key) && names().any(|name| nearest::is_near(name, key))
+    }
+
     /// The entry of `key`. Marks the key as known.
     pub(super) fn get(&self, key: &'static str) -> Option<Entry<'a>> {
         self.asked.borrow_mut().push(key);

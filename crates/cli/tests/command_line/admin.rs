@@ -210,7 +210,7 @@ fn the_doctor_finds_what_is_wrong() {
     finds("does not answer", "mend first what else is said here; then start it");
     fs::write(&database, "").unwrap();
     finds(
-        "longhaul.db is empty, so its tasks are lost, and there are folders of attempts",
+        "longhaul.db is empty, so its tasks are lost, and a server has run here",
         "restore the latest backup",
     );
     finds("does not answer", "mend first what else is said here; then start it");
@@ -263,6 +263,19 @@ fn mistakes_elsewhere_in_the_file_are_warnings() {
     for broken in [admin(&served, "stats", &[]), admin(&served, "doctor", &[])] {
         assert_eq!(exit(&broken), 2, "{broken:?}");
     }
+}
+
+/// As by a variable that is not set.
+#[test]
+fn an_empty_filter_is_none_of_all_tasks() {
+    let served = Served::start();
+    let id = gate(&served, 0);
+    state(&served, &id, "running");
+    for filter in ["--tool", "--principal", "--text", "--upstream"] {
+        let refused = admin(&served, "cancel", &["--all", "--state", "live", filter, "", "--yes"]);
+        assert!(exit(&refused) == 2 && stderr(&refused).contains(filter), "{refused:?}");
+    }
+    state(&served, &id, "running");
 }
 
 /// What a server that runs has in memory, its next start does not find.

@@ -161,11 +161,27 @@ impl Directory {
 pub(super) fn owner(path: &Path) -> io::Result<Option<String>> {
     let directory = File::open(path)?;
     match flock(&directory, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(None),
+        Ok(()) => Ok(is_locked(&path.join(LOCK))?.then(|| FOREIGN_LOCK.to_owned())),
         Err(Errno::WOULDBLOCK) => {
             let text = std::fs::read_to_string(path.join(LOCK)).unwrap_or_default();
             Ok(Some(in_words(&text)))
         }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who holds the lock file of a directory that no server owns.
+const FOREIGN_LOCK: &str =
+    "a program that is no server holds its file `lock`, and no server starts meanwhile: find it with `fuser`";
+
+fn is_locked(lock: &Path) -> io::Result<bool> {
+    let file = match File::open(lock) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

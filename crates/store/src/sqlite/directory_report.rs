@@ -101,6 +101,11 @@ mod tests {
         assert!(owner.contains(&format!("pid {}", std::process::id())), "{owner}");
         drop(store);
         assert_eq!(DirectoryReport::owner(path).unwrap(), None);
+        let lock = std::fs::File::open(path.join("lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let owner = DirectoryReport::owner(path).unwrap().unwrap();
+        assert!(owner.contains("a program that is no server"), "{owner}");
+        drop(lock);
         let report = DirectoryReport::of(path).unwrap().unwrap();
         assert_eq!((report.live, report.damages), (Some(Counts::default()), Vec::new()));
     }
