@@ -1,19 +1,22 @@
 //! What the JSON API answers instead.
 
-use crate::{action::ActionError, audit_view::AuditReadError, details::ReadError, query::InvalidQuery};
+use crate::{
+    action::ActionError,
+    audit_view::AuditReadError,
+    details::ReadError,
+    framework_error::{is_other_error, read_error},
+    query::InvalidQuery,
+};
 use axum::{
-    Json, body,
+    Json,
     extract::Request,
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use longhaul_core::store::{CreateError, StoreError};
 use longhaul_runtime::{DeleteError, OperatorError};
 use serde_json::json;
-
-/// Of an error that is not the API's own, in bytes.
-const LONGEST_ERROR: usize = 64 << 10;
 
 /// An error, as the API describes it.
 pub(crate) struct ApiError {
@@ -43,15 +46,11 @@ impl IntoResponse for ApiError {
 pub(crate) async fn errors_as_json(request: Request, next: Next) -> Response {
     let is_of_api = request.uri().path().starts_with("/api/");
     let response = next.run(request).await;
-    let status = response.status();
-    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
-    let is_error = status.is_client_error() || status.is_server_error();
-    if !is_of_api || !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+    if !is_of_api || !is_other_error(&response, "application/json") {
         return response;
     }
-    let (mut head, body) = response.into_parts();
-    let text = body::to_bytes(body, LONGEST_ERROR).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let (head, text) = read_error(response).await;
+    let status = head.status;
     let message = match text.trim() {
         "" => status.canonical_reason().unwrap_or("not done"),
         text => text,
@@ -61,8 +60,6 @@ pub(crate) async fn errors_as_json(request: Request, next: Next) -> Response {
         _ => "invalid",
     };
     let mut answer = ApiError::of(status, kind, message).into_response();
-    head.headers.remove(header::CONTENT_TYPE);
-    head.headers.remove(header::CONTENT_LENGTH);
     answer.headers_mut().extend(head.headers);
     answer
 }

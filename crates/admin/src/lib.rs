@@ -25,6 +25,7 @@ mod details;
 mod disk_space;
 mod drawn_pages;
 mod form_check;
+mod framework_error;
 mod health;
 mod key_file;
 mod known_problems;

@@ -19,7 +19,7 @@ impl AdminContext {
     async fn count_principals(&self) -> Result<PrincipalsView, StoreError> {
         let search = TaskSearch {
             filter: TaskFilter {
-                states: vec![State::Queued, State::Running, State::Suspended, State::Blocked],
+                states: State::LIVE.to_vec(),
                 ..TaskFilter::default()
             },
             order: SearchOrder::NewestFirst,

@@ -258,8 +258,8 @@ fn of_tool(tool: &ToolView, slots: &SlotUse) -> Option<ProblemView> {
         tool.running
     );
     let is_below_own_limit = tool.concurrency.is_none_or(|limit| tool.running < limit as u64);
-    let full = full_slots(slots).filter(|_| is_below_own_limit);
-    if let Some(full) = full.as_ref().filter(|_| !tool.paused && tool.offered) {
+    let full = full_slots(slots).filter(|_| is_below_own_limit && tool.offered && !tool.paused);
+    if let Some(full) = &full {
         what.push_str(&format!("; {full}"));
     }
     Some(if let Some(upstream) = &tool.paused_upstream {

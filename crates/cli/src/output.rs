@@ -88,7 +88,7 @@ pub(crate) fn json_line(value: &impl Display) {
     written(writeln!(out, "{value}").and_then(|()| out.flush()));
 }
 
-/// Prints a line for people to standard error.
+/// Prints a line for people to standard error. One that begins with `warning: ` is a warning in a log of JSON, too.
 pub(crate) fn note(line: &str) {
     say(if line.starts_with("warning: ") { "WARN" } else { "INFO" }, line);
 }

@@ -23,6 +23,11 @@ pub enum State {
     Done(Verdict),
 }
 
+impl State {
+    /// Those of tasks that are not over.
+    pub const LIVE: [Self; 4] = [Self::Queued, Self::Running, Self::Suspended, Self::Blocked];
+}
+
 /// Why work is asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StopReason {

@@ -24,8 +24,6 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
 /// The name of the upstream that a tool was of, if it was of one.
-const LIVE_STATES: [State; 4] = [State::Queued, State::Running, State::Suspended, State::Blocked];
-
 type FormerUpstream = Option<Arc<str>>;
 
 /// How many tasks a search for the first queued one of a tool looks at in one step.
@@ -349,7 +347,7 @@ impl Inner {
     async fn first_live(&self, tool: &Arc<str>) -> Result<Option<Task>, StoreError> {
         let filter = TaskFilter {
             tool: Some(Arc::clone(tool)),
-            states: LIVE_STATES.to_vec(),
+            states: State::LIVE.to_vec(),
             ..TaskFilter::default()
         };
         let mut search = TaskSearch {

@@ -12,10 +12,16 @@ mod tasks;
 mod tools;
 mod upstreams;
 
-use crate::{action::ActionError, audit_view::AuditReadError, context::AdminContext, details::ReadError};
+use crate::{
+    action::ActionError,
+    audit_view::AuditReadError,
+    context::AdminContext,
+    details::ReadError,
+    framework_error::{is_other_error, read_error},
+};
 use askama::Template;
 use axum::{
-    Router, body,
+    Router,
     extract::{Request, State},
     middleware::{self, Next},
     response::{Html, IntoResponse, Response},
@@ -30,11 +36,34 @@ use std::sync::Arc;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Of an error that no page has drawn, in bytes.
-const LONGEST_ERROR: usize = 64 << 10;
+/// What pages load: the path, its media type and the text.
+const ASSETS: [(&str, &str, &str); 6] = [
+    ("/assets/style.css", "text/css", include_str!("../../assets/style.css")),
+    (
+        "/assets/icon.svg",
+        "image/svg+xml",
+        include_str!("../../assets/icon.svg"),
+    ),
+    ("/assets/live.js", SCRIPT, include_str!("../../assets/live.js")),
+    ("/assets/morph.js", SCRIPT, include_str!("../../assets/morph.js")),
+    (
+        "/assets/held_forms.js",
+        SCRIPT,
+        include_str!("../../assets/held_forms.js"),
+    ),
+    (
+        "/assets/pointed_button.js",
+        SCRIPT,
+        include_str!("../../assets/pointed_button.js"),
+    ),
+];
+const SCRIPT: &str = "text/javascript";
 
 pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
-    Router::new()
+    let assets = ASSETS.into_iter().fold(Router::new(), |router, (path, kind, text)| {
+        router.route(path, get(async move || asset(kind, text)))
+    });
+    assets
         .route("/", get(tasks::show))
         .route("/tasks/{id}", get(task::show))
         .route("/tasks/{id}/log", get(task::log))
@@ -52,30 +81,6 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route("/bulk/{action}", get(bulk::show).post(bulk::act))
         .route("/login", get(login::show).post(login::log_in))
         .route("/logout", post(login::log_out))
-        .route(
-            "/assets/style.css",
-            get(async || asset("text/css", include_str!("../../assets/style.css"))),
-        )
-        .route(
-            "/assets/live.js",
-            get(async || asset("text/javascript", include_str!("../../assets/live.js"))),
-        )
-        .route(
-            "/assets/pointed_button.js",
-            get(async || asset("text/javascript", include_str!("../../assets/pointed_button.js"))),
-        )
-        .route(
-            "/assets/held_forms.js",
-            get(async || asset("text/javascript", include_str!("../../assets/held_forms.js"))),
-        )
-        .route(
-            "/assets/morph.js",
-            get(async || asset("text/javascript", include_str!("../../assets/morph.js"))),
-        )
-        .route(
-            "/assets/icon.svg",
-            get(async || asset("image/svg+xml", include_str!("../../assets/icon.svg"))),
-        )
         .fallback(async || StatusCode::NOT_FOUND)
         .layer(middleware::from_fn_with_state(Arc::clone(context), errors_as_pages))
 }
@@ -83,19 +88,15 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
 /// Gives errors that no page has drawn, such as that of a parameter that cannot be read, a page.
 async fn errors_as_pages(State(context): State<Arc<AdminContext>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    let status = response.status();
-    let is_page = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/html");
-    let is_error = status.is_client_error() || status.is_server_error();
-    if !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_page) {
+    if !is_other_error(&response, "text/html") {
         return response;
     }
-    let (mut head, body) = response.into_parts();
-    let said = body::to_bytes(body, LONGEST_ERROR).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let (head, said) = read_error(response).await;
+    let status = head.status;
     // What has failed to be read is of no use to who sees it.
     let said = match said.strip_prefix("Failed to deserialize ") {
         Some(said) => said.split_once(": ").map_or(said, |(_, why)| why),
-        None => &said,
+        None => &*said,
     };
     let text = match (status, said.trim()) {
         (StatusCode::NOT_FOUND, "") => "There is no such page.".to_owned(),
@@ -103,8 +104,6 @@ async fn errors_as_pages(State(context): State<Arc<AdminContext>>, request: Requ
         (_, "") => status.canonical_reason().unwrap_or("not done").to_owned(),
         (_, why) => format!("The request cannot be read: {why}."),
     };
-    head.headers.remove(header::CONTENT_TYPE);
-    head.headers.remove(header::CONTENT_LENGTH);
     let mut page = PageError { status, text }.show(&context, "/");
     page.headers_mut().extend(head.headers);
     page

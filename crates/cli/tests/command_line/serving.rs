@@ -115,6 +115,20 @@ fn a_server_that_does_not_start_says_why_in_json() {
         assert!(exit(&failed) == status && message.contains(told), "{file}: {said}");
         assert_eq!(last["level"], "ERROR", "{said}");
     }
+    fs::write(
+        folder.path().join("away.toml"),
+        JOBS.replace("[\"echo\"", "[\"no-such-program\""),
+    )
+    .unwrap();
+    let warned = longhaul(&["serve", "away.toml", "--log", "json", "--listen", &taken])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let first: Value = serde_json::from_str(stderr(&warned).lines().next().unwrap()).unwrap();
+    assert!(
+        first["level"] == "WARN" && first["message"].as_str().unwrap().contains("no-such-program"),
+        "{first}"
+    );
 }
 
 /// The spans of a task are posted to the collector of the configuration.

@@ -33,6 +33,22 @@ fn open_gate(place: &Place) {
     fs::write(place.file("gate"), "").unwrap();
 }
 
+/// Its default would be another directory than is meant.
+#[test]
+fn a_restore_does_not_guess_where_a_mistyped_directory_is() {
+    let place = Place::new();
+    drop(place.serve(&[]));
+    done(&place, &["backup", "jobs.toml", "backup.tar", "--json"]);
+    let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
+    fs::write(place.file("mistyped.toml"), jobs.replace("data_dir", "datadir")).unwrap();
+    let (status, _, said) = run(&place, &["restore", "backup.tar", "mistyped.toml"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("unknown key `datadir` in [server]; did you mean `data_dir`?"),
+        "{said}"
+    );
+}
+
 /// The server that the backup was taken of runs on. The restored one runs nothing by itself, and what ran is never run again.
 #[test]
 fn a_restored_server_interrupts_what_ran_and_asks_before_it_runs_what_was_queued() {

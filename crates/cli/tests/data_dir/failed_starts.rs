@@ -1,4 +1,4 @@
-//! What the log says of attempts that cannot be started.
+//! Attempts on a disk without room.
 
 use super::support::{JOBS, Place, until};
 use std::{fs, os::unix::fs::symlink};
@@ -32,4 +32,16 @@ fn attempts_that_cannot_be_started_have_a_line_when_it_begins_and_one_when_it_is
     assert_eq!(lines("attempts cannot be started"), 1, "{said}");
     assert_eq!(lines("attempts are started again; "), 1, "{said}");
     assert!(said.contains("the folder of the attempt could not be made"), "{said}");
+}
+
+/// What is released of the reserve is not for logs.
+#[test]
+fn the_log_of_a_command_leaves_half_of_the_reserve_free() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let id = server.begin();
+    until("it runs", || place.runs() == 1);
+    let spec = fs::read(place.file(&format!("data/attempts/{id}/1/spec"))).unwrap();
+    let spec: serde_json::Value = serde_json::from_slice(&spec).unwrap();
+    assert_eq!(spec["least_free"], 16 << 20);
 }

@@ -5,8 +5,8 @@ use crate::{
     task::{block_on, counts_agree, create, exists, finish, id, open},
 };
 use longhaul_core::{
-    CancelMode, Event, HostId, NodeId, Store, TaskId, UnixMillis,
-    store::{ApplyError, Change, StoreError},
+    AttemptEnd, CancelMode, Event, HostId, NodeId, StopReason, Store, TaskId, UnixMillis,
+    store::{ApplyError, Change, Claim, StoreError},
 };
 use longhaul_store::{RESERVE_BYTES, SqliteOptions, SqliteStore};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -283,6 +283,14 @@ fn without_its_reserve_a_store_writes_what_it_has_free_pages_for() {
         assert!(!directory.path().join("reserve").exists());
         assert_eq!(create(&store, "refused", node, KIB).await, Err(StoreError::Full));
         assert!(store.refuses_payloads());
+        let claim = Claim {
+            tool: running.tool.clone(),
+            node,
+            host: None,
+            limit: 1,
+            at: UnixMillis(2_000),
+        };
+        assert_eq!(store.claim(claim).await, Err(StoreError::Full), "nothing begins");
         let finished = finish(&store, &running).await;
         assert_eq!(finished, Err(ApplyError::Store(StoreError::Full)));
         let cancel = Event::CancelRequested(CancelMode::Cooperative);
@@ -312,6 +320,7 @@ fn child_that_dies_on_a_full_disk() {
     block_on(async {
         let (store, node) = open(&directory, with_a_reserve()).await;
         assert!(directory.join("reserve").exists());
+        create(&store, "running", node, KIB).await.unwrap();
         let finished = fill(&store, node, "first").await;
         assert!(finished.len() > 100, "{}", finished.len());
         assert!(directory.join("reserve").exists(), "new tasks do not use it");
@@ -331,19 +340,30 @@ fn child_with_a_reserve() {
     block_on(async {
         let (store, node) = open(&directory, with_a_reserve()).await;
         // A command that runs on takes what the start has released, and what an action has, three times.
-        let spared = (0..3).map(|n| id(&format!("first-{n}")));
-        for task in spared {
-            take_the_rest(&directory);
-            let host = HostId("here".into());
-            let gone = store.delete_ended(&host, vec![task.clone()], UnixMillis(2_000)).await;
-            assert_eq!(gone, Ok(1), "{task}");
-        }
+        let running = store.get_unscoped(&id("running")).await.unwrap().unwrap().task;
+        take_the_rest(&directory);
+        let cancel = Event::CancelRequested(CancelMode::Cooperative);
+        let asked = store.apply(Change::of(&running.id, cancel, UnixMillis(2_000))).await;
+        assert!(asked.unwrap().stop.is_some());
+        take_the_rest(&directory);
+        let stopped = Change {
+            fence: running.active_attempt().map(|attempt| attempt.fence()),
+            ..Change::of(
+                &running.id,
+                Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel)),
+                UnixMillis(2_000),
+            )
+        };
+        assert!(store.apply(stopped).await.unwrap().is_done());
+        take_the_rest(&directory);
+        let (host, first) = (HostId("here".into()), id("first-0"));
+        assert_eq!(store.delete_ended(&host, vec![first], UnixMillis(2_000)).await, Ok(1));
         fs::remove_file(directory.join("filler")).unwrap();
         while !reserve_is_whole(&directory) || store.refuses_payloads() {
             tokio::task::yield_now().await;
         }
         fill(&store, node, "again").await;
-        let mut deleted: Vec<TaskId> = (3..63).map(|n| id(&format!("first-{n}"))).collect();
+        let mut deleted: Vec<TaskId> = (1..61).map(|n| id(&format!("first-{n}"))).collect();
         // Several times, since new tasks must leave room for the next deletion.
         assert!(reserve_is_whole(&directory));
         take_the_rest(&directory);
