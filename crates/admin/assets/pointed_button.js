@@ -1,4 +1,4 @@
-// A press is for what its maker has seen. What a drawing has put under the pointer a moment ago is not pressed.
+// A button that the latest drawing has put under the pointer is not pressed for a moment: whoever presses then means what was there before.
 
 /** How long people look before they press, in milliseconds. */
 const LOOK = 700;
@@ -6,7 +6,7 @@ const LOOK = 700;
 const REST = 4;
 const BUTTON = "form[method=post] button";
 
-/** What a button does: another one in its place does something else, also under the same words. */
+/** What a press of the button sends. Two buttons with the same words may send different things. */
 function effect(button) {
   const sent = [...button.form.elements].filter((field) => field.type === "hidden").map((field) => `${field.name}=${field.value}`);
   return [button.form.getAttribute("action"), button.name, button.value, button.textContent.trim(), ...sent].join("\n");

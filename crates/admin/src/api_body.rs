@@ -14,7 +14,7 @@ pub(crate) struct ApiBody<T>(pub(crate) T);
 
 /// The body of a request.
 pub(crate) trait RequestBody: DeserializeOwned {
-    /// One that is right, for whoever sends another.
+    /// An example of a right one, for the error message.
     const EXAMPLE: &str;
 }
 

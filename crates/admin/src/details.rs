@@ -213,7 +213,7 @@ impl AdminContext {
         ))
     }
 
-    /// Whether a finished task goes on as another one, which a retry or a reset has made.
+    /// Whether a retry or a reset has made a new task of a finished one.
     pub(crate) async fn goes_on(&self, task: &Task) -> Result<bool, StoreError> {
         let (retried_as, reset_as) = self.successors(task).await?;
         Ok(retried_as.or(reset_as).is_some())

@@ -35,7 +35,7 @@ pub struct TaskQuery {
     pub state: String,
     /// A tool.
     pub tool: String,
-    /// An upstream: all tools that it has or had. Of one that is not offered since the start that is known while tasks of it are live.
+    /// An upstream: all tools that it has, or had since the start. Of a tool that was not offered since then, this is known while it has live tasks.
     pub upstream: String,
     /// A principal.
     pub principal: String,

@@ -142,6 +142,8 @@ async fn tasks_of_an_upstream_are_found_when_it_offers_no_tools_any_more() {
     let (status, done) = world.act("/api/bulk/cancel?upstream=far&state=live").await;
     assert_eq!((status, &done["done"]), (200, &json!(1)));
     world.state(waiting.id(), "cancelled").await;
+    let ended = world.json("/api/tasks?upstream=far").await["tasks"].clone();
+    assert_eq!(ended[0]["id"], waiting.id(), "also when none of them is live");
 }
 
 #[tokio::test]
