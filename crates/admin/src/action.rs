@@ -8,8 +8,8 @@ use crate::{
     query::InvalidQuery,
 };
 use longhaul_core::{
-    InputKey, Json, Task, TaskId,
-    store::{CreateError, StoreError},
+    InputKey, Json, NodeId, Task, TaskId,
+    store::{CreateError, GiveUpError, StoreError},
 };
 use longhaul_runtime::{DeleteError, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
@@ -38,6 +38,9 @@ pub(crate) enum ActionError {
     /// It is about an upstream that the server does not have.
     #[error("there is no such upstream")]
     UnknownUpstream,
+    /// The host of a server was not given up.
+    #[error(transparent)]
+    GiveUp(GiveUpError),
     /// The server only reads.
     #[error("{READS_ONLY}")]
     ReadsOnly,
@@ -212,6 +215,29 @@ impl AdminContext {
             .set_paused(tool, paused)
             .await
             .map_err(OperatorError::Store)?)
+    }
+
+    /// Gives up the host of a dead server.
+    ///
+    /// # Errors
+    /// [`ActionError`].
+    pub(crate) async fn give_up_host(&self, actor: &Actor, node: i64) -> Result<(), ActionError> {
+        let detail = format!("{}; node {node}", actor.by);
+        let begins = self.event(actor, AuditAction::GiveUp, AuditOutcome::Ok);
+        self.record(&begins.with_detail(format!("{detail}; begins")));
+        let done = self.engine.give_up_host(NodeId(node)).await;
+        self.live.change();
+        self.problems.forget();
+        let outcome = match &done {
+            Ok(()) => AuditOutcome::Ok,
+            Err(GiveUpError::UnknownNode) => AuditOutcome::Unknown,
+            Err(_) => AuditOutcome::Failed(INTERNAL),
+        };
+        self.record(&self.event(actor, AuditAction::GiveUp, outcome).with_detail(detail));
+        done.map_err(|error| match error {
+            GiveUpError::Store(error) => error.into(),
+            error => ActionError::GiveUp(error),
+        })
     }
 
     /// Stops the server, as SIGTERM does, after this time: a page that is the answer has still to be drawn.

@@ -48,6 +48,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams/{name}/pause", post(pause_upstream))
         .route("/upstreams/{name}/resume", post(resume_upstream))
         .route("/nodes", get(nodes))
+        .route("/nodes/{node}/give-up", post(give_up_host))
         .route("/problems", get(problems))
         .route("/principals", get(principals))
         .route("/bulk/{action}", get(preview_bulk).post(bulk))
@@ -142,6 +143,15 @@ async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<Value
 
 async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {
     Ok(Json(context.nodes().await?))
+}
+
+async fn give_up_host(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(node): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    context.give_up_host(&actor, node).await?;
+    Ok(Json(json!({"done": true})))
 }
 
 async fn principals(State(context): State<Arc<AdminContext>>) -> Result<Json<PrincipalsView>, ApiError> {

@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use longhaul_core::store::{CreateError, StoreError};
+use longhaul_core::store::{CreateError, GiveUpError, StoreError};
 use longhaul_runtime::{DeleteError, OperatorError};
 use serde_json::json;
 
@@ -105,7 +105,8 @@ impl From<ActionError> for ApiError {
                 (StatusCode::BAD_REQUEST, "invalid")
             }
             ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
-            ActionError::ReadsOnly => (StatusCode::CONFLICT, "not_now"),
+            ActionError::GiveUp(GiveUpError::UnknownNode) => (StatusCode::NOT_FOUND, "not_found"),
+            ActionError::GiveUp(_) | ActionError::ReadsOnly => (StatusCode::CONFLICT, "not_now"),
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
                 OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),

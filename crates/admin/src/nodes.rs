@@ -3,7 +3,7 @@
 use crate::{context::AdminContext, words::timestamp};
 use longhaul_core::{
     AttemptState, HostId, Millis, NodeId, Now, Task, format_duration,
-    store::{LeaseStatus, NodeStatus, StoreError},
+    store::{HOST_GIVEN_UP, LeaseStatus, NodeStatus, StoreError},
 };
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ impl NodeView {
             LeaseStatus::Held(left) => view.lease_millis = Some(left),
             LeaseStatus::Lost { host_lost_for } => {
                 view.state = "dead";
-                view.host_away_millis = host_lost_for;
+                view.host_away_millis = host_lost_for.filter(|away| *away != HOST_GIVEN_UP);
                 let left = host_lost_for.map(|away| lost_after.saturating_sub(away));
                 view.given_up_in_millis = left.filter(|_| status.bound_attempts > 0);
                 view.outlook = Some(outlook(status, left));
@@ -95,13 +95,15 @@ impl NodeView {
 fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
     match left {
         _ if status.bound_attempts == 0 => "other servers take over".to_owned(),
-        None => "its host has a server again, which takes them back".to_owned(),
+        None => "its host has a server again that runs tasks, which takes them back".to_owned(),
         Some(0) => "its host is given up: other servers retry them, or end them as lost".to_owned(),
         Some(left) => {
             // Whole seconds are enough.
             let left = format_duration(left.div_ceil(1_000).saturating_mul(1_000));
             format!(
-                "what is bound to its host waits for it: start its server within {left}, or other servers retry these attempts, or end them as lost"
+                "what is bound to its host waits for it: start its server within {left}, or other servers retry these attempts, or end them as lost; \
+                 if the host does not come back, `longhaul nodes give-up FILE {}` does that now",
+                status.node.0
             )
         }
     }

@@ -4,8 +4,8 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
+        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -114,6 +114,8 @@ layer! {
     fn open_node(new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
     fn renew(node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
     fn end_lease(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn await_earlier_writes(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn give_up_host(node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>>;
     fn nodes() -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>>;
     fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;

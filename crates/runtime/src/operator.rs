@@ -1,10 +1,10 @@
 //! What an operator does with the tasks of all principals.
 
-use crate::{Call, DeleteError, Engine, engine::Inner, paused_tools::upstream_key, requestor::Requestor};
+use crate::{Call, DeleteError, Engine, engine::Inner, paused_tools::upstream_key, recovery, requestor::Requestor};
 use longhaul_core::{
     AnsweredBy, CancelMode, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, Scope, State, Task, TaskId,
     UnixMillis, Verdict,
-    store::{ApplyError, Change, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
+    store::{ApplyError, Change, CreateError, GiveUpError, LeaseStatus, NodeStatus, Record, StoreError},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -249,6 +249,20 @@ impl Engine {
             attempts: node.active.len() as u64,
             bound_attempts: 0,
         }])
+    }
+
+    /// Gives up the host of a dead node, without waiting for [`lost_after`](Self::lost_after): what is bound to it ends as lost with it, or is retried. Its
+    /// commands may still run there.
+    ///
+    /// # Errors
+    /// [`GiveUpError`]; nothing was changed then.
+    pub async fn give_up_host(&self, node: NodeId) -> Result<(), GiveUpError> {
+        if !self.0.node.store.capabilities().many_nodes {
+            return Err(GiveUpError::UnknownNode);
+        }
+        self.0.node.store.give_up_host(node).await?;
+        recovery::take_over_if_any(&self.0).await;
+        Ok(())
     }
 
     /// The node that this engine is.

@@ -32,6 +32,8 @@ pub struct Recovered {
 const RECOVER_EVERY: Duration = Duration::from_secs(60);
 /// The shortest pause between two looks: what cannot be taken over yet is not looked for over and over.
 const SHORTEST_LOOK: Duration = Duration::from_millis(500);
+/// The pause while a host is away: what is bound to it and is asked to stop is ended soon.
+const LOOK_WHILE_AWAY: Duration = Duration::from_secs(2);
 /// As many deleted tasks of this host are looked through for work that still runs.
 const MOST_TOMBSTONES: usize = 10_000;
 
@@ -53,11 +55,12 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         }
         if is_due {
             take_over_if_any(&inner).await;
+            end_given_up_work_beside(&inner).await;
         }
     }
 }
 
-/// How long it may take until there is something to take over: at most until the next host is given up.
+/// How long it may take until there is something to take over.
 async fn until_next_look(inner: &Inner) -> Duration {
     let longest = RECOVER_EVERY.min(Duration::from_millis(inner.lost_after));
     if !inner.node.store.capabilities().many_nodes || !inner.node.runs_tasks() {
@@ -74,7 +77,7 @@ async fn until_next_look(inner: &Inner) -> Duration {
     };
     let next = nodes.iter().filter_map(given_up_in).min();
     next.map_or(longest, |millis| {
-        Duration::from_millis(millis).clamp(SHORTEST_LOOK, longest.max(SHORTEST_LOOK))
+        Duration::from_millis(millis).clamp(SHORTEST_LOOK, LOOK_WHILE_AWAY)
     })
 }
 
@@ -142,6 +145,16 @@ async fn end_given_up_work(inner: &Arc<Inner>) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// On a host whose server runs no tasks, work of an earlier server is given up while this one runs.
+async fn end_given_up_work_beside(inner: &Arc<Inner>) {
+    if inner.node.runs_tasks() || !inner.node.store.capabilities().many_nodes {
+        return;
+    }
+    if let Err(error) = end_given_up_work(inner).await {
+        warn!(%error, "which attempts of this host were given up could not be read");
+    }
 }
 
 /// Whether an attempt that was bound to this host is not any more, or its task is deleted.

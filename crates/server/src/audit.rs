@@ -107,6 +107,8 @@ pub enum AuditAction {
     Resume,
     /// An operator has told the server to stop.
     Drain,
+    /// An operator has given up the host of a dead server.
+    GiveUp,
     /// A request was not served: nobody knows its sender.
     Denied,
     /// An API key was added, rotated or revoked.
@@ -117,7 +119,7 @@ pub enum AuditAction {
 
 impl AuditAction {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Call,
         Self::Create,
         Self::Read,
@@ -131,6 +133,7 @@ impl AuditAction {
         Self::Pause,
         Self::Resume,
         Self::Drain,
+        Self::GiveUp,
         Self::Denied,
         Self::Key,
         Self::Configuration,
@@ -152,6 +155,7 @@ impl AuditAction {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Drain => "drain",
+            Self::GiveUp => "give-up",
             Self::Denied => "denied",
             Self::Key => "key",
             Self::Configuration => "configuration",

@@ -12,12 +12,17 @@ use longhaul_core::{
     },
 };
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// The store as one process sees it.
 pub(crate) struct NodeStore {
     world: Arc<World>,
     process: Process,
+    /// Writes whose answers were lost and that are still to be made.
+    late_writes: Arc<AtomicUsize>,
 }
 
 /// The delays of an operation, in milliseconds: until it reaches the disk, and until its result returns.
@@ -31,6 +36,7 @@ impl NodeStore {
         Self {
             world: Arc::clone(world),
             process,
+            late_writes: Arc::default(),
         }
     }
 
@@ -137,7 +143,14 @@ impl NodeStore {
             format!("loses the answer of a write: {fate}")
         });
         match made {
-            true => self.operate(true, Some(Err(error.into())), operation),
+            true => {
+                self.late_writes.fetch_add(1, Ordering::Relaxed);
+                let late_writes = Arc::clone(&self.late_writes);
+                self.operate(true, Some(Err(error.into())), move |world, process| {
+                    late_writes.fetch_sub(1, Ordering::Relaxed);
+                    operation(world, process)
+                })
+            }
             false => Box::pin(std::future::ready(Err(error.into()))),
         }
     }
@@ -344,6 +357,15 @@ impl StoreLayer for NodeStore {
             let ended = disk::now(world.disk.end_lease(node));
             world.leases_changed();
             ended
+        })
+    }
+
+    fn await_earlier_writes(&self, _node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            while self.late_writes.load(Ordering::Relaxed) > 0 {
+                self.world.sleep(10).await;
+            }
+            Ok(())
         })
     }
 

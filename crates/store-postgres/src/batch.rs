@@ -42,7 +42,8 @@ const KEYED: &str = select_tasks!(
     "JOIN unnest($1::text[], $2::text[], $3::text[]) AS calls (caller, called, key) \
      ON principal = caller AND tool = called AND idempotency_key = key"
 );
-/// Locks the rows of nodes for which tasks are claimed, so that no lease is lost before the commit.
+/// Locks the rows of nodes that write new tasks: so that the lease of one that claims a task is not lost before the commit, and so that a node can wait for what
+/// it has written before ([`longhaul_core::Store::await_earlier_writes`]).
 pub(crate) const LOCK_NODES: &str = "SELECT id, lost_at FROM nodes WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE";
 const SPECS: &str = "SELECT id FROM specs WHERE id = ANY($1::text[])";
 /// The lengths of entries that may get another value: those that changes name, and those for the ends of children.
@@ -113,7 +114,11 @@ impl Batch {
         let mut batch = Self::default();
         let new: Vec<&NewTask> = requests.iter().filter_map(|request| created(request)).collect();
 
-        let nodes: BTreeSet<i64> = new.iter().filter_map(|new| Some(new.claim.as_ref()?.0.0)).collect();
+        let nodes: BTreeSet<i64> = requests
+            .iter()
+            .flat_map(|request| request.writers())
+            .map(|node| node.0)
+            .collect();
         let nodes: Vec<i64> = nodes.into_iter().collect();
         let ids: BTreeSet<&TaskId> = requests.iter().flat_map(|request| request.tasks()).collect();
         let ids = texts(ids);
@@ -129,25 +134,25 @@ impl Batch {
         let unknown = unknown_specs(requests, specs);
         let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
 
-        let mut questions: Vec<(&str, Vec<Param<'_>>)> = vec![(LOCK, vec![&ids, &may_end])];
+        let mut questions: Vec<(&str, Vec<Param<'_>>)> = Vec::new();
         let mut ask = |is_needed: bool, sql, params| {
             is_needed.then(|| {
                 questions.push((sql, params));
                 questions.len() - 1
             })
         };
+        // Locked first: see `take`.
+        let nodes_at = ask(!nodes.is_empty(), LOCK_NODES, vec![&nodes]);
+        let tasks_at = ask(true, LOCK, vec![&ids, &may_end]);
         let keyed_at = ask(!calls.is_empty(), KEYED, vec![&callers, &called, &keys]);
         let specs_at = ask(!unknown.is_empty(), SPECS, vec![&spec_ids]);
         let lengths_needed = !entries.is_empty() || !may_end.is_empty();
         let lengths_at = ask(lengths_needed, LENGTHS, vec![&entry_tasks, &entry_places, &may_end]);
-        // Locked first: see `take`.
-        if !nodes.is_empty() {
-            batch.dead_nodes = dead_nodes(tx, &nodes).await?;
-        }
         let mut rows = tx.rows_of_all(&questions).await?;
         let mut answer = |at: Option<usize>| at.map(|at| std::mem::take(&mut rows[at])).unwrap_or_default();
 
-        for row in &answer(Some(0)) {
+        batch.dead_nodes = dead(&answer(nodes_at))?;
+        for row in &answer(tasks_at) {
             batch.keep(row)?;
         }
         for row in &answer(keyed_at) {
@@ -420,10 +425,14 @@ fn unknown_specs(requests: &[&Request], specs: &KnownSpecs) -> HashSet<SpecId> {
 
 /// Which of these nodes have lost their leases. The others keep theirs until the end of the transaction.
 pub(crate) async fn dead_nodes(tx: &Tx<'_>, nodes: &[i64]) -> Result<HashSet<NodeId>, Fault> {
+    dead(&tx.rows(LOCK_NODES, &[&nodes]).await?)
+}
+
+fn dead(nodes: &[tokio_postgres::Row]) -> Result<HashSet<NodeId>, Fault> {
     let mut dead = HashSet::new();
-    for row in tx.rows(LOCK_NODES, &[&nodes]).await? {
+    for row in nodes {
         if row.try_get::<_, Option<i64>>(1)?.is_some() {
-            dead.insert(NodeId(row::number(&row, 0)?));
+            dead.insert(NodeId(row::number(row, 0)?));
         }
     }
     Ok(dead)

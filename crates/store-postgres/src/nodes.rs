@@ -12,7 +12,7 @@ use crate::{
 };
 use longhaul_core::{
     HostId, Millis, NodeId, UnixMillis,
-    store::{HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal, StoreError},
+    store::{GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal, StoreError},
 };
 use longhaul_store::{
     code::{self, NODE_ROLES, STOP_REASONS},
@@ -168,9 +168,11 @@ fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
     })
 }
 
-/// Those that live, and those that are dead and hold attempts. The last column but one is since when their host has no node.
+/// Those that live, and those that are dead and hold attempts. The last column but one is since when their host has no node that runs tasks; role 1 is that of
+/// a front.
 const STATUSES: &str = "SELECT nodes.id, host, name, address, opened_at, ends_at, lost_at, count(tasks.id), count(tasks.attempt_host), \
-         (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others WHERE others.host = nodes.host), role \
+         (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others \
+             WHERE others.host = nodes.host AND others.role IS DISTINCT FROM 1), role \
      FROM nodes LEFT JOIN tasks ON attempt_node = nodes.id AND attempt_state < 3 \
      WHERE lost_at IS NULL OR nodes.id IN (SELECT attempt_node FROM tasks WHERE attempt_state < 3) GROUP BY nodes.id ORDER BY nodes.id";
 
@@ -198,12 +200,65 @@ fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fa
         lease: match row.integer(6)? {
             None => LeaseStatus::Held(UnixMillis(row::number(found, 5)?).since(now)),
             Some(_) => LeaseStatus::Lost {
-                host_lost_for: row.integer(9)?.map(|at| now.since(UnixMillis(at))),
+                host_lost_for: row.integer(9)?.map(|at| match at {
+                    GIVEN_UP => HOST_GIVEN_UP,
+                    at => now.since(UnixMillis(at)),
+                }),
             },
         },
         attempts: count(7)?,
         bound_attempts: count(8)?,
     })
+}
+
+/// [`longhaul_core::Store::await_earlier_writes`]: a transaction that makes the row of a task holds a share of the row of its node until it is over. The database
+/// ends one whose connection is lost after `idle_in_transaction_session_timeout`.
+pub(crate) const AWAIT_EARLIER_WRITES: &str = "SELECT FROM nodes WHERE id = $1 FOR UPDATE";
+
+/// When a lease was lost whose host was given up: longer ago than any span.
+const GIVEN_UP: i64 = i64::MIN;
+
+/// [`longhaul_core::Store::give_up_host`].
+pub(crate) struct GiveUpHost {
+    pub(crate) node: NodeId,
+    pub(crate) clock: Clock,
+}
+
+impl Work for GiveUpHost {
+    type Answer = Result<(), GiveUpError>;
+
+    async fn run(&self, tx: &Tx<'_>) -> Result<Self::Answer, Fault> {
+        // No node of the host begins meanwhile.
+        take_turn(tx, "nodes").await?;
+        let now = self.clock.now(tx).await?;
+        let found = tx.row("SELECT host FROM nodes WHERE id = $1", &[&self.node.0]).await?;
+        let Some(found) = found else {
+            return Ok(Err(GiveUpError::UnknownNode));
+        };
+        let host: &str = found.try_get(0)?;
+        let alive = tx
+            .row(
+                "SELECT id, name, address, ends_at FROM nodes WHERE host = $1 AND lost_at IS NULL AND role IS DISTINCT FROM 1 LIMIT 1",
+                &[&host],
+            )
+            .await?;
+        if let Some(alive) = alive {
+            let (name, address) = (
+                row::text(&alive, 1)?,
+                Row(&alive).text(2, |text| Arc::<str>::from(text))?,
+            );
+            return Ok(Err(GiveUpError::Alive {
+                by: NodeStatus::describe(NodeId(row::number(&alive, 0)?), &name, address.as_deref()),
+                left: UnixMillis(row::number(&alive, 3)?).since(now),
+            }));
+        }
+        tx.execute(
+            "UPDATE nodes SET lost_at = $2 WHERE host = $1 AND lost_at IS NOT NULL",
+            &[&host, &GIVEN_UP],
+        )
+        .await?;
+        Ok(Ok(()))
+    }
 }
 
 /// [`longhaul_core::Store::end_lease`].

@@ -1,7 +1,7 @@
 //! The changes that the writer makes, on their way to it, and their answers on the way back.
 
 use longhaul_core::{
-    AttemptEnd, Event, SessionKey, Task, TaskId, UnixMillis,
+    AttemptEnd, Event, NodeId, SessionKey, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, CreateError, Created, NewTask, StoreError, UnwrittenCall},
 };
 use longhaul_store::usage;
@@ -87,6 +87,16 @@ impl Request {
         let parent = new.and_then(|new| Some(&new.lineage.as_ref()?.parent));
         let replaced = new.and_then(|new| Some(&new.replaces.as_ref()?.task));
         task.into_iter().chain(parent).chain(replaced)
+    }
+
+    /// The nodes whose rows it locks: those that make the row of a task, or claim it with that.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = NodeId> {
+        let (front, claim) = match self {
+            Self::Create(new) => (Some(new.front), new.claim.as_ref().map(|(node, _)| *node)),
+            Self::WriteCall(call, _) => (Some(call.task.front), None),
+            Self::Apply(_) | Self::EndSession(..) => (None, None),
+        };
+        front.into_iter().chain(claim)
     }
 
     /// The task that it may end: then its parent is written, too.

@@ -18,8 +18,8 @@ use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
+        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -145,6 +145,19 @@ impl Store for PostgresStore {
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         let clock = self.clock.clone();
         Box::pin(async move { transact(&self.reserved, &nodes::EndLease { node, clock }).await })
+    }
+
+    fn await_earlier_writes(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let sql = nodes::AWAIT_EARLIER_WRITES;
+            let params: Vec<crate::transaction::Param<'_>> = vec![&node.0];
+            transact(&self.connections, &Statement { sql, params }).await
+        })
+    }
+
+    fn give_up_host(&self, node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>> {
+        let clock = self.clock.clone();
+        Box::pin(async move { transact(&self.reserved, &nodes::GiveUpHost { node, clock }).await? })
     }
 
     fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {

@@ -30,11 +30,14 @@ const CLAIM: &str = select_tasks!(
 );
 const ORPHANS: &str = "SELECT id, attempt_node FROM tasks WHERE attempt_state < 3 AND (attempt_host IS NULL OR attempt_host = $1) \
      AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL) ORDER BY attempt_node, id LIMIT $2";
-/// Those whose host has not had a lease since `$2`.
-const LOST: &str = "SELECT id, attempt_node FROM tasks WHERE attempt_state < 3 AND attempt_host <> $1 \
-     AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL AND NOT EXISTS ( \
-         SELECT 1 FROM nodes AS others WHERE others.host = nodes.host AND (others.lost_at IS NULL OR others.lost_at > $2) \
-     )) ORDER BY attempt_node, id LIMIT $3";
+/// Those whose host has not had a node that runs tasks since `$2`; of those that are asked to stop, whose host has none now. Role 1 is that of a front.
+const LOST: &str = "SELECT tasks.id, attempt_node FROM tasks JOIN ( \
+         SELECT dead.id, max(others.lost_at) AS host_lost_at FROM nodes AS dead \
+         JOIN nodes AS others ON others.host = dead.host AND others.role IS DISTINCT FROM 1 \
+         WHERE dead.lost_at IS NOT NULL GROUP BY dead.id HAVING bool_and(others.lost_at IS NOT NULL) \
+     ) AS away ON away.id = attempt_node \
+     WHERE attempt_state < 3 AND attempt_host <> $1 AND (host_lost_at <= $2 OR stop_reason IS NOT NULL) \
+     ORDER BY attempt_node, tasks.id LIMIT $3";
 const LOCK: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "JOIN arguments ON arguments.task = tasks.id WHERE tasks.id = ANY($1::text[]) ORDER BY tasks.id FOR UPDATE OF tasks"

@@ -28,6 +28,8 @@ enum NextWrite {
     Failed,
     /// Made, but never answered.
     MadeAndSilent,
+    /// Made later, and its answer is lost.
+    MadeLate,
     /// Not made until its future is dropped, and never answered.
     Silent,
 }
@@ -37,9 +39,17 @@ struct Disk {
     kept: MemoryStore,
     next: Mutex<NextWrite>,
     writes: AtomicUsize,
+    late: Mutex<Option<(UnwrittenCall, Change)>>,
 }
 
 impl Disk {
+    async fn make_late(&self) {
+        let late = self.late.lock().unwrap().take();
+        if let Some((call, change)) = late {
+            let _ = self.kept.write_call(call, change).await;
+        }
+    }
+
     fn next(&self, next: NextWrite) {
         *self.next.lock().unwrap() = next;
     }
@@ -70,6 +80,13 @@ impl StoreLayer for Front {
         self.0.kept.apply(change)
     }
 
+    fn await_earlier_writes(&self, _: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            self.0.make_late().await;
+            Ok(())
+        })
+    }
+
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         self.0.writes.fetch_add(1, Ordering::SeqCst);
         let next = std::mem::take(&mut *self.0.next.lock().unwrap());
@@ -86,6 +103,10 @@ impl StoreLayer for Front {
                 self.0.kept.write_call(call, change).await.unwrap();
                 std::future::pending().await
             }),
+            NextWrite::MadeLate => {
+                *self.0.late.lock().unwrap() = Some((call, change));
+                Box::pin(async move { failed() })
+            }
             NextWrite::Silent => Box::pin(std::future::pending()),
         }
     }
@@ -327,6 +348,21 @@ fn a_promotion_whose_answer_is_lost_is_settled_by_the_next_change() {
         assert!(fixture.disk.has(&task.id));
         assert_eq!(now(fixture.store.counts()).unwrap().running, 0);
     }
+}
+
+/// The first write does not make the task anew once that has ended and is deleted.
+#[test]
+fn a_deleted_task_is_not_written_by_a_late_promotion() {
+    let fixture = Fixture::new();
+    let (task, fence) = fixture.running("a");
+    fixture.disk.next(NextWrite::MadeLate);
+    assert!(fixture.apply(&task.id, None, Event::Promoted).is_err());
+    assert!(fixture.apply(&task.id, Some(fence), done()).unwrap().is_done());
+    let host = HostId("here".into());
+    let deleted = fixture.store.delete_ended(&host, vec![task.id.clone()], UnixMillis(9));
+    assert_eq!(now(deleted), Ok(1));
+    now(fixture.disk.make_late());
+    assert!(!fixture.disk.has(&task.id));
 }
 
 #[test]

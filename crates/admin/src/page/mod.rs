@@ -28,7 +28,7 @@ use axum::{
     routing::{get, post},
 };
 use http::{HeaderValue, StatusCode, header};
-use longhaul_core::store::StoreError;
+use longhaul_core::store::{GiveUpError, StoreError};
 use longhaul_runtime::OperatorError;
 use std::sync::Arc;
 
@@ -76,6 +76,7 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
+        .route("/nodes/{node}/give-up", post(nodes::give_up))
         .route("/nodes/drain", get(nodes::show_again).post(nodes::drain))
         .route("/principals", get(principals::show))
         .route("/bulk/{action}", get(bulk::show).post(bulk::act))
@@ -228,11 +229,12 @@ impl From<ActionError> for PageError {
     fn from(error: ActionError) -> Self {
         let status = match &error {
             ActionError::Invalid(_) | ActionError::DoesNotFit(_) | ActionError::Query(_) => StatusCode::BAD_REQUEST,
-            ActionError::UnknownTool | ActionError::UnknownUpstream | ActionError::Refused(OperatorError::NotFound) => {
-                StatusCode::NOT_FOUND
-            }
+            ActionError::UnknownTool
+            | ActionError::UnknownUpstream
+            | ActionError::GiveUp(GiveUpError::UnknownNode)
+            | ActionError::Refused(OperatorError::NotFound) => StatusCode::NOT_FOUND,
             ActionError::Refused(OperatorError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            ActionError::ReadsOnly | ActionError::Refused(_) => StatusCode::CONFLICT,
+            ActionError::GiveUp(_) | ActionError::ReadsOnly | ActionError::Refused(_) => StatusCode::CONFLICT,
         };
         Self {
             status,

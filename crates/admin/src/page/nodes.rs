@@ -5,8 +5,8 @@ use crate::{access::Actor, context::AdminContext, nodes::NodeView, words::length
 use askama::Template;
 use axum::{
     Extension,
-    extract::{OriginalUri, State},
-    response::{Redirect, Response},
+    extract::{OriginalUri, Path, State},
+    response::{IntoResponse, Redirect, Response},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -52,6 +52,18 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
         rows: found.nodes.into_iter().map(row).collect(),
         lost_after: length(found.lost_after_millis),
     }))
+}
+
+/// Gives up the host of a dead server.
+pub(super) async fn give_up(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(node): Path<i64>,
+) -> Response {
+    match context.give_up_host(&actor, node).await {
+        Ok(()) => Redirect::to("/nodes").into_response(),
+        Err(error) => PageError::from(error).show(&context, "/nodes"),
+    }
 }
 
 /// Stops this server.

@@ -11,8 +11,8 @@ mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminLog, AdminReset, AdminTasks, Filter, OneTask, Operated,
-        SomeTasks, SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminLog, AdminReset, AdminTasks, Filter, Nodes, NodesAction,
+        OneNode, OneTask, Operated, SomeTasks, SomeTools,
     },
     arguments::{self, Taker},
     failure::Failure,
@@ -60,13 +60,30 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
 }
 
 /// Runs `longhaul nodes`.
-pub(crate) async fn nodes(of: &Operated) -> ExitCode {
-    let found = async {
-        shown(of, &Api::of(of)?.get("/api/nodes").await?, |found| {
-            show::nodes(found, show::width())
-        })
-    };
-    exit_code(found.await, of)
+pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
+    match (&args.action, &args.of) {
+        (Some(NodesAction::GiveUp(one)), _) => exit_code(give_up(one).await, &one.of),
+        (None, Some(of)) => exit_code(list_nodes(of).await, of),
+        (None, None) => Failure::usage("which server? `longhaul nodes FILE`")
+            .report(false)
+            .into(),
+    }
+}
+
+async fn list_nodes(of: &Operated) -> Result<Exit, Failure> {
+    shown(of, &Api::of(of)?.get("/api/nodes").await?, |found| {
+        show::nodes(found, show::width())
+    })
+}
+
+async fn give_up(OneNode { of, node }: &OneNode) -> Result<Exit, Failure> {
+    let done = Api::of(of)?.post(&format!("/api/nodes/{node}/give-up"), None).await?;
+    shown(of, &done, |_| {
+        format!(
+            "the host of node {node} is given up: what is bound to it ends as lost, or is retried. Commands of it may still run there, beside their retries, until \
+             a server is started on that host again"
+        )
+    })
 }
 
 fn exit_code(outcome: Result<Exit, Failure>, of: &Operated) -> ExitCode {

@@ -73,6 +73,32 @@ pub(crate) struct Operated {
     pub(crate) json: bool,
 }
 
+/// `longhaul nodes`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Nodes {
+    #[command(flatten)]
+    pub(crate) of: Option<Operated>,
+    #[command(subcommand)]
+    pub(crate) action: Option<NodesAction>,
+}
+
+/// What is done with a server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodesAction {
+    /// Give up the host of a dead server that does not come back: what is bound to it ends as lost, or is retried, now
+    GiveUp(OneNode),
+}
+
+/// A server of those that share the tasks of one.
+#[derive(Debug, Args)]
+pub(crate) struct OneNode {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// Its number, as `longhaul nodes` shows it
+    pub(crate) node: i64,
+}
+
 /// A task of it.
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {

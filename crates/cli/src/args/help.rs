@@ -25,7 +25,7 @@ The server that is asked is named as with `longhaul admin`: by its configuration
 the only one.
 
 A server that is started again is a new node. One that is dead is listed as long as it holds attempts; those that are bound to its host, such as commands, wait \
-for it until `lost_after`.
+for it until `lost_after`, or until `longhaul nodes give-up FILE NODE`. That is for a host that does not come back: commands may still run there, beside their retries.
 
 Exit status: as `longhaul admin`.";
 

@@ -146,7 +146,7 @@ pub(crate) enum Command {
     /// List the servers that share the tasks of one, and what becomes of the work of those that are dead
     #[cfg(unix)]
     #[command(after_help = help::NODES)]
-    Nodes(Operated),
+    Nodes(Nodes),
     /// Write a backup of a server's data directory to one file, while the server runs
     #[command(after_help = help::BACKUP)]
     Backup(Backup),

@@ -11,6 +11,25 @@ pub const FULL_DISK_ADVICE: &str = "`longhaul admin cancel FILE --all --state qu
      `longhaul admin delete FILE --all --state ended`, which frees what ended tasks keep (`--older 1h` spares the newest); \
      if that finds no room either, first remove or move other files of that disk, or enlarge it";
 
+/// A host was not [given up](super::Store::give_up_host).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GiveUpError {
+    /// No such node is known.
+    #[error("there is no such server")]
+    UnknownNode,
+    /// A node of its host that runs tasks may live: it has what is bound to the host, or takes it back.
+    #[error("{by} runs on its host, and its lease ends in {} unless it is renewed: stop that server first", crate::format_duration(*.left))]
+    Alive {
+        /// Which one, for people.
+        by: String,
+        /// When its lease ends unless it is renewed, in milliseconds.
+        left: Millis,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// A store cannot do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

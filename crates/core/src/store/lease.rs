@@ -118,10 +118,14 @@ pub enum LeaseStatus {
     Held(Millis),
     /// It is lost.
     Lost {
-        /// For how long no node of its host has had a lease, in milliseconds; `None` if one has.
+        /// For how long no node of its host that runs tasks has had a lease, in milliseconds; `None` if one has. [`HOST_GIVEN_UP`] once the host
+        /// was [given up](super::Store::give_up_host).
         host_lost_for: Option<Millis>,
     },
 }
+
+/// [`LeaseStatus::Lost::host_lost_for`] of a host that was [given up](super::Store::give_up_host).
+pub const HOST_GIVEN_UP: Millis = Millis::MAX;
 
 /// What proves that a node lives: until it has ended, nobody takes over what the node holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

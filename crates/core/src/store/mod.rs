@@ -26,9 +26,11 @@ mod signing_key;
 pub use change::{Change, ChangeEnds, LONGEST_DEFERRAL};
 pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
-pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, MAX_ENDED_SESSIONS, StoreError};
+pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, GiveUpError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
-pub use lease::{Claim, Claimed, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal};
+pub use lease::{
+    Claim, Claimed, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal,
+};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
@@ -176,6 +178,24 @@ pub trait Store: Send + Sync + 'static {
     /// Gives up a node's lease, so that others can take over what it holds at once. Ends nothing in a store that only one process can open.
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Completes once no write that `node` has made before can be executed any more. After [`StoreError::OutcomeUnknown`] a task is written again only
+    /// then: the earlier write could else be executed after the task was deleted, and make it anew.
+    ///
+    /// The default completes at once, as is right for a store that executes each write before it answers.
+    fn await_earlier_writes(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = node;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Gives up the host of a dead node, because an operator knows that it does not come back: from now on what is bound to it can be
+    /// [reclaimed](Self::reclaim). A node that is opened on the host later starts anew.
+    ///
+    /// Only called where [many nodes](StoreCapabilities::many_nodes) share the store. The default knows no node.
+    fn give_up_host(&self, node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>> {
+        let _ = node;
+        Box::pin(std::future::ready(Err(GiveUpError::UnknownNode)))
+    }
+
     /// The nodes that live, and those that are dead and hold active attempts, in order of their numbers: for operators. Costs as much as there are active
     /// attempts.
     ///
@@ -271,8 +291,8 @@ pub trait Store: Send + Sync + 'static {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Hands `node` up to `limit` active attempts that are bound to another host than `host` and are lost with it: no node of that host has held a lease
-    /// for `lost_for`. They keep their epoch, and are bound to no host any more. In order of their node, then id. Call it until it returns nothing.
+    /// Hands `node` up to `limit` active attempts that are bound to another host than `host` and are lost with it: no node of that host that runs tasks has held a
+    /// lease for `lost_for`. An attempt that is asked to stop is lost as soon as no such node holds a lease. They keep their epoch, and are bound to no host any more. In order of their node, then id. Call it until it returns nothing.
     fn reclaim(
         &self,
         node: NodeId,

@@ -80,7 +80,21 @@ impl Node {
         }
     }
 
-    /// Creates a task. While it is unknown whether it was written, it is looked for by its id, and created again if it is not there.
+    async fn await_earlier_writes(&self) -> Result<(), StoreError> {
+        let mut pauses = Pauses::new();
+        loop {
+            match self.store.await_earlier_writes(self.id).await {
+                Err(error) if error != StoreError::Closed => {
+                    warn!(%error, "whether an earlier write can still be made is unknown; asking again");
+                }
+                answer => return answer,
+            }
+            pauses.next(self).await;
+        }
+    }
+
+    /// Creates a task. While it is unknown whether it was written, it is looked for by its id, and created again if it is not there and cannot be written
+    /// by the first try any more.
     pub(crate) async fn create_until_known(&self, new: NewTask) -> Result<Created, CreateError> {
         let mut pauses = Pauses::new();
         let mut unknown = false;
@@ -93,6 +107,7 @@ impl Node {
                         // It may be made after all, and after it was given up here.
                         self.active.claim_was_lost(AttemptOrigin::Claimed);
                     }
+                    self.await_earlier_writes().await?;
                     None
                 }
                 Err(refused) if unknown && refused != StoreError::Closed.into() => Some(refused),

@@ -1,8 +1,9 @@
 //! Nodes on two hosts share a store. One of them dies, or cannot renew its lease.
 
-use crate::support::{CallOf, Runs, Script, World, beside, settle, text, tool};
+use crate::support::{CallOf, Runs, Script, World, beside, scope, settle, text, tool};
 use longhaul_core::{
-    BoxFuture, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
+    BoxFuture, CancelMode, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
+    Verdict,
     store::{Claim, Claimed, Renewal, StoreError},
 };
 use longhaul_runtime::{Engine, EngineStop, ExecutionEnd, StartError};
@@ -351,6 +352,39 @@ async fn a_bound_attempt_is_ended_when_its_host_is_lost() {
     assert!(
         matches!(&outcome, Outcome::RpcError(failure) if failure.code == -32603),
         "{outcome:?}"
+    );
+}
+
+/// What is to stop ends soon, though its host is away: its slot is free, and its owner sees the end.
+#[tokio::test]
+async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
+    let (here, _store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(true);
+    let limited = |script| {
+        let mut settings = tool("a", script);
+        settings.deadline = Some(60_000);
+        settings
+    };
+    let engine = here.start([limited(script)]).await;
+    let (script, _) = scripted(true);
+    let engine_there = there.start([limited(script)]).await;
+    let cancelled = engine.create(engine.call("a")).await.unwrap();
+    let late = engine.create(engine.call("a")).await.unwrap();
+    drop((runs_here.next().await, runs_here.next().await));
+    engine.stop();
+    pass(&here, 2 * LEASE.cast_signed()).await;
+    engine_there
+        .cancel(&scope(), &cancelled.id, CancelMode::Cooperative)
+        .await
+        .unwrap();
+    pass(&here, 4_000).await;
+    assert_eq!(there.outcome(&engine_there, &cancelled.id).await, Outcome::Cancelled);
+    assert_eq!(there.state(&late.id).await, State::Running);
+    pass(&here, 60_000).await;
+    assert_eq!(
+        there.state(&late.id).await,
+        State::Done(Verdict::ToolError),
+        "its deadline"
     );
 }
 

@@ -3,7 +3,7 @@
 use crate::durable::{answer, ask};
 use crate::support::{CallOf, Effects, Script, World, beside, program, scope, settle, text, tool};
 use longhaul_core::{
-    AttemptEnd, BoxFuture, CancelMode, Event, Json, Outcome, Store, StoreLayer, Task, TaskId,
+    AttemptEnd, BoxFuture, CancelMode, Event, Json, NodeId, Outcome, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, CreateError, Created, NewTask, Record, StoreError, UnwrittenCall},
 };
 use longhaul_runtime::{Call, Engine, ExecutionEnd, Promotion, TaskContext};
@@ -299,4 +299,62 @@ async fn a_create_whose_attempt_was_lost_is_run_once() {
         )
     };
     assert_eq!(create_late(|engine| engine.call("a"), Some(lost)).await, 1);
+}
+
+/// A store that makes one create late: once nothing can be made before it any more, or when the test says so.
+struct LateCreate {
+    inner: MemoryStore,
+    waiting: Mutex<Option<NewTask>>,
+    is_first: AtomicUsize,
+}
+
+impl LateCreate {
+    async fn make(&self) {
+        let waiting = self.waiting.lock().unwrap().take();
+        if let Some(new) = waiting {
+            let _ = self.inner.create(new).await;
+        }
+    }
+}
+
+impl StoreLayer for LateCreate {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        if self.is_first.fetch_add(1, Ordering::SeqCst) > 0 {
+            return self.inner.create(new);
+        }
+        *self.waiting.lock().unwrap() = Some(new);
+        Box::pin(async { Err(StoreError::OutcomeUnknown("as the test says".to_owned()).into()) })
+    }
+
+    fn await_earlier_writes(&self, _: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.make().await;
+            Ok(())
+        })
+    }
+}
+
+/// The first write of a task, whose answer was lost, does not make the task anew once that has ended and is deleted.
+#[tokio::test]
+async fn a_deleted_task_is_not_created_by_a_late_write() {
+    let late = Arc::new(LateCreate {
+        inner: MemoryStore::new(),
+        waiting: Mutex::default(),
+        is_first: AtomicUsize::new(0),
+    });
+    let world = World::over(Arc::clone(&late) as Arc<dyn Store>);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = create(&world, &engine, "a").await;
+    runs.next().await.finish("done");
+    assert_eq!(world.outcome(&engine, &task.id).await, text("done"));
+    engine.delete(&scope(), &task.id).await.unwrap();
+    late.make().await;
+    assert_eq!(late.inner.get_unscoped(&task.id).await, Ok(None));
+    settle().await;
+    assert!(runs.started().is_none(), "it runs once");
 }

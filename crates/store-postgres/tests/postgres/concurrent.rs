@@ -194,3 +194,36 @@ async fn leases_are_renewed_while_other_connections_are_busy() {
     assert!(waiting.join_all().await.iter().all(Result::is_ok));
     connection.abort();
 }
+
+/// A transaction that makes the row of a task may be committed after its node has lost the connection: it can be waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn earlier_writes_of_a_node_are_waited_for() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let options = PostgresOptions {
+        lock_timeout: 100,
+        ..schema.options()
+    };
+    let store = PostgresStore::open(&schema.address, options).await.unwrap();
+    let node = open_node(&store, "here").await;
+    let (session, connection) = tokio_postgres::connect(&schema.address, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let begin = |lock: &str| {
+        format!(
+            "BEGIN; SELECT 1 FROM {}.nodes WHERE id = {} FOR {lock}",
+            schema.name, node.0
+        )
+    };
+    // As a transaction of this node does that was not committed yet.
+    session.batch_execute(&begin("SHARE")).await.unwrap();
+    assert_eq!(store.await_earlier_writes(node).await, Err(StoreError::Locked));
+    session.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(store.await_earlier_writes(node).await, Ok(()));
+    // Each create takes part, also of a task that it does not claim.
+    session.batch_execute(&begin("UPDATE")).await.unwrap();
+    assert_eq!(store.create(new_task("a", node)).await, Err(StoreError::Locked.into()));
+    session.batch_execute("COMMIT").await.unwrap();
+    assert!(store.create(new_task("a", node)).await.is_ok());
+    drop(session);
+    connection.await.unwrap().unwrap();
+}

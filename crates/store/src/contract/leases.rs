@@ -2,8 +2,11 @@
 
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
-    CancelMode, Event, HostId, Millis, StopReason, UnixMillis,
-    store::{ApplyError, Change, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, StoreError},
+    CancelMode, Event, HostId, Millis, NodeId, StopReason, Task, UnixMillis,
+    store::{
+        ApplyError, Change, GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus,
+        StoreError,
+    },
 };
 
 /// A renewal lists the active attempts of the node, and which of them are to stop.
@@ -178,9 +181,7 @@ pub async fn attempts_are_lost_with_their_host(new_subject: NewSubject) {
         return;
     }
     let (there, Lease { node: other, .. }) = fixture.other_host().await;
-    let mut new = new_task("a", fixture.node, 1);
-    new.claim = Some((fixture.node, Some(host())));
-    let task = fixture.create(new).await;
+    let task = fixture.bound_to_its_host("a").await;
     let old = fence(&task);
     fixture.store.end_lease(fixture.node).await.expect("given up");
     assert_eq!(fixture.store.adopt(other, &there, 9, UnixMillis(2)).await, Ok(vec![]));
@@ -219,6 +220,104 @@ pub async fn attempts_are_lost_with_their_host(new_subject: NewSubject) {
         .expect("a node")
         .node;
     assert_eq!(fixture.store.adopt(back, &host(), 9, UnixMillis(4)).await, Ok(vec![]));
+}
+
+/// A front takes nothing back, so what is bound to its host is lost though it lives.
+pub async fn a_front_keeps_nothing_of_its_host(new_subject: NewSubject) {
+    const LOST_FOR: Millis = 600_000;
+    let mut fixture = Fixture::new(new_subject).await;
+    if !fixture.store.capabilities().many_nodes {
+        return;
+    }
+    let (there, Lease { node: other, .. }) = fixture.other_host().await;
+    fixture.bound_to_its_host("a").await;
+    fixture.store.end_lease(fixture.node).await.expect("given up");
+    let front = NewNode {
+        role: NodeRole::Front,
+        ..host().into()
+    };
+    let front = fixture
+        .store
+        .open_node(&front, UnixMillis(0))
+        .await
+        .expect("a node")
+        .node;
+    let listed = fixture.store.nodes().await.expect("listed");
+    let of_dead = listed
+        .iter()
+        .find(|status| status.node == fixture.node)
+        .expect("listed");
+    assert!(
+        matches!(of_dead.lease, LeaseStatus::Lost { host_lost_for: Some(_) }),
+        "{of_dead:?}"
+    );
+    let reclaim = || fixture.store.reclaim(other, &there, LOST_FOR, 9, UnixMillis(2));
+    assert_eq!(reclaim().await, Ok(vec![]));
+    fixture.subject.pass(LOST_FOR);
+    fixture.store.renew(front).await.expect("it lives");
+    let reclaim = || fixture.store.reclaim(other, &there, LOST_FOR, 9, UnixMillis(2));
+    assert_eq!(reclaim().await.expect("reclaimed").len(), 1);
+}
+
+/// Nobody waits for a host with what is to stop anyway, whoever asks for that.
+pub async fn what_is_to_stop_is_lost_with_its_host_at_once(new_subject: NewSubject) {
+    const LOST_FOR: Millis = 600_000;
+    let fixture = Fixture::new(new_subject).await;
+    if !fixture.store.capabilities().many_nodes {
+        return;
+    }
+    let (there, Lease { node: other, .. }) = fixture.other_host().await;
+    for (name, deadline) in [("a", None), ("b", None), ("c", Some(1)), ("d", None)] {
+        let mut new = new_task(name, fixture.node, 1);
+        new.claim = Some((fixture.node, Some(host())));
+        new.header.deadline = deadline;
+        fixture.create(new).await;
+    }
+    let ask = async |name, event| fixture.apply(&id(name), None, vec![event], 3).await.expect("asked");
+    ask("a", Event::CancelRequested(CancelMode::Cooperative)).await;
+    let reclaim = || fixture.store.reclaim(other, &there, LOST_FOR, 9, UnixMillis(4));
+    assert_eq!(reclaim().await, Ok(vec![]), "its node lives");
+    fixture.store.end_lease(fixture.node).await.expect("given up");
+    ask("b", Event::CancelRequested(CancelMode::AtOnce)).await;
+    ask("c", Event::DeadlinePassed).await;
+    let reclaimed = reclaim().await.expect("reclaimed");
+    let ids: Vec<_> = reclaimed.iter().map(|claimed| claimed.task.id.clone()).collect();
+    assert_eq!(ids, [id("a"), id("b"), id("c")]);
+    assert_eq!(reclaim().await, Ok(vec![]));
+}
+
+/// An operator knows that a host does not come back.
+pub async fn a_host_can_be_given_up(new_subject: NewSubject) {
+    const LOST_FOR: Millis = 600_000;
+    let fixture = Fixture::new(new_subject).await;
+    if !fixture.store.capabilities().many_nodes {
+        return;
+    }
+    let (there, Lease { node: other, .. }) = fixture.other_host().await;
+    fixture.bound_to_its_host("a").await;
+    let give_up = |node| fixture.store.give_up_host(node);
+    assert_eq!(give_up(NodeId(4_711)).await, Err(GiveUpError::UnknownNode));
+    assert!(
+        matches!(give_up(fixture.node).await, Err(GiveUpError::Alive { left, .. }) if left > 0),
+        "it lives"
+    );
+    fixture.store.end_lease(fixture.node).await.expect("given up");
+    let reclaim = || fixture.store.reclaim(other, &there, LOST_FOR, 9, UnixMillis(2));
+    assert_eq!(reclaim().await, Ok(vec![]));
+    assert_eq!(give_up(fixture.node).await, Ok(()));
+    let listed = fixture.store.nodes().await.expect("listed");
+    let host_lost_for = Some(HOST_GIVEN_UP);
+    assert_eq!(listed[0].lease, LeaseStatus::Lost { host_lost_for });
+    assert_eq!(reclaim().await.expect("reclaimed").len(), 1);
+    // A server that is started there later is one like any other.
+    let back = fixture
+        .store
+        .open_node(&host().into(), UnixMillis(0))
+        .await
+        .expect("a node")
+        .node;
+    fixture.store.renew(back).await.expect("it lives");
+    assert!(matches!(give_up(fixture.node).await, Err(GiveUpError::Alive { .. })));
 }
 
 /// A process that is started again on the directory of its predecessor does not wait for the lease of that one. One on a copy of the directory does.
@@ -345,6 +444,13 @@ impl Fixture {
         let there = HostId("there".into());
         let lease = self.store.open_node(&there.clone().into(), UnixMillis(0)).await;
         (there, lease.expect("another host"))
+    }
+
+    /// A running task that is bound to the host of the fixture's node.
+    async fn bound_to_its_host(&self, name: &str) -> Task {
+        let mut new = new_task(name, self.node, 1);
+        new.claim = Some((self.node, Some(host())));
+        self.create(new).await
     }
 
     async fn holds_nothing_for(&self, node: longhaul_core::NodeId) {

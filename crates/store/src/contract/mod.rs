@@ -120,6 +120,7 @@ macro_rules! with_promises {
             leases: a_renewal_lists_what_the_node_holds, the_node_before_has_lost_its_lease,
                 leases_end_where_nodes_are_many, a_lease_ends_unless_it_is_renewed,
                 leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host,
+                a_front_keeps_nothing_of_its_host, what_is_to_stop_is_lost_with_its_host_at_once, a_host_can_be_given_up,
                 a_host_knows_its_own_dead_process, nodes_are_listed;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,

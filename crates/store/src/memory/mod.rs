@@ -19,8 +19,8 @@ use longhaul_core::{
     BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency, Lease,
+        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -96,6 +96,10 @@ impl Store for MemoryStore {
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.lock().nodes.end(node);
         answer(Ok(()))
+    }
+
+    fn give_up_host(&self, node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>> {
+        answer(self.lock().nodes.give_up_host(node))
     }
 
     fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
@@ -227,12 +231,16 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
         let held = all.tasks.index().held.of(&());
-        let lost = held.filter(|(holder, _)| all.nodes.can_be_reclaimed(*holder, node, lost_for));
-        let is_elsewhere = |task: &&Task| {
-            let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
-            bound.is_some_and(|bound| bound != host)
+        let away = held.filter(|(holder, _)| all.nodes.can_be_reclaimed(*holder, node, 0));
+        let is_lost = |task: &&Task| {
+            let Some(attempt) = task.active_attempt() else {
+                return false;
+            };
+            let lost_for = if task.stop.is_some() { 0 } else { lost_for };
+            attempt.host.as_ref().is_some_and(|bound| bound != host)
+                && all.nodes.can_be_reclaimed(attempt.node, node, lost_for)
         };
-        let lost = all.found(lost).filter(is_elsewhere);
+        let lost = all.found(away).filter(is_lost);
         let ids: Vec<TaskId> = lost.take(limit).map(|task| task.id.clone()).collect();
         answer(Ok(all.take(&ids, &Event::Reclaimed { node }, at)))
     }

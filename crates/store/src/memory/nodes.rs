@@ -2,9 +2,12 @@
 
 use longhaul_core::{
     Clock, HostId, Millis, NodeId, UnixMillis,
-    store::{Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
+    store::{GiveUpError, HOST_GIVEN_UP, Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
+
+/// When a lease was lost whose host was given up: longer ago than any span.
+const GIVEN_UP: UnixMillis = UnixMillis(i64::MIN);
 
 /// All nodes that were opened.
 #[derive(Default)]
@@ -150,7 +153,10 @@ impl Nodes {
             lease: match lease.lost_at {
                 None => LeaseStatus::Held(lease.ends_at.since(now)),
                 Some(_) => LeaseStatus::Lost {
-                    host_lost_for: leases.host_lost_at(&lease.new.host).map(|at| now.since(at)),
+                    host_lost_for: leases.host_lost_at(&lease.new.host).map(|at| match at {
+                        GIVEN_UP => HOST_GIVEN_UP,
+                        at => now.since(at),
+                    }),
                 },
             },
             attempts: 0,
@@ -173,16 +179,34 @@ impl Nodes {
         }
     }
 
-    /// Whether `asking` may take over from `node` because no node of its host has held a lease for so long.
+    /// Whether `asking` may take over from `node` because no node of its host that runs tasks has held a lease for so long.
     pub(super) fn can_be_reclaimed(&self, node: NodeId, asking: NodeId, span: Millis) -> bool {
         let Some(leases) = &self.leases else { return false };
         let Some(NodeLease { new, .. }) = leases.of_nodes.get(&node) else {
             return false;
         };
-        let now = leases.clock.now();
-        let is_lost = |lease: &NodeLease| lease.lost_at.is_some_and(|lost_at| lost_at.plus(span) <= now);
-        let mut of_host = leases.of_nodes.values().filter(|lease| lease.new.host == new.host);
-        self.can_be_taken_over(node, asking) && of_host.all(is_lost)
+        let lost_at = leases.host_lost_at(&new.host);
+        let is_lost = lost_at.is_some_and(|lost_at| lost_at.plus(span) <= leases.clock.now());
+        self.can_be_taken_over(node, asking) && is_lost
+    }
+
+    pub(super) fn give_up_host(&mut self, node: NodeId) -> Result<(), GiveUpError> {
+        let leases = self.leases.as_mut().ok_or(GiveUpError::UnknownNode)?;
+        let given_up = leases.of_nodes.get(&node).ok_or(GiveUpError::UnknownNode)?;
+        let (host, now) = (given_up.new.host.clone(), leases.clock.now());
+        let alive = leases.runners_of(&host).find(|(_, lease)| lease.lost_at.is_none());
+        if let Some((alive, lease)) = alive {
+            return Err(GiveUpError::Alive {
+                by: NodeStatus::describe(alive, &lease.new.name, lease.new.address.as_deref()),
+                left: lease.ends_at.since(now),
+            });
+        }
+        for lease in leases.of_nodes.values_mut() {
+            if lease.new.host == host && lease.lost_at.is_some() {
+                lease.lost_at = Some(GIVEN_UP);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -197,10 +221,16 @@ impl Leases {
         }
     }
 
-    /// Since when no node of a host has a lease; `None` if one has.
+    /// The nodes of a host that run tasks: they can take back what is bound to it.
+    fn runners_of(&self, host: &HostId) -> impl Iterator<Item = (NodeId, &NodeLease)> {
+        let is_runner = |lease: &NodeLease| lease.new.host == *host && lease.new.role.runs_tasks();
+        let of_nodes = self.of_nodes.iter().filter(move |(_, lease)| is_runner(lease));
+        of_nodes.map(|(node, lease)| (*node, lease))
+    }
+
+    /// Since when no node of a host that runs tasks has a lease; `None` if one has.
     fn host_lost_at(&self, host: &HostId) -> Option<UnixMillis> {
-        let of_host = self.of_nodes.values().filter(|lease| lease.new.host == *host);
-        let lost_at: Option<Vec<UnixMillis>> = of_host.map(|lease| lease.lost_at).collect();
+        let lost_at: Option<Vec<UnixMillis>> = self.runners_of(host).map(|(_, lease)| lease.lost_at).collect();
         lost_at?.into_iter().max()
     }
 

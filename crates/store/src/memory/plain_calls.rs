@@ -250,6 +250,7 @@ impl PlainCallStore {
     async fn finish_write(&self, call: &BeingWritten, change: &Change) -> Result<(), ApplyError> {
         let mut writing = call.write.lock().await;
         if *writing == Write::Unknown {
+            self.store.await_earlier_writes(call.call.task.front).await?;
             self.write(call, &mut writing, without_events(change), false).await?;
         }
         Ok(())
