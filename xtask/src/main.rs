@@ -12,6 +12,7 @@ mod crash;
 mod deny;
 mod durability;
 mod fuzz;
+mod hosts;
 mod http;
 mod interop;
 mod mcp;
@@ -47,6 +48,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Run clients of other projects against the fixture server, and our client against their servers
     Interop(interop::Args),
+    /// Run the hosts that people use, with a scripted model, against our server
+    Hosts(hosts::Args),
     /// Run the pages of an operator in Debian's Chromium
     Page(page::Args),
     /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Task::Test(args) => boxed(test::run(&args)),
         Task::Conformance(args) => boxed(conformance::run(&args)),
         Task::Interop(args) => boxed(interop::run(&args)),
+        Task::Hosts(args) => boxed(hosts::run(&args)),
         Task::Page(args) => boxed(page::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
         Task::Cluster(args) => boxed(cluster::run(&args)),

@@ -33,6 +33,11 @@ impl Node {
         version.is_ok_and(|said| said.stdout.starts_with(VERSION_PREFIX.as_bytes()))
     }
 
+    /// Where the program is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// A command that runs Node.
     pub(crate) fn command(&self) -> Command {
         Command::new(&self.0)

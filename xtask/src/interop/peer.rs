@@ -87,14 +87,21 @@ pub(crate) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
 /// The folder where the packages for Node are installed that a folder in `interop` needs.
 pub(crate) fn node_packages(folder: &str) -> Result<PathBuf, InteropError> {
     let source = source(folder);
-    let home = installed(folder, &fs::read(source.join("package-lock.json"))?);
+    let lock = source.join("package-lock.json");
+    // The hosts have none: each is one package with what it needs, and a lock must list those for every other system, which not all registries have.
+    let (pins, install): (_, &[&str]) = match lock.exists() {
+        true => (lock, &["ci"]),
+        false => (source.join("package.json"), &["install", "--no-package-lock"]),
+    };
+    let home = installed(folder, &fs::read(pins)?);
     if !home.exists() {
         requirement::install_whole(&home, |draft| {
             copy(&source, draft, "json").map_err(|source| RequirementError::Folder {
                 what: draft.display().to_string(),
                 source,
             })?;
-            node::npm(draft, &["ci"])
+            // No package needs its own scripts, and those of some compile.
+            node::npm(draft, &[install, &["--ignore-scripts"]].concat())
         })?;
     }
     Ok(home)

@@ -1,0 +1,180 @@
+"""The cases: what the model calls, what happens meanwhile, and what a user relies on."""
+
+import time
+from dataclasses import dataclass
+
+from script import TOLD
+from stage import wait
+
+# The longest result that suits a model, in characters.
+MOST_TEXT = 128 * 1024
+# How long a model may be without an answer when a server or a host has died, in seconds.
+FREED = 90
+BEGINS = 90
+
+
+@dataclass
+class Case:
+    # The tools that the model calls, one after the other.
+    calls: list
+    # Gives a word for the table, and what is wrong or None.
+    verdict: object
+    ways: tuple = ("stdio", "http")
+    limit: float = FREED
+    # What is done while the host works.
+    act: object = None
+    # The model stops the work when it knows that it goes on.
+    cancels: bool = False
+
+
+def seconds(number):
+    return {"seconds": number}
+
+
+def lost(stage, what):
+    return "lost", f"the model did not get {what}, but: {stage.model.last_words()}"
+
+
+def result_of(kind):
+    """The model gets the result: in the answer of the call, by `task_wait`, or from a host that follows tasks."""
+
+    def verdict(stage):
+        if not stage.model.saw(f"result-of-{kind}"):
+            return lost(stage, "the result")
+        calls = [turn["action"]["tool"] for turn in stage.model.turns() if isinstance(turn["action"], dict)]
+        if stage.model.saw(TOLD):
+            return "task", None
+        return "hand-off" if any(call.endswith("task_wait") for call in calls) else "result", None
+
+    return verdict
+
+
+def quick(stage):
+    word, problem = result_of("quick")(stage)
+    return word, "a quick call took the model a second turn" if word == "task" else problem
+
+
+def answered(stage):
+    for word, answer in {"answered": "accept", "declined": "decline", "cancelled": "cancel", "not asked": "impossible"}.items():
+        if stage.model.saw(f"answer-is-{answer}"):
+            return word, "the user had said yes" if stage.host.on_terminal and word != "answered" else None
+    return lost(stage, "an answer")
+
+
+def failed(stage):
+    return ("error", None) if stage.model.saw("boom: the disk") else lost(stage, "the reason")
+
+
+def large(stage):
+    longest = max(len(said) for turn in stage.model.turns() for said in turn["said"])
+    if longest > MOST_TEXT:
+        return "too long", f"the model got {longest} characters"
+    if stage.model.saw("result-of-large"):
+        return "result", None
+    # Claude Code and opencode keep what is long for them in a file, and say where.
+    return ("file", None) if stage.model.saw("saved to") else lost(stage, "the end of the output")
+
+
+def image(stage):
+    if any(turn["has_image"] for turn in stage.model.turns()):
+        return "image", None
+    return ("text", None) if stage.model.saw("result-of-image") else lost(stage, "the result")
+
+
+def stopped(kind):
+    def verdict(stage):
+        has_ended = any(note["event"] == "ended" and note["kind"] == kind for note in stage.notes())
+        return ("not stopped", "the work ran to its end") if has_ended or not stage.began(kind) else ("stopped", None)
+
+    return verdict
+
+
+def interrupted(stage):
+    """Over HTTP a host that only closes its connection has not cancelled: it may come back, so the work runs to its end."""
+    word, problem = stopped("slow")(stage)
+    is_cancelled = stage.calls("notifications/cancelled") or "DELETE /mcp" in stage.wire.read_text()
+    return ("ended", None) if problem and stage.way == "http" and not is_cancelled else (word, problem)
+
+
+def ended(stage):
+    """Work of a host that is gone was stopped, or ran to its end; that nothing is left running is checked for all cases."""
+    if not stage.began("slow"):
+        return "not begun", "the work did not begin"
+    return "ended" if any(note["event"] == "ended" for note in stage.notes()) else "stopped", None
+
+
+def goes_on(stage):
+    """The session has its tools again."""
+    return ("goes on", None) if stage.model.saw("result-of-quick") else lost(stage, "a result of the next call")
+
+
+def learns(stage):
+    """The model learns that its server is gone; some hosts start it again."""
+    if stage.model.saw("result-of-quick"):
+        return "goes on", None
+    return ("error", None) if len(stage.model.turns()) > 1 else lost(stage, "anything")
+
+
+def when_begun(kind, act):
+    def run(stage):
+        assert wait(lambda: stage.began(kind), BEGINS), f"the work did not begin; the model was sent: {stage.model.last_words()}"
+        # The call is on its way, and nothing of it is acknowledged.
+        time.sleep(1)
+        act(stage)
+
+    return run
+
+
+def answer(stage):
+    if stage.host.on_terminal and wait(lambda: stage.shows("Shall it go on"), BEGINS):
+        stage.accept()
+
+
+def kill_server(stage):
+    if stage.way == "stdio":
+        stage.kill_longhaul("stdio")
+        return
+    # Once the answer has begun, as a stream, a host of 2025-11-25 or older resumes it.
+    wait(lambda: "event-stream" in stage.wire.read_text().split("tools/call")[-1], 16)
+    stage.restart_server()
+
+
+def interrupt(stage):
+    stage.interrupt()
+    if stage.host.on_terminal:
+        # There the host goes on.
+        assert wait(lambda: not stage.running(), FREED), "the work runs on behind Escape"
+        stage.kill_host()
+
+
+def kill_while_it_waits(stage):
+    """The host dies while its model waits for work that was handed off, and goes on with its session."""
+    waits = lambda: stage.calls("tools/call", "task_wait") or stage.calls("tasks/get") or stage.has_ended()
+    assert wait(waits, BEGINS), "the host does not wait"
+    stage.kill_host()
+    stage.start_host("LONGHAUL-2: what became of it?", resumed=True)
+
+
+def silent(number):
+    return Case([("slow", seconds(number))], result_of("slow"), limit=number + FREED)
+
+
+AFTERWARDS = [("slow", seconds(20)), ("quick", {})]
+CASES = {
+    "quick": Case([("quick", {})], quick, ("stdio", "http", "wrap")),
+    "hand-off": Case([("handed", seconds(8))], result_of("handed")),
+    "always": Case([("always", seconds(5))], result_of("always")),
+    "question": Case([("ask", {})], answered, ("wrap",), act=answer),
+    "failing": Case([("failing", {})], failed, ("stdio",)),
+    "large": Case([("large", {})], large, ("stdio",)),
+    "image": Case([("image", {})], image, ("wrap",)),
+    "cancel": Case([("handed", seconds(600))], stopped("handed"), cancels=True),
+    "interrupt": Case([("slow", seconds(60))], interrupted, act=when_begun("slow", interrupt)),
+    "kill-server": Case(AFTERWARDS, learns, ("stdio", "http"), limit=45, act=when_begun("slow", kill_server)),
+    "kill-owner": Case(AFTERWARDS, goes_on, ("stdio", "wrap"), act=when_begun("slow", lambda stage: stage.kill_longhaul("serve"))),
+    "kill-host": Case([("slow", seconds(60))], ended, act=when_begun("slow", lambda stage: stage.kill_host())),
+    "resume": Case([("handed", seconds(20))], result_of("handed"), act=kill_while_it_waits),
+    "silent-70": silent(70),
+    "silent-150": silent(150),
+    "silent-330": silent(330),
+}
