@@ -2,6 +2,7 @@
 
 use crate::config::AuditConfig;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, LostEvents};
+use longhaul_client::stderr;
 use longhaul_core::Clock;
 use longhaul_private_dir::is_at;
 use parking_lot::Mutex;
@@ -42,7 +43,8 @@ pub(crate) struct AuditError {
 /// Writes each event as one line, with one `write`, before the answer leaves. Nothing is synced.
 pub(crate) struct AuditLog {
     reads: bool,
-    stderr: bool,
+    /// What standard error has lost, if events are written there.
+    stderr: Option<Mutex<LostEvents>>,
     file: Option<Mutex<AuditFile>>,
     clock: Arc<dyn Clock>,
 }
@@ -78,7 +80,7 @@ impl AuditLog {
         };
         Ok(Self {
             reads: config.reads,
-            stderr: config.stderr,
+            stderr: config.stderr.then(Mutex::default),
             file,
             clock: Arc::clone(clock),
         })
@@ -102,9 +104,13 @@ impl AuditLog {
     }
 
     fn write_to_stderr(&self, line: &str) {
-        if self.stderr {
-            // Nobody could be told of an error.
-            let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+        let Some(lost) = &self.stderr else { return };
+        let mut lost = lost.lock();
+        if stderr::write_or_drop(format!("{line}\n").as_bytes()) {
+            lost.at_present = 0;
+        } else {
+            lost.at_present += 1;
+            lost.in_all += 1;
         }
     }
 }
@@ -126,9 +132,12 @@ impl Audit for AuditLog {
     }
 
     fn lost(&self) -> LostEvents {
-        self.file
-            .as_ref()
-            .map_or_else(LostEvents::default, |file| file.lock().lost)
+        let of_file = self.file.as_ref().map(|file| file.lock().lost).unwrap_or_default();
+        let of_stderr = self.stderr.as_ref().map(|lost| *lost.lock()).unwrap_or_default();
+        LostEvents {
+            at_present: of_file.at_present.max(of_stderr.at_present),
+            in_all: of_file.in_all + of_stderr.in_all,
+        }
     }
 
     fn latest(&self, most: usize) -> io::Result<Option<Vec<String>>> {

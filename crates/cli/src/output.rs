@@ -4,7 +4,7 @@ use crate::{
     closed_stdout,
     shell_word::{is_hidden, is_reordering, shell_word},
 };
-use longhaul_client::SystemClock;
+use longhaul_client::{SystemClock, stderr};
 use longhaul_core::{Clock as _, push_timestamp};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -23,10 +23,17 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 /// Whether lines for people are written as JSON.
 static JSON_NOTES: AtomicBool = AtomicBool::new(false);
+/// Whether a line for people is dropped rather than waited for.
+static DROPS_NOTES: AtomicBool = AtomicBool::new(false);
 
 /// From now on lines for people are JSON objects, as those of the log are.
 pub(crate) fn notes_as_json() {
     JSON_NOTES.store(true, Ordering::Relaxed);
+}
+
+/// From now on lines for people that nobody reads are dropped, as those of the log are: a server must not wait for them.
+pub(crate) fn drop_unread_notes() {
+    DROPS_NOTES.store(true, Ordering::Relaxed);
 }
 
 /// Whether data could not be written to standard output, for another reason than that its reader has closed it.
@@ -101,16 +108,20 @@ pub(crate) fn failure(line: &str) {
 fn say(level: &str, line: &str) {
     let line = match JSON_NOTES.load(Ordering::Relaxed) {
         false => plain(line, "\n\t"),
-        true => {
-            let mut timestamp = String::new();
-            push_timestamp(&mut timestamp, SystemClock.wall());
-            json!({"timestamp": timestamp, "level": level, "message": line, "target": "longhaul"}).to_string()
-        }
+        true => as_json_note(level, line),
     };
     match &mut *HELD.lock() {
         Some(held) => held.push(line),
+        None if DROPS_NOTES.load(Ordering::Relaxed) => drop(stderr::write_or_drop((line + "\n").as_bytes())),
         None => drop(writeln!(io::stderr().lock(), "{line}")),
     }
+}
+
+/// A note as the server's log has its lines in JSON.
+pub(crate) fn as_json_note(level: &str, line: &str) -> String {
+    let mut timestamp = String::new();
+    push_timestamp(&mut timestamp, SystemClock.wall());
+    json!({"timestamp": timestamp, "level": level, "message": line, "target": "longhaul"}).to_string()
 }
 
 /// While a form is shown, lines for people wait: they would be written into it.

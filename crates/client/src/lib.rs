@@ -275,6 +275,7 @@ mod serving;
 mod session_check;
 mod snapshot;
 mod stale_era;
+pub mod stderr;
 mod stream_losses;
 mod subscription;
 mod task;

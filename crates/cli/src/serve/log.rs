@@ -1,6 +1,7 @@
 //! The server's log and its filter.
 
-use crate::args::LogFormat;
+use crate::{args::LogFormat, output};
+use longhaul_client::stderr;
 use std::{env, ffi::OsString, io};
 use tracing_subscriber::EnvFilter;
 
@@ -28,17 +29,41 @@ pub(crate) fn filter() -> Result<EnvFilter, InvalidFilter> {
     parse(env::var_os(VARIABLE))
 }
 
+/// Writes whole events to standard error, or drops them.
+struct StderrLog;
+
+impl io::Write for StderrLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        stderr::write_or_drop(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Logs to standard error.
 pub(super) fn to_stderr(filter: EnvFilter, format: LogFormat) {
+    if format == LogFormat::Json {
+        stderr::describe_dropped(dropped_as_json);
+    }
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| StderrLog)
         // Reporting such an error would panic if standard error is closed.
         .log_internal_errors(false);
     match format {
         LogFormat::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
         LogFormat::Json => subscriber.json().flatten_event(true).init(),
     }
+}
+
+fn dropped_as_json(dropped: u64) -> String {
+    output::as_json_note(
+        "WARN",
+        &format!("{dropped} log lines were dropped here: nobody read standard error"),
+    ) + "\n"
 }
 
 fn parse(value: Option<OsString>) -> Result<EnvFilter, InvalidFilter> {

@@ -94,6 +94,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     if serve.log == args::LogFormat::Json {
         output::notes_as_json();
     }
+    output::drop_unread_notes();
     let mut config = match generated_config::load(&serve.source) {
         Ok(config) => config,
         Err(error) => {

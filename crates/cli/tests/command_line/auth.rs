@@ -112,7 +112,7 @@ pub(crate) fn send(address: SocketAddr, headers: &str, method: &str, mut params:
 }
 
 /// A request of a modern client with tasks: its status and its body.
-fn post(address: SocketAddr, headers: &str, method: &str, params: Value) -> (u16, Value) {
+pub(crate) fn post(address: SocketAddr, headers: &str, method: &str, params: Value) -> (u16, Value) {
     let mut connection = send(address, headers, method, params);
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();

@@ -12,3 +12,5 @@ mod serving;
 mod support;
 mod tls;
 mod unix_socket;
+#[cfg(target_os = "linux")]
+mod unread_stderr;

@@ -8,7 +8,7 @@ use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
 use std::{collections::VecDeque, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncReadExt,
     process::{Child, ChildStderr, Command},
     sync::Mutex as AsyncMutex,
     time::timeout,
@@ -237,7 +237,7 @@ async fn keep_stderr(mut from: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, show
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         if show {
-            let _ = tokio::io::stderr().write_all(&buffer[..read]).await;
+            crate::stderr::write_or_drop(&buffer[..read]);
         }
         let mut kept = kept.lock();
         kept.extend(&buffer[..read]);
