@@ -61,7 +61,9 @@ def codex(site, server):
         lines.append(f'url = "{server["url"]}"')
     else:
         lines += [f"command = {json.dumps(server['command'][0])}", f"args = {json.dumps(server['command'][1:])}"]
-    write(site.home / ".codex/config.toml", "\n".join([*lines, 'default_tools_approval_mode = "approve"', ""]))
+    # Required: the first turn waits for the tools.
+    lines += ['default_tools_approval_mode = "approve"', "required = true"]
+    write(site.home / ".codex/config.toml", "\n".join([*lines, ""]))
     program = next((site.packages / "@openai").glob("codex-linux-*/vendor/*/bin/codex"))
     options = ["--skip-git-repo-check", "--json"]
     return Started([program, "exec", *options], [program, "exec", "resume", "--last", *options], {"SCRIPTED_KEY": KEY})
@@ -74,7 +76,7 @@ def opencode(site, server):
     provider = {"npm": "@ai-sdk/openai-compatible", "name": MODEL, "options": options, "models": {MODEL: model}}
     settings = {"provider": {MODEL: provider}, "model": f"{MODEL}/{MODEL}", "small_model": f"{MODEL}/{MODEL}"}
     settings["mcp"] = {SERVER: entry | {"enabled": True}}
-    write(site.home / ".config/opencode/opencode.json", settings | {"autoupdate": False, "share": "disabled", "permission": "allow"})
+    write(site.home / ".config/opencode/opencode.json", settings | {"autoupdate": False, "share": "disabled"})
     env = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
     # Without its install script it is in the package for this machine; the baseline runs on every processor.
     program = max(site.packages.glob("opencode-linux-*/bin/opencode"))

@@ -65,9 +65,8 @@ class Stage:
         if self.way == "stdio":
             return {"command": [*recorded, "stdio", str(self.served / "jobs.toml")]}
         if self.way == "wrap":
-            # The log of the work is named in the command, since hosts do not pass on variables.
-            command = ["/usr/bin/env", f"WORK_LOG={self.served / 'work.log'}", sys.executable, "-B", str(HERE / "upstream.py")]
-            return {"command": [*recorded, "wrap", "--handoff", "5s", "--", *command]}
+            upstream = [sys.executable, "-B", str(HERE / "upstream.py"), str(self.served / "work.log")]
+            return {"command": [*recorded, "wrap", "--handoff", "5s", "--", *upstream]}
         self.port = HttpRelay(SERVER_ADDRESS, self.wire).port
         self.start_server()
         return {"url": f"http://127.0.0.1:{self.port}/mcp"}
@@ -125,15 +124,17 @@ class Stage:
 
     def accept(self):
         """Says yes to the question on the terminal: ticks the box, goes to the button, presses it."""
-        for key in (" ", "\x1b[B", "\r"):
-            time.sleep(1)
-            self.press(key)
+        assert wait(lambda: self.shows("Space to toggle"), 60), "the terminal does not show the question"
+        answered = lambda: self.model.saw("answer-is-")
+        for key, seen in ((" ", lambda: self.shows("☒")), ("\x1b[B", lambda: self.shows("❯ Accept")), ("\r", answered)):
+            # A key may come before the form takes any.
+            assert any(self.press(key) or wait(seen, 5) for _ in range(3)), f"the terminal does not take {key!r}"
 
     def has_ended(self):
         return self._host.poll() is not None
 
     def interrupt(self):
-        self.press("\x1b") if self.host.on_terminal else self._host.send_signal(signal.SIGINT)
+        self._host.send_signal(signal.SIGINT)
 
     def kill_host(self):
         if not self.has_ended():
@@ -141,11 +142,11 @@ class Stage:
             self._host.wait()
 
     def kill_longhaul(self, command):
-        """Kills the processes of one command of longhaul. Returns whether there were any."""
+        """Kills the processes of one command of longhaul."""
         found = [pid for pid, line in processes().items() if line[0] == self.longhaul and line[1:2] == [command]]
+        assert found, f"there is no longhaul {command}"
         for pid in found:
             os.kill(pid, signal.SIGKILL)
-        return found
 
     def notes(self):
         """What the work of the tools has written down."""

@@ -1,4 +1,7 @@
-"""An MCP server of 2025-11-25 on stdio, for `longhaul wrap`: tools that wait, ask the user, and answer with an image."""
+"""An MCP server of 2025-11-25 on stdio, for `longhaul wrap`: tools that wait, ask the user, and answer with an image.
+
+usage: python3 upstream.py LOG
+"""
 
 import json
 import sys
@@ -27,9 +30,9 @@ def text(id, words):
 
 
 def work(id, tool, seconds):
-    note("began", tool)
+    note("began", tool, sys.argv[1])
     time.sleep(seconds)
-    note("ended", tool)
+    note("ended", tool, sys.argv[1])
     text(id, f"result-of-{tool}")
 
 
@@ -42,7 +45,8 @@ def call(id, params):
             params = {"message": "Shall it go on?", "requestedSchema": QUESTION, "mode": "form"}
             send(id=f"question-{id}", method="elicitation/create", params=params)
         case "image":
-            send(id=id, result={"content": [{"type": "text", "text": "result-of-image"}, {"type": "image", "data": PIXEL, "mimeType": "image/png"}]})
+            picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+            send(id=id, result={"content": [{"type": "text", "text": "result-of-image"}, picture]})
         case tool:
             seconds = (params.get("arguments") or {}).get("seconds", 0)
             threading.Thread(target=work, args=(id, tool, seconds), daemon=True).start()

@@ -9,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-LOG = Path(os.environ.get("WORK_LOG", Path(__file__).with_name("work.log")))
+LOG = Path(__file__).with_name("work.log")
 
 
-def note(event, kind):
-    with open(LOG, "a", encoding="utf-8") as log:
-        log.write(json.dumps({"at": time.time(), "event": event, "kind": kind, "pid": os.getpid()}) + "\n")
+def note(event, kind, log=LOG):
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(json.dumps({"at": time.time(), "event": event, "kind": kind, "pid": os.getpid()}) + "\n")
 
 
 if __name__ == "__main__":

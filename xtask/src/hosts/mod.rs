@@ -220,5 +220,11 @@ fn run_one(run: &Run, programs: &Programs, folder: &Path) -> Result<CaseResult, 
         child.kill()?;
         child.wait()?;
     }
-    Ok(CaseResult::read(run, &fs::read(output)?, &fs::read_to_string(log)?))
+    let result = CaseResult::read(run, &fs::read(output)?, &fs::read_to_string(log)?);
+    if result.is_good() {
+        // What was said is kept to be compared; homes and databases are large.
+        fs::remove_dir_all(folder.join("home"))?;
+        fs::remove_dir_all(folder.join("served"))?;
+    }
+    Ok(result)
 }
