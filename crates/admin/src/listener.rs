@@ -2,6 +2,7 @@
 
 use longhaul_auth::same_user::SameUser;
 use longhaul_core::Clock;
+use longhaul_private_dir::SocketPath;
 use longhaul_server::{
     auth::{Peer, PeerUser},
     http::is_loopback,
@@ -91,7 +92,7 @@ impl AdminSocket {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let unix = UnixListener::bind(&path)?;
+        let unix = UnixListener::bind(SocketPath::of(&path)?.as_path())?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Self {
             unix,

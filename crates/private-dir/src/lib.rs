@@ -4,6 +4,10 @@
 //! make the server write, truncate or wait somewhere else: so each file is checked before it is used, by its type, its owner and its names.
 //! A path that leads to the directory may have links in it, as `/home` is one on some systems.
 
+mod socket_path;
+
+pub use socket_path::SocketPath;
+
 use rustix::fs::OFlags;
 use std::{
     fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions},

@@ -10,6 +10,7 @@ use http::Uri;
 use longhaul_admin::AdminSocket;
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
+use longhaul_private_dir::SocketPath;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 use std::{
@@ -43,6 +44,8 @@ pub(super) struct Api {
     name: String,
     /// How long each answer may take, for who says by themselves that there is none.
     timeout: Option<Duration>,
+    /// What the client connects to, if it is a socket.
+    _socket: Option<SocketPath>,
 }
 
 impl Api {
@@ -83,13 +86,18 @@ impl Api {
                 socket.display()
             )));
         }
-        let client = builder().unix_socket(socket).build().map_err(Failure::usage)?;
+        let socket = SocketPath::of(&socket).map_err(Failure::usage)?;
+        let client = builder()
+            .unix_socket(socket.as_path())
+            .build()
+            .map_err(Failure::usage)?;
         Ok(Self {
             client,
             base: "http://localhost".to_owned(),
             key: key(of)?,
             name,
             timeout: None,
+            _socket: Some(socket),
         })
     }
 
@@ -106,6 +114,7 @@ impl Api {
             name: base.clone(),
             base,
             timeout: None,
+            _socket: None,
             key: key(of)?,
         })
     }

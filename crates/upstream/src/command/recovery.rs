@@ -5,7 +5,7 @@ use super::{
     record::ExitRecord,
 };
 use longhaul_core::AttemptState;
-use longhaul_private_dir::Unfit;
+use longhaul_private_dir::{SocketPath, Unfit};
 use std::{io, os::unix::net::UnixStream};
 use tracing::error;
 
@@ -93,17 +93,5 @@ fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
 /// # Errors
 /// The connection's.
 pub fn connect(dir: &AttemptDir) -> io::Result<UnixStream> {
-    #[cfg(target_os = "linux")]
-    {
-        // The path of a socket is limited to 107 bytes; that of an attempt's directory can be longer.
-        use rustix::{
-            fd::AsRawFd,
-            fs::{Mode, OFlags},
-        };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(dir.path(), flags, Mode::empty())?;
-        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))
-    }
-    #[cfg(not(target_os = "linux"))]
-    UnixStream::connect(dir.file(SOCKET))
+    UnixStream::connect(SocketPath::of(&dir.file(SOCKET))?.as_path())
 }

@@ -1,5 +1,6 @@
 //! A Unix socket to listen on: made, replaced and removed as a file.
 
+use longhaul_private_dir::SocketPath;
 use std::{
     fs::{self, Permissions},
     io,
@@ -55,7 +56,7 @@ impl UnixSocket {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(UnixSocketError::NotASocket { path: path.to_owned() });
             }
-            Ok(_) => match UnixStream::connect(path).await {
+            Ok(_) => match UnixStream::connect(SocketPath::of(path).map_err(failed)?.as_path()).await {
                 Ok(answered) => {
                     return Err(UnixSocketError::InUse {
                         path: path.to_owned(),
@@ -81,7 +82,7 @@ impl UnixSocket {
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let made = || {
             let private = folder.join("s");
-            let listener = UnixListener::bind(&private)?;
+            let listener = UnixListener::bind(SocketPath::of(&private)?.as_path())?;
             fs::set_permissions(&private, Permissions::from_mode(mode))?;
             let file = identity(&private)?;
             fs::rename(&private, path)?;

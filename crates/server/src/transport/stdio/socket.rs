@@ -5,7 +5,7 @@
 //! the connection. Everything after that is as in [`serve`](super::serve).
 
 use crate::transport::front::Front;
-use longhaul_private_dir::{PrivateDir, is_socket};
+use longhaul_private_dir::{PrivateDir, SocketPath, is_socket};
 use std::{
     fs::{self, Permissions},
     io,
@@ -48,9 +48,8 @@ impl OwnerSocket {
     pub fn bind(data_dir: &Path) -> io::Result<Self> {
         let data_dir = DataDir::open(data_dir)?;
         data_dir.remove_socket()?;
-        let path = data_dir.short_socket_path();
-        let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let listener = UnixListener::bind(data_dir.short_socket_path()?.as_path())?;
+        fs::set_permissions(data_dir.socket_path(), Permissions::from_mode(0o600))?;
         Ok(Self { listener, data_dir })
     }
 
@@ -123,8 +122,8 @@ async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
 /// `InvalidData` if it is of another version, and other errors of the system.
 pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     let data_dir = DataDir::open(data_dir)?;
-    is_socket(&data_dir.full_socket_path())?;
-    let mut stream = UnixStream::connect(data_dir.short_socket_path()).await?;
+    is_socket(&data_dir.socket_path())?;
+    let mut stream = UnixStream::connect(data_dir.short_socket_path()?.as_path()).await?;
     check_user(&stream)?;
     let mut greeting = [0; GREETING.len()];
     stream.read_exact(&mut greeting).await?;
@@ -137,7 +136,7 @@ pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// An open data directory. A socket's path is limited to 107 bytes, and a data directory's path can be longer.
+/// An open data directory.
 struct DataDir(PrivateDir);
 
 impl DataDir {
@@ -145,31 +144,23 @@ impl DataDir {
         PrivateDir::open(path).map(Self)
     }
 
-    /// The path by the directory's descriptor, where the system has such paths.
-    #[cfg(target_os = "linux")]
-    fn short_socket_path(&self) -> PathBuf {
-        use std::os::fd::AsRawFd;
-        PathBuf::from(format!("/proc/self/fd/{}/{NAME}", self.0.as_file().as_raw_fd()))
+    fn short_socket_path(&self) -> io::Result<SocketPath> {
+        SocketPath::of(&self.socket_path())
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn short_socket_path(&self) -> PathBuf {
-        self.full_socket_path()
-    }
-
-    fn full_socket_path(&self) -> PathBuf {
+    fn socket_path(&self) -> PathBuf {
         self.0.path().join(NAME)
     }
 
     fn remove_socket(&self) -> io::Result<()> {
-        let is_there = is_socket(&self.full_socket_path()).map_err(|error| {
+        let is_there = is_socket(&self.socket_path()).map_err(|error| {
             let text = format!("its file `{NAME}`: {error}");
             io::Error::new(error.kind(), text)
         })?;
         if !is_there {
             return Ok(());
         }
-        match fs::remove_file(self.full_socket_path()) {
+        match fs::remove_file(self.socket_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
