@@ -202,6 +202,11 @@ impl Connection {
         }
     }
 
+    /// Whether the server is at the other end of a pipe, such as a child process, so that the connection ends with it.
+    pub fn is_pipe(&self) -> bool {
+        self.0.transport.is_session()
+    }
+
     /// Sends a request of the core protocol or of an extension, and returns its result. Only what the protocol requires of every request is added.
     ///
     /// ```no_run

@@ -315,6 +315,7 @@ pub use input::{InputHandler, InputResponse, Inputs};
 pub use input_request::InputRequest;
 pub use invalid_answer::InvalidAnswer;
 pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalWatch};
+pub use listing::ListPage;
 pub use logging::{LogMessage, Logging};
 #[cfg(feature = "login")]
 pub use login::{

@@ -5,8 +5,13 @@ use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value};
-use std::{sync::Arc, time::Duration};
+use serde_json::{Map, Value, value::RawValue};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What kind of result it is; legacy servers do not say.
 #[derive(Deserialize)]
@@ -137,6 +142,31 @@ impl Connection {
         Ok(result)
     }
 
+    /// The pages of a list, as the server writes them. An error ends them. A cursor that the server gives a second time ends them, too: it would never come to an
+    /// end, and has given what it has.
+    pub fn list_pages(
+        &self,
+        method: Method,
+        member: &'static str,
+    ) -> impl Stream<Item = Result<ListPage, RequestError>> + Send + 'static {
+        let pages = Pages {
+            connection: self.clone(),
+            method,
+            member,
+            next: Some(None),
+            used: HashSet::new(),
+            previous: None,
+            read: 0,
+            empty: 0,
+            bytes: 0,
+            waited: Duration::ZERO,
+        };
+        stream::try_unfold(pages, |mut pages| async move {
+            let page = pages.read_next().await?;
+            Ok::<_, RequestError>(page.map(|page| (page, pages)))
+        })
+    }
+
     /// All entries of a list.
     pub(crate) async fn list(&self, method: Method, member: &'static str) -> Result<Vec<Value>, RequestError> {
         self.entries(method, member).try_collect().await
@@ -148,22 +178,30 @@ impl Connection {
         method: Method,
         member: &'static str,
     ) -> impl Stream<Item = Result<Value, RequestError>> + Send + 'static {
-        let pages = Pages {
-            connection: self.clone(),
-            method,
-            member,
-            next: Some(None),
-            read: 0,
-            empty: 0,
-            bytes: 0,
-            waited: Duration::ZERO,
+        let entries = move |page: ListPage| {
+            let entries: Vec<Result<Value, RequestError>> = page
+                .entries
+                .iter()
+                .map(|entry| {
+                    serde_json::from_str(entry.as_str()).map_err(|error| {
+                        RequestError::Invalid(format!("an entry of its list of {member} cannot be read: {error}"))
+                    })
+                })
+                .collect();
+            stream::iter(entries)
         };
-        let pages = stream::try_unfold(pages, |mut pages| async move {
-            let page = pages.read_next().await?;
-            Ok::<_, RequestError>(page.map(|page| (stream::iter(page.into_iter().map(Ok)), pages)))
-        });
-        pages.try_flatten()
+        self.list_pages(method, member).map_ok(entries).try_flatten()
     }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ListPage {
+    /// The entries on it, as the server writes them.
+    pub entries: Vec<Json>,
+    /// The whole result.
+    pub result: Json,
 }
 
 /// A list that is being read.
@@ -173,6 +211,9 @@ struct Pages {
     member: &'static str,
     /// The cursor of the next page; `None` behind the last one.
     next: Option<Option<String>>,
+    used: HashSet<String>,
+    /// The entries of the page before, as text.
+    previous: Option<Json>,
     read: usize,
     /// The pages without an entry since the last one with any.
     empty: usize,
@@ -182,7 +223,7 @@ struct Pages {
 }
 
 impl Pages {
-    async fn read_next(&mut self) -> Result<Option<Vec<Value>>, RequestError> {
+    async fn read_next(&mut self) -> Result<Option<ListPage>, RequestError> {
         let Some(cursor) = self.next.take() else {
             return Ok(None);
         };
@@ -205,22 +246,45 @@ impl Pages {
             .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()));
         let clock = Arc::clone(&self.connection.options().clock);
         let begun = clock.monotonic();
-        let page = self.connection.request(self.method, params.collect()).await?;
+        let result = self.connection.request(self.method, params.collect()).await;
         self.waited += clock.monotonic().saturating_sub(begun);
+        let result = match result {
+            // An empty string is a valid cursor (U-07), and to some servers the end of a list.
+            Err(RequestError::Rpc(_)) if cursor.as_deref() == Some("") => return Ok(None),
+            result => result?,
+        };
         self.read += 1;
-        self.bytes += page.as_str().len();
-        let mut page: Map<String, Value> =
-            serde_json::from_str(page.as_str()).map_err(|error| invalid(&format!("cannot be read: {error}")))?;
-        let Some(Value::Array(listed)) = page.remove(self.member) else {
+        self.bytes += result.as_str().len();
+        let page: HashMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_str(result.as_str()).map_err(|error| invalid(&format!("cannot be read: {error}")))?;
+        let listed = page.get(self.member).map(|listed| listed.get()).unwrap_or("null");
+        let listed = Json::trusted(listed);
+        let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(listed.as_str()) else {
             return Err(invalid(&format!("has no `{}`", self.member)));
         };
-        self.empty = if listed.is_empty() { self.empty + 1 } else { 0 };
-        self.next = match page.remove("nextCursor") {
-            // An empty string is a valid cursor (U-07).
-            Some(Value::String(next)) if cursor.as_ref() != Some(&next) => Some(Some(next)),
-            Some(Value::String(_)) => return Err(invalid("repeats a cursor")),
-            _ => None,
-        };
-        Ok(Some(listed))
+        let entries: Vec<Json> = entries.into_iter().map(Json::from).collect();
+        self.empty = if entries.is_empty() { self.empty + 1 } else { 0 };
+        // Some servers ignore the cursor.
+        if cursor.is_some() && !entries.is_empty() && self.previous.as_ref() == Some(&listed) {
+            tracing::warn!(
+                list = self.member,
+                "a server gives the same page for every cursor; its list ends with the first"
+            );
+            return Ok(None);
+        }
+        self.previous = Some(listed);
+        self.used.extend(cursor);
+        let next: Option<String> = (page.get("nextCursor")).and_then(|next| serde_json::from_str(next.get()).ok());
+        match next {
+            Some(next) if self.used.contains(&next) => {
+                tracing::warn!(
+                    list = self.member,
+                    "a server gives a cursor a second time; its list ends there"
+                );
+            }
+            Some(next) => self.next = Some(Some(next)),
+            None => {}
+        }
+        Ok(Some(ListPage { entries, result }))
     }
 }

@@ -103,7 +103,10 @@ type Read = Result<(ServerDescription, Lists), String>;
 async fn read(upstream: &Upstream) -> Result<(ServerDescription, Lists), RequestError> {
     let own = upstream.connections.own();
     let connection = &own.map_err(|error| RequestError::Setup(error.to_string()))?.connection;
-    Ok((connection.server().await?, Lists::read(connection).await?))
+    Ok((
+        connection.server().await?,
+        Lists::read(connection, &upstream.ports, None).await?,
+    ))
 }
 
 fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
@@ -121,6 +124,10 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     let Ok((_, lists)) = read else { return report };
     (report.prompts, report.resources, report.templates) =
         (lists.prompts.len(), lists.resources.len(), lists.templates.len());
+    let failures = lists.failures.iter();
+    report
+        .warnings
+        .extend(failures.map(|(list, failure)| format!("its list of {list} could not be read: {}", failure.why)));
     let mut names = BTreeSet::new();
     for listed in &lists.tools {
         let Some(name) = text_member(listed, "name") else {

@@ -11,7 +11,7 @@ use crate::{
     sign_of_life::SignOfLife,
     upstream::Upstream,
 };
-use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus};
+use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle, TaskStatus};
 use longhaul_core::{AttemptState, BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
@@ -349,7 +349,7 @@ impl UpstreamExecutor {
         let called = match called {
             Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
             Ok(CallResponse::Task(handle)) => return Called::Task(handle),
-            Err(error) => self.of_error(error, cx),
+            Err(error) => self.of_error(error, &connection.connection, cx),
         };
         if matches!(called, Called::Ended(_) | Called::Unsent(_)) {
             registration.ends();
@@ -370,7 +370,7 @@ impl UpstreamExecutor {
     }
 
     /// What an error of a call says of it.
-    fn of_error(&self, error: RequestError, cx: &TaskContext) -> Called {
+    fn of_error(&self, error: RequestError, connection: &Connection, cx: &TaskContext) -> Called {
         match error {
             // The client of the call decides what it thinks of the result.
             RequestError::InvalidOutput { result, .. } => {
@@ -383,6 +383,8 @@ impl UpstreamExecutor {
             error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
                 Called::Unsent(error)
             }
+            // On a pipe nobody else answers: the tool has run, and would be answered in the same way again.
+            RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.failed_with(&error, cx)),
             error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
             error => Called::Unknown(error),
         }

@@ -173,7 +173,7 @@ fn may_collide(all: &[Arc<Upstream>]) -> bool {
 async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
     let own = upstream.connections.own();
     let own = own.map_err(|error| RequestError::Setup(error.to_string()))?;
-    Lists::read(&own.connection).await
+    Lists::read(&own.connection, &upstream.ports, upstream.last_lists().as_deref()).await
 }
 
 /// What is known of an upstream now.

@@ -1,24 +1,24 @@
 //! What an upstream offers, as it lists it.
 
+use futures_util::TryStreamExt as _;
 use longhaul_client::{Connection, RequestError};
 use longhaul_core::Json;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::UriTemplate;
-use longhaul_wire::relayed;
+use longhaul_runtime::{Ports, UriTemplate};
+use longhaul_wire::{Method, relayed};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::OpenOptions,
     io::{self, Read as _, Write as _},
+    pin::pin,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 /// How many entries a list may have.
 const MAX_ENTRIES: usize = 10_000;
-/// How many pages a list may have.
-const MAX_PAGES: usize = 1_000;
-
 /// The tools of one upstream that are offered now, by the names under which they are, with what the upstream lists. `None` for one that was offered by an
 /// upstream of an earlier configuration.
 pub(crate) type OfferedTools = BTreeMap<String, Option<Json>>;
@@ -38,6 +38,8 @@ pub(crate) struct Lists {
     pub(crate) templates: Vec<Json>,
     /// What its lists have besides their entries, by the members that have the entries.
     pub(crate) members: BTreeMap<String, Json>,
+    /// Which lists could not be read, by the same members.
+    pub(crate) failures: BTreeMap<String, ListFailure>,
     index: IndexCell,
 }
 
@@ -87,19 +89,36 @@ impl Index {
 }
 
 /// A list that an upstream may have: its method, the member of its pages, and the capability that it needs.
-const LISTS: [(&str, &str, &str); 4] = [
-    ("tools/list", "tools", "tools"),
-    ("prompts/list", "prompts", "prompts"),
-    ("resources/list", "resources", "resources"),
-    ("resources/templates/list", "resourceTemplates", "resources"),
+type List = (Method, &'static str, &'static str);
+
+const LISTS: [List; 4] = [
+    (Method::ToolsList, "tools", "tools"),
+    (Method::PromptsList, "prompts", "prompts"),
+    (Method::ResourcesList, "resources", "resources"),
+    (Method::ResourceTemplatesList, "resourceTemplates", "resources"),
 ];
 
+/// How long the other lists may take before the tools are offered without them. They are read later then.
+const LONGEST_OTHERS: Duration = Duration::from_secs(3);
+
+/// Why a list could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListFailure {
+    pub(crate) why: String,
+    /// Whether the child has ended instead of an answer. It is not asked again: that would end the calls that run in it.
+    pub(crate) is_fatal: bool,
+}
+
 impl Lists {
-    /// Asks the upstream.
+    /// Asks the upstream. Each list stands alone: of one that cannot be read, what could be read of it is there, else what it had `before`, and `failures` says why.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Invalid`] for a list that is no list, or has no end.
-    pub(crate) async fn read(connection: &Connection) -> Result<Self, RequestError> {
+    /// Any [`RequestError`] of the connection, and of the tools if there is nothing else.
+    pub(crate) async fn read(
+        connection: &Connection,
+        ports: &Ports,
+        before: Option<&Self>,
+    ) -> Result<Self, RequestError> {
         let server = connection.server().await?;
         let mut lists = Self {
             is_modern: server.is_modern(),
@@ -107,28 +126,102 @@ impl Lists {
             instructions: server.instructions,
             ..Self::default()
         };
-        for (method, member, capability) in LISTS {
-            // A modern server need not tell its capabilities. Tools are what a server usually has.
-            let offers = match &lists.capabilities {
-                Value::Null => capability == "tools",
-                declared => declared[capability].is_object(),
-            };
-            if !offers {
-                continue;
+        let (tools, others) = LISTS.split_at(1);
+        let mut failed = None;
+        if let Some(list) = tools.iter().find(|list| lists.offers(list)) {
+            failed = lists.read_one(connection, list, before).await?;
+        }
+        let others: Vec<&List> = others.iter().filter(|list| lists.offers(list)).collect();
+        let mut left: BTreeSet<&str> = others.iter().map(|(_, member, _)| *member).collect();
+        let reading = async {
+            for list in others {
+                // An error of the connection shows at the next request that matters.
+                let _ = lists.read_one(connection, list, before).await;
+                left.remove(list.1);
             }
-            match read_list(connection, method, member).await {
-                // Some servers declare resources and have no templates.
-                Err(RequestError::Rpc(failure)) if failure.code == -32601 => {}
-                read => {
-                    let (entries, members) = read?;
-                    *lists.list_mut(member) = entries;
-                    lists
-                        .members
-                        .extend(members.map(|members| (member.to_owned(), members)));
-                }
+        };
+        if ports.within(LONGEST_OTHERS, reading).await.is_none() {
+            for member in left {
+                let before = before.map(|before| before.list(member).clone());
+                *lists.list_mut(member) = before.unwrap_or_default();
+                let why = format!("it has not answered within {} s", LONGEST_OTHERS.as_secs());
+                lists
+                    .failures
+                    .insert(member.to_owned(), ListFailure { why, is_fatal: false });
             }
         }
-        Ok(lists)
+        match failed {
+            Some(error) if LISTS.iter().all(|(_, member, _)| lists.list(member).is_empty()) => Err(error),
+            _ => Ok(lists),
+        }
+    }
+
+    /// Asks again for the lists that could not be read.
+    pub(crate) async fn read_failed(&self, connection: &Connection) -> Self {
+        let mut lists = self.clone();
+        lists.index = IndexCell::default();
+        for list in LISTS.iter().filter(|(_, member, _)| self.may_succeed(member)) {
+            let _ = lists.read_one(connection, list, Some(self)).await;
+        }
+        lists
+    }
+
+    /// Whether it may help to ask again for a list that could not be read.
+    pub(crate) fn may_be_read_again(&self) -> bool {
+        LISTS.iter().any(|(_, member, _)| self.may_succeed(member))
+    }
+
+    fn may_succeed(&self, member: &str) -> bool {
+        self.failures.get(member).is_some_and(|failure| !failure.is_fatal)
+    }
+
+    /// A modern server need not tell its capabilities. Tools are what a server usually has.
+    fn offers(&self, (_, _, capability): &List) -> bool {
+        match &self.capabilities {
+            Value::Null => *capability == "tools",
+            declared => declared[capability].is_object(),
+        }
+    }
+
+    /// Reads one list. Returns the error if it could not be read and the upstream is there.
+    async fn read_one(
+        &mut self,
+        connection: &Connection,
+        (method, member, _): &List,
+        before: Option<&Self>,
+    ) -> Result<Option<RequestError>, RequestError> {
+        let (entries, members, failed) = read_list(connection, *method, member).await;
+        self.failures.remove(*member);
+        *self.list_mut(member) = match (&failed, before) {
+            // Some servers declare resources and have no templates.
+            (Some(RequestError::Rpc(failure)), _) if failure.code == -32601 => return Ok(None),
+            (Some(_), Some(before)) if entries.is_empty() => before.list(member).clone(),
+            _ => entries,
+        };
+        (self.members).extend(members.map(|members| ((*member).to_owned(), members)));
+        let Some(error) = failed else { return Ok(None) };
+        let is_of_list = matches!(
+            error,
+            RequestError::Rpc(_) | RequestError::Invalid(_) | RequestError::TimedOut { .. }
+        );
+        let failure = ListFailure {
+            why: error.to_string(),
+            is_fatal: !is_of_list && connection.is_pipe(),
+        };
+        self.failures.insert((*member).to_owned(), failure);
+        match is_of_list {
+            true => Ok(Some(error)),
+            false => Err(error),
+        }
+    }
+
+    fn list(&self, member: &str) -> &Vec<Json> {
+        match member {
+            "tools" => &self.tools,
+            "prompts" => &self.prompts,
+            "resources" => &self.resources,
+            _ => &self.templates,
+        }
     }
 
     /// What can be looked up.
@@ -162,43 +255,30 @@ impl Lists {
     }
 }
 
-/// The entries of a list, and what it has besides them, of all its pages.
+/// The entries of a list, and what it has besides them, of all its pages, or of those before an error.
 async fn read_list(
     connection: &Connection,
-    method: &str,
-    member: &str,
-) -> Result<(Vec<Json>, Option<Json>), RequestError> {
-    let (mut entries, mut members, mut cursor): (_, Option<Json>, _) = (Vec::new(), None, None);
-    for _ in 0..MAX_PAGES {
-        let params = match cursor.take() {
-            Some(cursor) => Value::from(Map::from_iter([("cursor".to_owned(), cursor)])),
-            None => Value::Null,
+    method: Method,
+    member: &'static str,
+) -> (Vec<Json>, Option<Json>, Option<RequestError>) {
+    let (mut entries, mut members): (Vec<Json>, Option<Json>) = (Vec::new(), None);
+    let mut pages = pin!(connection.list_pages(method, member));
+    loop {
+        let page = match pages.try_next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => return (entries, members, None),
+            Err(error) => return (entries, members, Some(error)),
         };
-        let page = connection.send(method, params).await?;
-        members = match (members, relayed::list_members(&page, member)) {
+        members = match (members, relayed::list_members(&page.result, member)) {
             (Some(before), Some(more)) => Some(Json::trusted(relayed::with_members(before.as_str(), &more))),
             (before, more) => before.or(more),
         };
-        let invalid = |why: &str| RequestError::Invalid(format!("its {method}: {why}"));
-        let page: HashMap<String, Box<RawValue>> =
-            serde_json::from_str(page.as_str()).map_err(|error| invalid(&error.to_string()))?;
-        let listed = page.get(member).ok_or_else(|| invalid("it has no list"))?;
-        let listed: Vec<&RawValue> = serde_json::from_str(listed.get()).map_err(|error| invalid(&error.to_string()))?;
-        entries.extend(listed.into_iter().map(Json::from));
+        entries.extend(page.entries);
         if entries.len() > MAX_ENTRIES {
-            return Err(invalid(&format!("it has more than {MAX_ENTRIES} entries")));
-        }
-        let next = page
-            .get("nextCursor")
-            .and_then(|next| serde_json::from_str(next.get()).ok());
-        cursor = next.filter(Value::is_string);
-        if cursor.is_none() {
-            return Ok((entries, members));
+            let why = format!("its list of {member} has more than {MAX_ENTRIES} entries");
+            return (entries, members, Some(RequestError::Invalid(why)));
         }
     }
-    Err(RequestError::Invalid(format!(
-        "its {method} has more than {MAX_PAGES} pages"
-    )))
 }
 
 /// A member of an entry that is a text.
@@ -261,6 +341,7 @@ impl StoredLists {
                 .iter()
                 .map(|(list, members)| (list.clone(), Json::from(&**members)))
                 .collect(),
+            failures: BTreeMap::new(),
             index: IndexCell::default(),
         })
     }

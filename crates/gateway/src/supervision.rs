@@ -143,8 +143,27 @@ async fn read(
     connection: &UpstreamConnection,
 ) -> Result<(), RequestError> {
     loops::check(upstreams, upstream).await?;
-    let lists = Arc::new(Lists::read(&connection.connection).await?);
-    let known = upstream.lists();
+    let before = upstream.last_lists();
+    let lists = Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await?;
+    offer_read(upstreams, engine, upstream, lists).await;
+    Ok(())
+}
+
+/// Stores and offers what was read.
+async fn offer_read(upstreams: &Arc<Upstreams>, engine: &Engine, upstream: &Arc<Upstream>, lists: Lists) {
+    let (lists, known) = (Arc::new(lists), upstream.lists());
+    let told = known.as_ref().map(|known| &known.failures);
+    for (list, failure) in &lists.failures {
+        if told.is_none_or(|told| !told.contains_key(list)) {
+            tracing::warn!(
+                upstream = upstream.name(),
+                list,
+                error = failure.why,
+                is_asked_again = !failure.is_fatal,
+                "a list of an upstream could not be read; its other lists are offered"
+            );
+        }
+    }
     if known.as_ref() != Some(&lists) {
         let before = known.unwrap_or_default();
         upstreams.store_lists(upstream.name(), &lists);
@@ -166,10 +185,10 @@ async fn read(
     }
     offer_with_later(engine, upstreams, upstream, &lists).await;
     let tools = upstream.offered.lock().await.len();
-    *upstream.failure.write() = None;
+    let no_tools = lists.failures.get("tools").filter(|_| tools == 0);
+    *upstream.failure.write() = no_tools.map(|failure| unavailable::of_list(upstream.name(), &failure.why));
     unavailable::offer(upstreams, engine);
     upstream.status.send_replace(UpstreamStatus::Up { tools });
-    Ok(())
 }
 
 /// Follows changes of the upstream until it cannot be reached.
@@ -180,7 +199,10 @@ async fn stay(
     connection: &Arc<UpstreamConnection>,
     mut changes: ListChanges,
 ) -> RequestError {
+    // Before lists are asked for again that could not be read.
+    let mut pause = PAUSES.0;
     loop {
+        let incomplete = upstream.lists().filter(|lists| lists.may_be_read_again());
         tokio::select! {
             biased;
             change = changes.next() => {
@@ -194,7 +216,12 @@ async fn stay(
                     return error;
                 }
             }
-            () = upstream.pause(LOOK_EVERY) => {
+            () = upstream.pause(if incomplete.is_some() { pause } else { LOOK_EVERY }) => {
+                if let Some(lists) = incomplete {
+                    pause = (pause * 2).min(LOOK_EVERY);
+                    let lists = lists.read_failed(&connection.connection).await;
+                    offer_read(upstreams, engine, upstream, lists).await;
+                }
                 upstream.connections.close_idle(connection).await;
                 match connection.check().await {
                     // One that does one thing at a time answers after its call.

@@ -14,6 +14,15 @@ pub(crate) fn of_upstream(name: &str, error: &RequestError) -> Unavailable {
     }
 }
 
+/// Why the tools of an upstream could not be listed.
+pub(crate) fn of_list(name: &str, why: &str) -> Unavailable {
+    let told: Arc<str> = format!("upstream `{name}`: its tools could not be listed: {why}").into();
+    Unavailable {
+        for_local: Arc::clone(&told),
+        for_others: told,
+    }
+}
+
 /// That an upstream was started or connected to, and says nothing.
 pub(crate) fn of_silent(name: &str) -> Unavailable {
     let told: Arc<str> =

@@ -1,7 +1,10 @@
 //! Sorts the messages of one stream by the requests that they belong to.
 
-use super::Reply;
-use crate::RequestError;
+use super::{
+    Reply,
+    unreadable::{Outline, number_of},
+};
+use crate::{RequestError, error::excerpt};
 use futures_util::{StreamExt, stream};
 use longhaul_wire::{Message, Method, jsonrpc::Notification};
 use parking_lot::Mutex;
@@ -14,6 +17,22 @@ use tokio::sync::{mpsc, watch};
 const MAX_WAITING: usize = 1_024;
 
 type Messages = mpsc::Sender<Delivery>;
+
+/// Who waits for the messages of a request.
+struct OpenReader {
+    messages: Messages,
+    /// It is answered when its client does not want to watch any more.
+    watches: bool,
+}
+
+/// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
+struct Doubt {
+    requests: Vec<u64>,
+    why: String,
+}
+
+/// The id of the probe. Other requests have numbers.
+const PROBE: &str = r#""longhaul-probe""#;
 
 /// A message for the reader of a request.
 struct Delivery {
@@ -80,7 +99,9 @@ impl<T: Into<String>> From<T> for StreamEnd {
 }
 
 struct State {
-    open: HashMap<u64, Messages>,
+    open: HashMap<u64, OpenReader>,
+    /// Set while it is not known whose an answer was that could not be read.
+    doubt: Option<Doubt>,
     /// Gets what belongs to no request.
     others: Option<Others>,
     /// Why the stream has ended, if it has.
@@ -95,6 +116,7 @@ impl Demultiplexer {
             address,
             state: Mutex::new(State {
                 open: HashMap::new(),
+                doubt: None,
                 others: None,
                 ended: None,
                 dropped: 0,
@@ -107,17 +129,23 @@ impl Demultiplexer {
         &self.address
     }
 
-    /// The messages that belong to request `id`. Call it before the request is sent.
+    /// The messages that belong to request `id`, which `watches` something or is answered when it is done. Call it before the request is sent.
     ///
     /// # Errors
     /// [`RequestError::Unreachable`] if the stream has ended.
-    pub(super) fn open(self: &Arc<Self>, id: u64) -> Result<Reply, RequestError> {
+    pub(super) fn open(self: &Arc<Self>, id: u64, watches: bool) -> Result<Reply, RequestError> {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let mut state = self.state.lock();
         if let Some(end) = &state.ended {
             return Err(self.unreachable(end));
         }
-        state.open.insert(id, sender);
+        state.open.insert(
+            id,
+            OpenReader {
+                messages: sender,
+                watches,
+            },
+        );
         let open = OpenRequest {
             id,
             demultiplexer: Arc::clone(self),
@@ -164,21 +192,25 @@ impl Demultiplexer {
         self.state.lock().ended.is_some()
     }
 
-    /// Hands a message on.
-    pub(super) fn deliver(&self, message: Vec<u8>) {
+    /// Hands a message on. Returns a request to be sent if it is not known whom it answers.
+    pub(super) fn deliver(&self, message: Vec<u8>) -> Option<String> {
         let mut state = self.state.lock();
+        let recipient = recipient(&message);
+        if let Recipient::Unclear { id, why } = recipient {
+            return state.unclear(message, id, why);
+        }
         let State { open, others, .. } = &mut *state;
-        match recipient(&message) {
+        match recipient {
             Recipient::Response(id) => match open.remove(&id) {
                 // A place is kept free for it.
-                Some(reader) => drop(reader.try_send(Delivery {
+                Some(OpenReader { messages, .. }) => drop(messages.try_send(Delivery {
                     message: Ok(message),
                     behind: others.as_ref().and_then(Others::unhandled),
                 })),
                 None => tracing::debug!(id, "ignored a response to an unknown request"),
             },
             Recipient::Request(id) => {
-                let request = id.and_then(|id| open.get(&id));
+                let request = id.and_then(|id| open.get(&id)).map(|reader| &reader.messages);
                 let was_sent = match (request, others) {
                     (Some(request), _) => push(request, message),
                     (None, Some(others)) => {
@@ -186,7 +218,10 @@ impl Demultiplexer {
                         others.sent += u64::from(was_sent);
                         was_sent
                     }
-                    (None, None) => return tracing::debug!("ignored a message that belongs to no request"),
+                    (None, None) => {
+                        tracing::debug!("ignored a message that belongs to no request");
+                        return None;
+                    }
                 };
                 if !was_sent {
                     state.dropped += 1;
@@ -201,7 +236,20 @@ impl Demultiplexer {
                     }
                 }
             }
+            Recipient::Probe => state.end_doubt(),
+            Recipient::Noise | Recipient::Unclear { .. } => {}
         }
+        None
+    }
+
+    /// Whether it is not known whose an answer was.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.state.lock().doubt.is_some()
+    }
+
+    /// Does not wait for the answer to the probe any longer.
+    pub(super) fn end_doubt(&self) {
+        self.state.lock().end_doubt();
     }
 
     /// Ends the stream: all requests fail.
@@ -210,7 +258,7 @@ impl Demultiplexer {
         state.ended.get_or_insert_with(|| end.clone());
         state.others = None;
         for (_, reader) in state.open.drain() {
-            let _ = reader.try_send(Delivery {
+            let _ = reader.messages.try_send(Delivery {
                 message: Err(self.unreachable(&end)),
                 behind: None,
             });
@@ -253,17 +301,110 @@ enum Recipient {
     Response(u64),
     /// Another message; it belongs to this request, if to any.
     Request(Option<u64>),
+    /// An answer that cannot be read or names no request of ours: the number that its id may stand for, and what is wrong.
+    Unclear { id: Option<u64>, why: String },
+    /// The answer to the probe.
+    Probe,
+    /// A line for people.
+    Noise,
 }
 
 fn recipient(message: &[u8]) -> Recipient {
-    match Message::parse(message) {
-        Ok(Message::Response(response)) => match response.id.and_then(|id| id.as_json().parse().ok()) {
-            Some(id) => Recipient::Response(id),
-            None => Recipient::Request(None),
-        },
-        Ok(Message::Notification(notification)) => Recipient::Request(request_of(&notification)),
+    let rejection = match Message::parse(message) {
+        Ok(Message::Response(response)) => {
+            let Some(id) = response.id else {
+                let why = "it answered a request without its id".to_owned();
+                return Recipient::Unclear { id: None, why };
+            };
+            return match id.as_json().parse() {
+                Ok(id) => Recipient::Response(id),
+                Err(_) if id.as_json() == PROBE => Recipient::Probe,
+                Err(_) => Recipient::Unclear {
+                    id: number_of(id.as_json().as_bytes()),
+                    why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
+                },
+            };
+        }
+        Ok(Message::Notification(notification)) => return Recipient::Request(request_of(&notification)),
+        Ok(Message::Request(_)) => return Recipient::Request(None),
+        Err(rejection) => rejection,
+    };
+    match Outline::of(message) {
+        None => Recipient::Noise,
+        Some(outline) if outline.is_response() => {
+            let why = match serde_json::from_slice::<&RawValue>(message) {
+                Err(error) => format!("its answer is no JSON: {error}"),
+                Ok(_) => format!("its answer cannot be read: {}", rejection.error),
+            };
+            let shown = String::from_utf8_lossy(message);
+            Recipient::Unclear {
+                id: outline.id.and_then(number_of),
+                why: format!("{why}: {}", excerpt(&shown)),
+            }
+        }
         // An unreadable message goes to the one who reports it.
-        Ok(Message::Request(_)) | Err(_) => Recipient::Request(None),
+        Some(_) => Recipient::Request(None),
+    }
+}
+
+impl State {
+    /// An answer of which it is not certain whose it is. If only one request can be meant, it fails; else a probe is sent, and what is open when that is answered
+    /// fails.
+    fn unclear(&mut self, message: Vec<u8>, id: Option<u64>, why: String) -> Option<String> {
+        let mut waiting = self
+            .open
+            .iter()
+            .filter(|(_, reader)| !reader.watches)
+            .map(|(id, _)| *id);
+        let named = id.filter(|id| self.open.contains_key(id));
+        let only = match (named, waiting.next(), waiting.next()) {
+            (Some(id), ..) | (None, Some(id), None) => id,
+            (None, None, _) => {
+                tracing::warn!(why, "ignored an answer while no request was open");
+                return None;
+            }
+            (None, Some(one), Some(other)) => {
+                let mut requests: Vec<u64> = vec![one, other];
+                requests.extend(waiting);
+                tracing::warn!(
+                    why,
+                    open = requests.len(),
+                    "it is not known whose an answer is; the server is asked whether it is there"
+                );
+                let is_probed = self.doubt.is_some();
+                let doubt = self.doubt.get_or_insert(Doubt {
+                    requests: Vec::new(),
+                    why,
+                });
+                doubt.requests.extend(requests);
+                return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
+            }
+        };
+        let message = match Message::parse(&message) {
+            // Without an id: what it says is the answer.
+            Ok(Message::Response(response)) if response.id.is_none() => Ok(message),
+            _ => Err(RequestError::Invalid(why)),
+        };
+        self.answer(only, message);
+        None
+    }
+
+    fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
+        if let Some(reader) = self.open.remove(&id) {
+            let behind = self.others.as_ref().and_then(Others::unhandled);
+            let _ = reader.messages.try_send(Delivery { message, behind });
+        }
+    }
+
+    fn end_doubt(&mut self) {
+        let Some(Doubt { requests, why }) = self.doubt.take() else {
+            return;
+        };
+        let open = requests.len();
+        for id in requests {
+            let why = format!("{why} (one of {open} requests that were open; it is not known which)");
+            self.answer(id, Err(RequestError::Invalid(why)));
+        }
     }
 }
 

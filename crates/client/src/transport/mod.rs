@@ -11,6 +11,7 @@ mod sse_pair;
 mod stream;
 mod tls;
 mod unreachable;
+mod unreadable;
 
 pub use child::{ChildOptions, ChildProcess};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};

@@ -58,8 +58,11 @@ impl SsePair {
                 let reason = loop {
                     match events.next().await {
                         Ok(Some(event)) => {
-                            if let Some(data) = sse::message(event) {
-                                messages.deliver(data.into_bytes());
+                            if let Some(data) = sse::message(event)
+                                && messages.deliver(data.into_bytes()).is_some()
+                            {
+                                // No probe is sent here.
+                                messages.end_doubt();
                             }
                         }
                         Ok(None) => break "it closed the stream".to_owned(),
@@ -83,7 +86,7 @@ impl SsePair {
     /// # Errors
     /// [`RequestError::Unreachable`] if the stream has ended.
     pub(super) fn reply(&self, id: Option<u64>) -> Result<Reply, RequestError> {
-        id.map_or_else(|| Ok(Reply::empty()), |id| self.messages.open(id))
+        id.map_or_else(|| Ok(Reply::empty()), |id| self.messages.open(id, false))
     }
 
     /// The messages that belong to no request.

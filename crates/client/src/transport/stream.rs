@@ -16,7 +16,7 @@ use tokio::{
     sync::mpsc,
 };
 use tokio_util::{
-    codec::{FramedRead, LinesCodec, LinesCodecError},
+    codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead},
     sync::{CancellationToken, DropGuard},
 };
 
@@ -75,11 +75,12 @@ impl StreamTransport {
         let (unsent, lines) = mpsc::channel(MAX_UNSENT);
         let dropped = CancellationToken::new();
         tokio::spawn(write(lines, writer));
+        let probes = unsent.clone().downgrade();
         let reading = {
             let demultiplexer = Arc::clone(&demultiplexer);
             async move {
                 let mut foreign = None;
-                let mut end = match read(reader, &demultiplexer, max_message, &mut foreign).await {
+                let mut end = match read(reader, &demultiplexer, max_message, &mut foreign, &probes).await {
                     Some(reason) => StreamEnd::from(reason),
                     None => ended.await,
                 };
@@ -104,7 +105,7 @@ impl Transport for StreamTransport {
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
         Box::pin(async move {
             let reply = match message.id {
-                Some(id) => self.demultiplexer.open(id)?,
+                Some(id) => self.demultiplexer.open(id, watches(&message.body))?,
                 None => Reply::empty(),
             };
             // If the writer has ended, the reader ends, too, and says why.
@@ -136,6 +137,13 @@ impl Transport for StreamTransport {
     }
 }
 
+/// Whether the request is answered only when its client does not want to watch something any more. Its members are in the order of their names, so the method is
+/// before what may be long.
+fn watches(request: &str) -> bool {
+    let head = request.get(..request.floor_char_boundary(120)).unwrap_or_default();
+    head.contains(r#""method":"subscriptions/listen""#)
+}
+
 /// Writes each message as a line, and closes the writer when the transport is dropped.
 async fn write(mut lines: mpsc::Receiver<String>, mut writer: impl AsyncWrite + Unpin) {
     while let Some(mut line) = lines.recv().await {
@@ -152,6 +160,11 @@ async fn write(mut lines: mpsc::Receiver<String>, mut writer: impl AsyncWrite + 
 /// for people gets the time for its handshake.
 const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(10);
 
+/// How long a probe may take that is sent when it is not known which request was answered. A server that does one thing at a time answers it after its calls.
+const LONGEST_PROBE: Duration = Duration::from_secs(600);
+/// What some programs write at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Reads messages up to the end. Returns why it stopped earlier, if it did. `foreign` is the beginning of the first line that is no message, until there is a
 /// message.
 async fn read(
@@ -159,9 +172,12 @@ async fn read(
     to: &Demultiplexer,
     max_message: usize,
     foreign: &mut Option<String>,
+    probes: &mpsc::WeakSender<String>,
 ) -> Option<String> {
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
-    let mut lines = FramedRead::new(reader, LinesCodec::new_with_max_length(max_message));
+    let mut unanswered = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+    let codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), max_message);
+    let mut lines = FramedRead::new(reader, codec);
     loop {
         let line = tokio::select! {
             biased;
@@ -169,18 +185,26 @@ async fn read(
             () = &mut late, if foreign.is_some() => {
                 return Some(format!("it sent no message within {} s", AFTER_FOREIGN_LINE.as_secs()));
             }
+            () = &mut unanswered, if to.is_in_doubt() => {
+                to.end_doubt();
+                continue;
+            }
             line = lines.next() => line?,
         };
         match line {
-            Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
+                let line = line.trim_ascii();
+                let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+                if line.is_empty() {
+                    continue;
+                }
                 if !has_spoken {
-                    has_spoken = Message::parse(line.as_bytes()).is_ok();
+                    has_spoken = Message::parse(line).is_ok();
                     match (has_spoken, &foreign) {
                         (true, _) => *foreign = None,
                         (false, Some(_)) => {}
                         (false, None) => {
-                            let line = excerpt(line.trim()).into_owned();
+                            let line = excerpt(&String::from_utf8_lossy(line)).into_owned();
                             tracing::warn!(
                                 server = to.address(),
                                 line,
@@ -191,15 +215,18 @@ async fn read(
                         }
                     }
                 }
-                to.deliver(line.into_bytes());
+                if let Some(probe) = to.deliver(line.to_vec())
+                    && let Some(probes) = probes.upgrade()
+                {
+                    unanswered.as_mut().reset(tokio::time::Instant::now() + LONGEST_PROBE);
+                    // Not here: a server may wait until what it writes is read.
+                    tokio::spawn(async move { probes.send(probe).await });
+                }
             }
-            Err(LinesCodecError::MaxLineLengthExceeded) => {
+            Err(AnyDelimiterCodecError::MaxChunkLengthExceeded) => {
                 return Some(format!("it sent a message of more than {max_message} bytes"));
             }
-            Err(LinesCodecError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
-                return Some("it sent a line that is not UTF-8".to_owned());
-            }
-            Err(LinesCodecError::Io(_)) => return None,
+            Err(AnyDelimiterCodecError::Io(_)) => return None,
         }
     }
 }

@@ -284,7 +284,7 @@ async fn tools_are_listed_from_all_pages() {
         _ => seen.result(json!({"tools": [], "nextCursor": "same"})),
     });
     let (connection, _) = endless.connection();
-    assert!(matches!(connection.list_tools().await, Err(RequestError::Invalid(_))));
+    assert!(connection.list_tools().await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod lists;
 #[cfg(unix)]
 mod log_messages;
 mod loops;
+mod partial_lists;
 mod passed_on;
 mod reload;
 mod restart;

@@ -1,0 +1,156 @@
+//! What can be told of a message that is no JSON: a server that writes `NaN`, a control character or another encoding has still answered a request.
+
+/// The members of a message that say what it is, as far as they can be told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outline<'a> {
+    pub(super) id: Option<&'a [u8]>,
+    has_method: bool,
+    has_outcome: bool,
+}
+
+impl<'a> Outline<'a> {
+    /// `None` for what is no object, such as a line for people.
+    pub(super) fn of(message: &'a [u8]) -> Option<Self> {
+        let message = message.trim_ascii();
+        if message.first() != Some(&b'{') {
+            return None;
+        }
+        let (mut outline, mut depth, mut at) = (Self::default(), 0_usize, 0);
+        while let Some(byte) = message.get(at) {
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    let end = end_of_string(message, at);
+                    let rest = message[end..].trim_ascii_start();
+                    if depth == 1
+                        && let Some(value) = rest.strip_prefix(b":")
+                    {
+                        outline.note(
+                            message.get(at + 1..end - 1).unwrap_or_default(),
+                            value.trim_ascii_start(),
+                        );
+                        at = message.len() - value.len();
+                        continue;
+                    }
+                    at = end;
+                    continue;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        Some(outline)
+    }
+
+    fn note(&mut self, key: &[u8], value: &'a [u8]) {
+        match key {
+            b"id" => {
+                let end = match value.first() {
+                    Some(b'"') => end_of_string(value, 0),
+                    _ => value
+                        .iter()
+                        .position(|byte| b",} \t".contains(byte))
+                        .unwrap_or(value.len()),
+                };
+                self.id = Some(&value[..end]);
+            }
+            b"method" => self.has_method = true,
+            b"result" | b"error" => self.has_outcome = true,
+            _ => {}
+        }
+    }
+
+    /// Whether it can be a response.
+    pub(super) fn is_response(&self) -> bool {
+        !self.has_method && (self.has_outcome || self.id.is_some())
+    }
+}
+
+/// Behind the string that begins at `from`.
+fn end_of_string(text: &[u8], from: usize) -> usize {
+    let mut at = from + 1;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    text.len().max(from + 1)
+}
+
+/// The number that an id of another type stands for: `"7"` and `7.0` for 7.
+pub(super) fn number_of(id: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(id).ok()?.trim_matches('"');
+    let text = text
+        .split_once('.')
+        .map_or(text, |(whole, rest)| match rest.bytes().all(|byte| byte == b'0') {
+            true => whole,
+            false => text,
+        });
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn outline(message: &[u8]) -> (Option<u64>, bool) {
+        let outline = Outline::of(message).unwrap();
+        (outline.id.and_then(number_of), outline.is_response())
+    }
+
+    #[test]
+    fn the_id_and_the_kind_of_a_message_that_is_no_json_are_found() {
+        let cases: [(&[u8], Option<u64>, bool); 9] = [
+            (
+                br#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN,"method":"a"}}"#,
+                Some(7),
+                true,
+            ),
+            (br#"{"result":{"id":1,"x":[NaN]},"id":7}"#, Some(7), true),
+            (
+                b"{\"id\": \"7\" , \"result\":{\"text\":\"a\x01\xe9\\\"}\"}}",
+                Some(7),
+                true,
+            ),
+            (br#"{"id":7.0,"error":{"code":1e999}}"#, Some(7), true),
+            (br#"{"id":null,"error":{"code":Infinity}}"#, None, true),
+            (
+                br#"{"method":"notifications/progress","params":{"id":7,"result":NaN}}"#,
+                None,
+                false,
+            ),
+            (br#"{"id":7,"method":"ping","params":NaN}"#, Some(7), false),
+            (br#"{"id":7,"result":{"cut"#, Some(7), true),
+            (br#"{"level":"info","n":NaN}"#, None, false),
+        ];
+        for (message, id, is_response) in cases {
+            assert_eq!(
+                outline(message),
+                (id, is_response),
+                "{}",
+                String::from_utf8_lossy(message)
+            );
+        }
+        assert_eq!(Outline::of(b"caf\xe9 {\"id\":7}"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Outline::of(&[b"{", &bytes[..]].concat());
+        }
+
+        /// Whatever is in the result.
+        #[test]
+        fn the_id_of_any_result_is_found(id in any::<u64>(), text in any::<String>(), depth in 0..200_usize) {
+            let result = format!("{}{}{}", "[".repeat(depth), serde_json::json!({"id": 1, "method": text}), "]".repeat(depth));
+            for message in [format!(r#"{{"id":{id},"result":{result},"x":NaN}}"#), format!(r#"{{"result":{result},"x":NaN,"id":{id}}}"#)] {
+                prop_assert_eq!(outline(message.as_bytes()), (Some(id), true));
+            }
+        }
+    }
+}
