@@ -1,7 +1,7 @@
 //! Configurations that are made of something else: of an `mcpServers` file of another client, or of a command line to be wrapped.
 
 use crate::{
-    args::Source,
+    args::{Era, Header, Source},
     config::{self, Config, ConfigError, Environment, Problem},
     mcp_servers::{self, McpServer},
 };
@@ -46,7 +46,7 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
         // What its section says is checked for itself, since the lines of a generated file mean nothing to its user.
         let checked = section.map_err(|why| vec![why]).and_then(|section| {
             let section = (upstream, section);
-            let alone = document(&name, None, std::slice::from_ref(&section));
+            let alone = document(&[("name", &name)], std::slice::from_ref(&section));
             let problems = |problems: Vec<Problem>| problems.into_iter().map(|problem| problem.message).collect();
             let config = config::load_generated(file, alone, environment).map_err(|error| problems(error.problems))?;
             Ok((section, problems(config.warnings)))
@@ -84,29 +84,61 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
     }
     warnings.extend(told(" is left out"));
     warnings.sort_by_key(|warning| warning.line);
-    let config = config::load_generated(file, document(&name, None, &sections), environment)?;
+    let config = config::load_generated(file, document(&[("name", &name)], &sections), environment)?;
     Ok(Config { warnings, ..config })
 }
 
-/// The configuration, as TOML, of a server in front of the MCP server at a URL, or of the one that this command line starts in `folder`. It takes no port: it
-/// listens on `socket`.
-pub(crate) fn of_command(
-    name: &str,
-    command: &[String],
-    folder: &Path,
-    socket: &Path,
-    handoff: Option<Millis>,
-) -> String {
-    let mut upstream = match command {
+/// What `longhaul wrap` is in front of.
+#[derive(Debug)]
+pub(crate) struct Wrapped<'a> {
+    pub(crate) name: &'a str,
+    /// A command line, or a URL.
+    pub(crate) command: &'a [String],
+    /// Where the command runs.
+    pub(crate) folder: &'a Path,
+    /// Where the server listens: it takes no port.
+    pub(crate) socket: &'a Path,
+    pub(crate) headers: &'a [Header],
+    pub(crate) era: Option<Era>,
+    pub(crate) is_shared: bool,
+    pub(crate) handoff: Option<Millis>,
+}
+
+/// Its configuration, as TOML.
+pub(crate) fn of_wrapped(wrapped: &Wrapped<'_>) -> String {
+    let mut upstream = match wrapped.command {
         [url] if is_url(url) => Map::from_iter([("url".to_owned(), Value::from(url.as_str()))]),
         command => Map::from_iter([
             ("command".to_owned(), Value::from(command.to_vec())),
-            ("cwd".to_owned(), Value::from(folder.display().to_string())),
+            ("cwd".to_owned(), Value::from(wrapped.folder.display().to_string())),
         ]),
     };
-    upstream.extend(handoff.map(|handoff| ("handoff".to_owned(), Value::from(format!("{handoff}ms")))));
-    let listen = format!("unix:{}", socket.display());
-    document(name, Some(&listen), &[("wrapped".to_owned(), upstream)])
+    if !wrapped.headers.is_empty() {
+        let headers = wrapped.headers.iter();
+        let headers = headers.map(|header| (header.name.clone(), Value::from(header.value.as_str())));
+        upstream.insert("headers".to_owned(), Value::Object(headers.collect()));
+    }
+    let options = [
+        wrapped.era.map(|era| ("era", Value::from(era.word()))),
+        wrapped.is_shared.then(|| ("shared", Value::from(true))),
+        wrapped
+            .handoff
+            .map(|handoff| ("handoff", Value::from(format!("{handoff}ms")))),
+    ];
+    upstream.extend(
+        options
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.to_owned(), value)),
+    );
+    let listen = format!("unix:{}", wrapped.socket.display());
+    let server = [
+        ("name", wrapped.name),
+        ("listen", &listen),
+        // There is one directory for each wrapped server, so each would keep as much room.
+        ("disk_reserve", "none"),
+    ];
+    document(&server, &[("wrapped".to_owned(), upstream)])
 }
 
 /// Whether a word that may be a command is the URL of a server.
@@ -115,19 +147,20 @@ pub(crate) fn is_url(word: &str) -> bool {
 }
 
 /// Sections in their order: a table would sort them.
-fn document(name: &str, listen: Option<&str>, upstreams: &[Section]) -> String {
+fn document(server: &[(&str, &str)], upstreams: &[Section]) -> String {
     let section = |path: &str, members: &Map<String, Value>| {
         let members = members
             .iter()
             .map(|(key, value)| format!("{} = {}\n", quoted(key), toml_of(value)));
         format!("[{path}]\n{}\n", members.collect::<String>())
     };
-    let mut server = Map::from_iter([("name".to_owned(), Value::from(name))]);
-    server.extend(listen.map(|listen| ("listen".to_owned(), Value::from(listen))));
+    let server = server
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), Value::from(*value)));
     let upstreams = upstreams
         .iter()
         .map(|(name, upstream)| section(&format!("upstream.{name}"), upstream));
-    section("server", &server) + &upstreams.collect::<String>()
+    section("server", &server.collect()) + &upstreams.collect::<String>()
 }
 
 fn quoted(text: &str) -> String {
@@ -212,31 +245,48 @@ mod tests {
         );
     }
 
+    fn wrapped<'a>(command: &'a [String], headers: &'a [Header]) -> Wrapped<'a> {
+        Wrapped {
+            name: "w",
+            command,
+            folder: Path::new("/a b"),
+            socket: Path::new("/s/mcp.sock"),
+            headers,
+            era: None,
+            is_shared: false,
+            handoff: None,
+        }
+    }
+
     #[test]
     fn a_command_line_keeps_its_words() {
-        let text = of_command(
-            "w",
-            &["npx".to_owned(), "-y \"x\"".to_owned()],
-            Path::new("/a b"),
-            Path::new("/s/mcp.sock"),
-            Some(45_000),
-        );
+        let command = ["npx".to_owned(), "-y \"x\"".to_owned()];
+        let text = of_wrapped(&Wrapped {
+            handoff: Some(45_000),
+            era: Some(Era::Legacy),
+            is_shared: true,
+            ..wrapped(&command, &[])
+        });
         let parsed: toml::Table = text.parse().unwrap();
         let upstream = &parsed["upstream"]["wrapped"];
         assert_eq!(upstream["command"][1].as_str(), Some("-y \"x\""));
         assert_eq!(upstream["cwd"].as_str(), Some("/a b"));
         assert_eq!(upstream["handoff"].as_str(), Some("45000ms"));
-        assert_eq!(parsed["server"]["listen"].as_str(), Some("unix:/s/mcp.sock"));
-        let url = "https://mcp.example.com/mcp".to_owned();
-        let text = of_command(
-            "w",
-            std::slice::from_ref(&url),
-            Path::new("/a"),
-            Path::new("/s/mcp.sock"),
-            None,
+        assert_eq!(
+            (upstream["era"].as_str(), upstream["shared"].as_bool()),
+            (Some("legacy"), Some(true))
         );
+        assert_eq!(parsed["server"]["listen"].as_str(), Some("unix:/s/mcp.sock"));
+        assert_eq!(parsed["server"]["disk_reserve"].as_str(), Some("none"));
+        let url = ["https://mcp.example.com/mcp".to_owned()];
+        let header = Header {
+            name: "authorization".to_owned(),
+            value: "Bearer ${TOKEN}".to_owned(),
+        };
+        let text = of_wrapped(&wrapped(&url, &[header]));
         let parsed: toml::Table = text.parse().unwrap();
         let upstream = parsed["upstream"]["wrapped"].as_table().unwrap();
-        assert_eq!((upstream["url"].as_str(), upstream.len()), (Some(url.as_str()), 1));
+        assert_eq!((upstream["url"].as_str(), upstream.len()), (Some(url[0].as_str()), 2));
+        assert_eq!(upstream["headers"]["authorization"].as_str(), Some("Bearer ${TOKEN}"));
     }
 }

@@ -85,6 +85,15 @@ fn read(text: &str, name: &str) -> Value {
     }
 }
 
+/// The words without those that name variables.
+fn without_variables(words: &Value) -> Value {
+    let mut words = words.as_array().unwrap().clone();
+    while let Some(at) = words.iter().position(|word| word == "--env") {
+        words.drain(at..at + 2);
+    }
+    words.into()
+}
+
 #[test]
 fn every_host_is_changed_in_its_commands_alone_and_back_to_the_byte() {
     for (name, sample) in HOSTS {
@@ -100,9 +109,20 @@ fn every_host_is_changed_in_its_commands_alone_and_back_to_the_byte() {
                 .iter()
                 .map(|word| word.as_str().unwrap())
                 .collect();
-            let mut after = vec![LONGHAUL, "wrap", "--imported", "--handoff", "45s", "--"];
+            let mut after = vec![LONGHAUL, "wrap", "--imported", "--handoff", "45s"];
+            let given: &[&str] = match &entry["name"] {
+                given if given == "github" => &["--env", "GITHUB_PERSONAL_ACCESS_TOKEN"],
+                given if given == "database (/home/ada/work)" => &["--env", "MODE"],
+                _ => &[],
+            };
+            let is_known = !given.is_empty();
+            after.extend(given);
+            after.push("--");
             after.extend(before);
-            assert_eq!(entry["after"], json!(after), "{name}");
+            match is_known {
+                true => assert_eq!(entry["after"], json!(after), "{name}"),
+                false => assert_eq!(without_variables(&entry["after"]), json!(after), "{name}"),
+            }
         }
         // Nothing but commands and arguments differs, and the text still has every comment.
         let (before, after) = (read(sample, name), read(&host.text(), name));

@@ -189,7 +189,9 @@ Exit status:
 
 pub(super) const WRAP: &str = "\
 Calls of the server's slow tools become tasks, which survive their client. Without --listen this is what `longhaul stdio` does: the first one starts a \
-process that owns the data directory and runs the server, and others with the same command, folder, environment and --handoff share it.
+process that owns the data directory and runs the server, and others with the same command, folder, --name, --header, --era, --shared and variables of --env share it.
+
+To keep two accounts apart, give each a --name, or name with --env what tells them apart, such as `--env API_KEY`.
 
 Example:
     longhaul wrap -- npx -y @modelcontextprotocol/server-everything

@@ -1,6 +1,7 @@
 //! The arguments of `longhaul import`.
 
-use clap::Args;
+use super::Era;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use longhaul_core::{Millis, parse_duration};
 use std::path::PathBuf;
 
@@ -38,6 +39,15 @@ pub(crate) struct Import {
     /// servers; those of an earlier import change only if it is given
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "undo")]
     pub(crate) handoff: Option<Millis>,
+    /// A name of its own for each server, such as of an account, as for `longhaul wrap`
+    #[arg(long, value_name = "NAME", conflicts_with = "undo", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: Option<String>,
+    /// Which revisions of MCP to speak with the servers, as for `longhaul wrap`
+    #[arg(long, value_name = "ERA", value_enum, conflicts_with = "undo")]
+    pub(crate) era: Option<Era>,
+    /// One process of each server for all clients, as for `longhaul wrap`
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) shared: bool,
     /// Start the servers that an import has put behind Longhaul without it again
     #[arg(long)]
     pub(crate) undo: bool,

@@ -1,7 +1,7 @@
 //! `longhaul serve`, `stdio` and `check`.
 
 use crate::config;
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use longhaul_core::{Millis, parse_duration};
 use std::path::{Path, PathBuf};
 
@@ -121,9 +121,24 @@ pub(crate) struct Wrap {
     /// Address or unix:PATH to listen on; without it, standard input and output
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub(crate) listen: Option<config::Listen>,
-    /// Data directory; by default one that follows from the command, the folder, the environment and --handoff
+    /// Data directory; by default one that follows from the command, the folder, --name, --header, --era, --shared and the variables that --env names
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// A name of its own, such as of an account: another name is another server with tasks of its own
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: Option<String>,
+    /// A variable of the environment by which accounts are told apart: another value is another server with tasks of its own. Several times for several
+    #[arg(long, value_name = "NAME", value_parser = parse_variable)]
+    pub(crate) env: Vec<String>,
+    /// A header of each request to a URL, as `Name: value`; `${VAR}` in the value stands for a variable. Several times for several
+    #[arg(long, value_name = "HEADER", value_parser = parse_header)]
+    pub(crate) header: Vec<Header>,
+    /// Which revisions of MCP to speak with the server: `modern` is 2026-07-28, `legacy` is before. By default what it prefers
+    #[arg(long, value_name = "ERA", value_enum)]
+    pub(crate) era: Option<Era>,
+    /// All clients share one connection to the server, and with it one process. It cannot ask them anything then
+    #[arg(long)]
+    pub(crate) shared: bool,
     /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) handoff: Option<Millis>,
@@ -133,4 +148,54 @@ pub(crate) struct Wrap {
     /// The MCP server's command, or its URL, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// Which revisions an upstream is spoken with in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Era {
+    Auto,
+    Modern,
+    Legacy,
+}
+
+impl Era {
+    /// As in a configuration.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Modern => "modern",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+/// A header of HTTP.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    /// It may be secret.
+    pub(crate) value: String,
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Header").field(&self.name).finish()
+    }
+}
+
+fn parse_header(text: &str) -> Result<Header, &'static str> {
+    let wrong = "write `Name: value`, such as `Authorization: Bearer ${TOKEN}`";
+    let (name, value) = text.split_once(':').ok_or(wrong)?;
+    let name = http::HeaderName::try_from(name.trim()).map_err(|_| wrong)?;
+    Ok(Header {
+        name: name.as_str().to_owned(),
+        value: value.trim().to_owned(),
+    })
+}
+
+fn parse_variable(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() || text.contains('=') {
+        true => Err("name a variable only, such as API_KEY, and set it in the environment"),
+        false => Ok(text.to_owned()),
+    }
 }

@@ -75,6 +75,13 @@ impl Node {
         }
     }
 
+    pub(super) fn elements(&self) -> &[Self] {
+        match &self.value {
+            Value::Array(elements) => elements,
+            _ => &[],
+        }
+    }
+
     /// The member that a reader sees: of several with one name it is the last.
     pub(super) fn member(&self, name: &str) -> Option<&Self> {
         let mut members = self.members().iter().rev();

@@ -80,7 +80,7 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
     let is_kept = copy.is_some() && rewrite::has_imported(&file.text, import.host);
     let mut rewritten = match import.undo {
         true => rewrite::unwrap(&file.text, import.host),
-        false => rewrite::wrap(&file.text, import.host, &program, import.handoff),
+        false => rewrite::wrap(&file.text, import, &program),
     }
     .map_err(invalid)?;
     if import.undo

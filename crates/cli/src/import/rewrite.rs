@@ -1,7 +1,7 @@
 //! Puts `longhaul wrap` before the commands of a file, and takes it away. Nothing else of the text changes: comments and white space stay.
 
 use super::document::{Language, Node, Value};
-use crate::args::Host;
+use crate::args::{Host, Import};
 use longhaul_core::{Millis, format_duration, parse_duration};
 use std::{ops::Range, path::Path};
 
@@ -44,16 +44,19 @@ struct Start<'a> {
     /// The array of the arguments, if there is one.
     array: Option<&'a Node>,
     arguments: Vec<(&'a str, &'a Range<usize>)>,
+    /// The variables that the file gives it.
+    variables: Vec<&'a str>,
 }
 
 /// What replaces bytes of the text.
 type Splice = (Range<usize>, String);
 
-/// Puts `program wrap` before every command. `handoff` is what was asked for, in milliseconds, and 0 for none; it changes the servers of earlier imports, too.
+/// Puts `program wrap` before every command. A hand-off that is asked for, in milliseconds and 0 for none, changes the servers of earlier imports, too.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<Millis>) -> Result<Rewritten, String> {
+pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<Rewritten, String> {
+    let (host, handoff) = (import.host, import.handoff);
     rewrite(text, host, |start| {
         if let Some(at) = start.wrapped_at() {
             return start.with_handoff(text, host, at, handoff);
@@ -65,6 +68,11 @@ pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<Millis
         let handoff = handoff.map(format_duration);
         let mut words = vec!["wrap", IMPORTED];
         words.extend(handoff.iter().flat_map(|handoff| ["--handoff", handoff]));
+        words.extend(import.name.iter().flat_map(|name| ["--name", name]));
+        words.extend(import.era.iter().flat_map(|era| ["--era", era.word()]));
+        words.extend(import.shared.then_some("--shared"));
+        // What the file gives to this entry tells its account from that of another.
+        words.extend(start.variables.iter().flat_map(|name| ["--env", name]));
         words.extend(["--", start.program]);
         let quote = |text: &str| quoted(text, host.language());
         let inserted: Vec<String> = words.iter().map(|word| quote(word)).collect();
@@ -227,7 +235,12 @@ impl<'a> Start<'a> {
                 .collect(),
             Some(_) => None,
         };
+        let given = entry.member("env").map(Node::members).unwrap_or_default();
+        // Those that Codex passes on.
+        let passed_on = entry.member("env_vars").map(Node::elements).unwrap_or_default();
+        let variables = given.iter().map(|(name, _)| name.as_str());
         Ok(Self {
+            variables: variables.chain(passed_on.iter().filter_map(Node::text)).collect(),
             command,
             program,
             array,

@@ -12,7 +12,7 @@ use crate::{
     output,
 };
 use longhaul_client::SystemClock;
-use longhaul_core::Clock as _;
+use longhaul_core::{Clock as _, Millis};
 use relay::{Closed, Input, Session};
 use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::io::{BufReader, stdin, stdout};
@@ -22,8 +22,10 @@ const LONG: Duration = Duration::from_secs(60);
 /// So many owners in a row may exit without an answer to the client before this process gives up.
 const MOST_EXITS: u32 = 3;
 
-/// Relays until the client leaves, or the owner exits. With the claim of `longhaul wrap` on the data directory, another owner is started then.
-pub(crate) fn run(stdio: &args::Stdio, claim: Option<File>) -> ExitCode {
+/// Relays until the client leaves, or the owner exits. With the claim of `longhaul wrap` on the data directory, another owner is started then. Beside it is the
+/// hand-off of this client, if it has one.
+pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) -> ExitCode {
+    let (claim, handoff) = wrapped.unzip();
     let config = match config::load(&stdio.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
@@ -54,14 +56,14 @@ pub(crate) fn run(stdio: &args::Stdio, claim: Option<File>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(relay(&target));
+    let code = runtime.block_on(relay(&target, handoff.flatten()));
     // A thread may still be blocked on standard input.
     runtime.shutdown_background();
     code
 }
 
-async fn relay(target: &owner::Target) -> ExitCode {
-    let (session, mut input, mut output) = (Session::default(), Input::new(BufReader::new(stdin())), stdout());
+async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
+    let (session, mut input, mut output) = (Session::new(handoff), Input::new(BufReader::new(stdin())), stdout());
     // Owners that have exited in a row.
     let mut exits = 0;
     loop {

@@ -1,8 +1,10 @@
 //! Relays the messages of one client to the owner of a data directory, and goes on with another owner when that one has exited.
 
+use longhaul_core::Millis;
+use longhaul_server::stdio::HANDOFF_NOTIFICATION;
 use longhaul_wire::{Message, RequestId, RpcError};
 use parking_lot::Mutex;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -44,7 +46,11 @@ impl<R: AsyncBufRead + Unpin> Input<R> {
 
 /// What the client has said to an owner that another one has to know.
 #[derive(Default)]
-pub(super) struct Session(Mutex<State>);
+pub(super) struct Session {
+    state: Mutex<State>,
+    /// What each owner is told before anything else.
+    preface: Option<String>,
+}
 
 #[derive(Default)]
 struct State {
@@ -77,6 +83,19 @@ impl State {
 }
 
 impl Session {
+    /// One whose calls are handed off after so many milliseconds, and never with 0; else as the server is configured.
+    pub(super) fn new(handoff: Option<Millis>) -> Self {
+        let preface = handoff.map(|millis| {
+            let params = json!({"millis": millis});
+            let notification = json!({"jsonrpc": "2.0", "method": HANDOFF_NOTIFICATION, "params": params});
+            format!("{notification}\n")
+        });
+        Self {
+            preface,
+            ..Self::default()
+        }
+    }
+
     /// Relays until one side closes. All that the owner has sent is passed on.
     pub(super) async fn relay<R: AsyncBufRead + Unpin>(
         &self,
@@ -127,7 +146,7 @@ impl Session {
     }
 
     fn sends(&self, line: &[u8]) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         match Message::parse(line.trim_ascii()) {
             Ok(Message::Request(request)) => {
                 let id = request.id.as_json().to_owned();
@@ -148,15 +167,15 @@ impl Session {
 
     /// Whether the owner has sent something since this was asked last.
     pub(super) fn takes_heard(&self) -> bool {
-        std::mem::take(&mut self.0.lock().was_heard)
+        std::mem::take(&mut self.state.lock().was_heard)
     }
 
     fn receives(&self, line: &[u8]) {
-        self.0.lock().was_heard = true;
+        self.state.lock().was_heard = true;
         if let Ok(Message::Response(response)) = Message::parse(line.trim_ascii())
             && let Some(id) = response.id
         {
-            self.0.lock().open.remove(id.as_json());
+            self.state.lock().open.remove(id.as_json());
         }
     }
 
@@ -166,7 +185,7 @@ impl Session {
     /// The client does not read.
     pub(super) async fn fail_open(&self, output: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let open = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             let begins = state.initialize.as_ref().map(|(id, _)| id.clone());
             let (kept, failed) = std::mem::take(&mut state.open)
                 .into_iter()
@@ -200,8 +219,11 @@ impl Session {
         owner: &mut BufReader<UnixStream>,
         output: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
+        if let Some(preface) = &self.preface {
+            owner.write_all(preface.as_bytes()).await?;
+        }
         let (initialize, initialized, settings, is_open) = {
-            let state = self.0.lock();
+            let state = self.state.lock();
             let Some((id, line)) = state.initialize.clone() else {
                 return Ok(());
             };
@@ -281,7 +303,7 @@ mod tests {
             "{answered}"
         );
         assert_eq!(failed(&session).await, "");
-        assert!(session.0.lock().open.contains("1"));
+        assert!(session.state.lock().open.contains("1"));
     }
 
     /// The new owner answers each request, and sends a message of its own before; what has been undone is not set again.
@@ -299,7 +321,7 @@ mod tests {
         ] {
             session.sends(format!("{line}\n").as_bytes());
         }
-        session.0.lock().open.clear();
+        session.state.lock().open.clear();
         let (near, far) = UnixStream::pair().unwrap();
         let owner = async {
             let (read, mut write) = far.into_split();

@@ -1,8 +1,11 @@
 //! What a data directory of `longhaul wrap` is for, and its claim by the processes that use it.
 
-use crate::args;
-use longhaul_core::Millis;
+use crate::{
+    args::{self, Header},
+    variables::expand,
+};
 use longhaul_private_dir::PrivateDir;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -14,61 +17,37 @@ use std::{
     path::Path,
 };
 
-/// The definition, in the data directory. Every process that uses the directory for this definition has a shared lock on it.
-const FILE: &str = "wrap.json";
+const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
 
-/// Variables that differ from one terminal, login or editor to the next, and that no server is configured by. A name that ends with `_` stands for all that
-/// begin so.
-const OF_THE_TERMINAL: &[&str] = &[
-    "_",
-    "ALACRITTY_",
-    "COLORTERM",
-    "COLUMNS",
-    "DBUS_",
-    "DISPLAY",
-    "GNOME_TERMINAL_",
-    "GPG_TTY",
-    "INVOCATION_",
-    "ITERM_",
-    "JOURNAL_",
-    "KITTY_",
-    "KONSOLE_",
-    "LC_TERMINAL",
-    "LC_TERMINAL_VERSION",
-    "LINES",
-    "LONGHAUL_",
-    "OLDPWD",
-    "PWD",
-    "SHELL_SESSION_",
-    "SHLVL",
-    "SSH_",
-    "STY",
-    "TERM",
-    "TERM_",
-    "TERMINATOR_",
-    "TILIX_ID",
-    "TMUX",
-    "TMUX_PANE",
-    "VSCODE_",
-    "VTE_VERSION",
-    "WEZTERM_",
-    "WINDOW",
-    "WINDOWID",
-    "WT_",
-    "XDG_SESSION_",
-    "ZELLIJ",
-    "ZELLIJ_",
-];
+/// The definition, in the data directory. Every process that uses the directory for this definition has a shared lock on it.
+pub(super) const FILE: &str = "wrap.json";
 
 /// What makes a wrapped server another one: two that are equal share a data directory and a server, and no others do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Definition {
     command: Vec<String>,
     folder: String,
-    /// It is a setting of the server, so clients that want another one need another server.
-    pub(super) handoff: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    era: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
     /// By name, a short digest of the value: enough to tell two values apart, too short to find one by.
-    variables: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    /// The variables that `--env` names, with such a digest; `None` for one that is not set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    variables: BTreeMap<String, Option<String>>,
 }
 
 /// Why the data directory cannot be used.
@@ -96,17 +75,24 @@ pub(super) struct Claim {
 }
 
 impl Definition {
-    /// That of a command line, in this process's environment.
+    /// That of a command line. Of this process's environment only the variables count that the command line names: hosts, terminals and shells set many others
+    /// anew for each session.
     pub(super) fn new(wrap: &args::Wrap, folder: &Path) -> Self {
-        let variables = env::vars_os().filter_map(|(name, value)| {
-            let digest = digest(&[name.as_encoded_bytes(), b"=", value.as_encoded_bytes()].concat(), 4);
-            let name = name.to_string_lossy().into_owned();
-            (!is_of_the_terminal(&name)).then_some((name, digest))
+        let variables = wrap.env.iter().map(|name| {
+            let value = env::var_os(name).map(|value| digest(value.as_encoded_bytes(), 4));
+            (name.clone(), value)
+        });
+        let headers = wrap.header.iter().map(|Header { name, value }| {
+            let value = expand(value, |name| env::var(name).ok()).unwrap_or_else(|_| value.clone());
+            (name.to_ascii_lowercase(), digest(value.as_bytes(), 4))
         });
         Self {
             command: wrap.command.clone(),
             folder: folder.to_string_lossy().into_owned(),
-            handoff: wrap.handoff.filter(|handoff| *handoff > 0),
+            name: wrap.name.clone(),
+            era: wrap.era.map(|era| era.word().to_owned()),
+            shared: wrap.shared,
+            headers: headers.collect(),
             variables: variables.collect(),
         }
     }
@@ -141,6 +127,8 @@ impl Definition {
             }
         }
         lock.lock_shared()?;
+        // Directories that are not used are looked for by the time of this file.
+        rustix::fs::futimens(&lock, &NOW).map_err(io::Error::from)?;
         // Read again, since another process may have had the lock in between.
         match read(&mut lock)? {
             Some(present) if present == *self => Ok(Claim { lock, replaced }),
@@ -154,23 +142,16 @@ impl Definition {
         }
     }
 
-    /// In words, without the values of variables.
+    /// In words, without the values of variables and headers.
     fn differences(&self, other: &Self) -> String {
-        let names: BTreeSet<&str> = self
-            .variables
-            .keys()
-            .chain(other.variables.keys())
-            .map(String::as_str)
-            .collect();
-        let names = names
-            .into_iter()
-            .filter(|name| self.variables.get(*name) != other.variables.get(*name));
-        let names = names.collect::<Vec<_>>().join(", ");
         let differences = [
             (self.command != other.command).then(|| "another command".to_owned()),
             (self.folder != other.folder).then(|| format!("another folder ({})", other.folder)),
-            (self.handoff != other.handoff).then(|| "another --handoff".to_owned()),
-            (!names.is_empty()).then(|| format!("other values of these variables: {names}")),
+            (self.name != other.name).then(|| "another --name".to_owned()),
+            (self.era != other.era).then(|| "another --era".to_owned()),
+            (self.shared != other.shared).then(|| "another --shared".to_owned()),
+            differing("headers", &self.headers, &other.headers),
+            differing("variables", &self.variables, &other.variables),
         ];
         differences.into_iter().flatten().collect::<Vec<_>>().join(", and ")
     }
@@ -181,7 +162,7 @@ impl Definition {
 }
 
 /// Locks the file for this process alone, unless another has locked it.
-fn is_locked_at_once(file: &File) -> io::Result<bool> {
+pub(super) fn is_locked_at_once(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -202,11 +183,14 @@ fn digest(bytes: &[u8], length: usize) -> String {
     digest.iter().take(length).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn is_of_the_terminal(variable: &str) -> bool {
-    OF_THE_TERMINAL.iter().any(|known| match known.strip_suffix('_') {
-        Some(prefix) if !prefix.is_empty() => variable.starts_with(known),
-        _ => variable == *known,
-    })
+/// Which values differ, by their names.
+fn differing<T: PartialEq>(what: &str, one: &BTreeMap<String, T>, other: &BTreeMap<String, T>) -> Option<String> {
+    let names: BTreeSet<&str> = one.keys().chain(other.keys()).map(String::as_str).collect();
+    let names: Vec<&str> = names
+        .into_iter()
+        .filter(|name| one.get(*name) != other.get(*name))
+        .collect();
+    (!names.is_empty()).then(|| format!("other values of these {what}: {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -216,32 +200,15 @@ mod tests {
     fn definition(command: &str, variables: &[(&str, &str)]) -> Definition {
         let variables = variables
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            .map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
         Definition {
             command: vec![command.to_owned()],
             folder: "/a".to_owned(),
-            handoff: None,
+            name: None,
+            era: None,
+            shared: false,
+            headers: BTreeMap::new(),
             variables: variables.collect(),
-        }
-    }
-
-    #[test]
-    fn variables_that_configure_a_server_count_and_those_of_a_terminal_do_not() {
-        for name in [
-            "_",
-            "PWD",
-            "SHLVL",
-            "SSH_CONNECTION",
-            "TERM",
-            "TERM_PROGRAM",
-            "TMUX_PANE",
-            "VSCODE_PID",
-            "WINDOW",
-        ] {
-            assert!(is_of_the_terminal(name), "{name}");
-        }
-        for name in ["API_KEY", "PATH", "HOME", "TERMINAL_TOKEN", "PWD_HASH", "_TOKEN"] {
-            assert!(!is_of_the_terminal(name), "{name}");
         }
     }
 

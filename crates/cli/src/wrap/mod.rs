@@ -3,11 +3,13 @@
 //! The configuration is written to a data directory of its own, and served as any other: over HTTP with `--listen`, else as `longhaul stdio` does.
 
 mod definition;
+mod unused;
 
 use crate::{
     args,
     config::{self, Environment},
-    generated_config, mcp_servers, output, serve, stdio,
+    generated_config::{self, Wrapped},
+    mcp_servers, output, serve, stdio,
 };
 use definition::{Claim, ClaimError, Definition};
 use longhaul_private_dir::PrivateDir;
@@ -52,7 +54,7 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
         Some(listen) => serve::run(&args::Serve::of_file(file, Some(listen.clone()), data_dir)),
         None => {
             let data_dir = Some(data_dir);
-            stdio::run(&args::Stdio { file, data_dir }, Some(lock))
+            stdio::run(&args::Stdio { file, data_dir }, Some((lock, wrap.handoff)))
         }
     }
 }
@@ -62,15 +64,24 @@ fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
     let folder = env::current_dir()?;
     let definition = Definition::new(wrap, &folder);
     let data_dir = data_dir(wrap, &definition)?;
-    let directory = PrivateDir::create(&data_dir)?;
-    let Claim { lock, replaced } = definition.claim(&directory)?;
+    let (directory, Claim { lock, replaced }) = loop {
+        let directory = PrivateDir::create(&data_dir)?;
+        let claim = definition.claim(&directory)?;
+        // Another process may have removed it, since nobody had used it for long.
+        if directory.is_in_place()? {
+            break (directory, claim);
+        }
+    };
+    if let (None, Some(folder)) = (&wrap.data_dir, data_dir.parent()) {
+        unused::remove(folder);
+    }
     if let Some(differences) = replaced {
         output::note(&format!(
             "longhaul: the data directory {} was used before with {differences}. Tasks that are unfinished there go on with what is served now",
             data_dir.display()
         ));
     }
-    let file = write_config(wrap, &definition, &directory, &folder)?;
+    let file = write_config(wrap, &directory, &folder)?;
     Ok(Prepared { data_dir, file, lock })
 }
 
@@ -80,8 +91,13 @@ fn missing_program(wrap: &args::Wrap) -> Option<String> {
         [url] if generated_config::is_url(url) => return None,
         [url, word, ..] if generated_config::is_url(url) => {
             return Some(format!(
-                "nothing may stand behind the URL {url}, but there is {word:?} (a server that needs headers or a login goes into a file, as `[upstream.NAME]` with `url`, for `longhaul serve`)"
+                "nothing may stand behind the URL {url}, but there is {word:?} (headers are given before it, with --header; a server that needs a login goes into a file, as `[upstream.NAME]` with `url`, for `longhaul serve`)"
             ));
+        }
+        _ if !wrap.header.is_empty() => {
+            return Some(
+                "--header is for a server at a URL: give variables to a command in its environment".to_owned(),
+            );
         }
         _ => {}
     }
@@ -96,8 +112,7 @@ fn missing_program(wrap: &args::Wrap) -> Option<String> {
     Some(missing + &hint)
 }
 
-/// The data directory of the command line: it follows from the definition, so the same command finds its tasks again, and another account of the same server
-/// has another one.
+/// The data directory of the command line: it follows from the definition, so the same command finds its tasks again.
 fn data_dir(wrap: &args::Wrap, definition: &Definition) -> io::Result<PathBuf> {
     if let Some(data_dir) = &wrap.data_dir {
         return std::path::absolute(data_dir);
@@ -117,8 +132,11 @@ fn data_dir(wrap: &args::Wrap, definition: &Definition) -> io::Result<PathBuf> {
         .join(format!("{}-{}", name(wrap), definition.digest())))
 }
 
-/// The name of the server: that of the program.
+/// The name of the server: by default that of the program.
 fn name(wrap: &args::Wrap) -> String {
+    if let Some(name) = &wrap.name {
+        return mcp_servers::usable_name(name);
+    }
     let first = wrap.command.first().map(String::as_str).unwrap_or_default();
     if let Some((_, rest)) = first.split_once("://").filter(|_| generated_config::is_url(first)) {
         // Of the host alone: other parts of a URL may be secret.
@@ -129,19 +147,18 @@ fn name(wrap: &args::Wrap) -> String {
     mcp_servers::usable_name(&program.unwrap_or_default().to_string_lossy())
 }
 
-fn write_config(
-    wrap: &args::Wrap,
-    definition: &Definition,
-    directory: &PrivateDir,
-    folder: &Path,
-) -> io::Result<PathBuf> {
-    let text = generated_config::of_command(
-        &name(wrap),
-        &wrap.command,
+fn write_config(wrap: &args::Wrap, directory: &PrivateDir, folder: &Path) -> io::Result<PathBuf> {
+    let text = generated_config::of_wrapped(&Wrapped {
+        name: &name(wrap),
+        command: &wrap.command,
         folder,
-        &directory.path().join(SOCKET),
-        definition.handoff,
-    );
+        socket: &directory.path().join(SOCKET),
+        headers: &wrap.header,
+        era: wrap.era,
+        is_shared: wrap.shared,
+        // Else it is a matter of the connection.
+        handoff: wrap.handoff.filter(|handoff| *handoff > 0 && wrap.listen.is_some()),
+    });
     // Replaced whole, since another process may be reading it.
     let new = format!("{FILE}.{}", std::process::id());
     let mut file = directory.file(&new, OpenOptions::new().write(true).create(true).truncate(true))?;

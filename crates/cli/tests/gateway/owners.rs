@@ -4,11 +4,21 @@ use crate::support::*;
 use serde_json::json;
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
-const WRAP: [&str; 7] = ["wrap", "--data-dir", "own", "--", LONGHAUL, "stdio", "upstream.toml"];
+const WRAP: [&str; 9] = [
+    "wrap",
+    "--data-dir",
+    "own",
+    "--env",
+    "T_ACCOUNT",
+    "--",
+    LONGHAUL,
+    "stdio",
+    "upstream.toml",
+];
 
 /// The command in an environment with the account.
 fn with_account(folder: &Path, account: &str) -> Command {
@@ -44,7 +54,17 @@ fn a_data_directory_in_use_is_not_shared_with_another_environment_or_command() {
     let before = definition();
     let other = || said(with_account(path, "account-b"), &WRAP);
     assert_refused(&other(), "other values of these variables: T_ACCOUNT.");
-    let command = ["wrap", "--data-dir", "own", "--", "sh", "-c", "exit 1"];
+    let command = [
+        "wrap",
+        "--data-dir",
+        "own",
+        "--env",
+        "T_ACCOUNT",
+        "--",
+        "sh",
+        "-c",
+        "exit 1",
+    ];
     assert_refused(&said(with_account(path, "account-a"), &command), "another command.");
     assert_eq!(definition(), before);
     // Its server is gone, and the host is not: it gets another server for the same account.
@@ -117,29 +137,99 @@ fn a_wrap_whose_server_is_killed_starts_another_one_for_the_same_session() {
     }
 }
 
-/// A host that gives up early must get its hand-off, whichever host came first.
+/// A host that gives up early must get its hand-off, whichever host came first, and from the next server, too.
 #[test]
-fn hosts_with_different_hand_offs_do_not_share_a_server() {
+fn hosts_with_different_hand_offs_share_a_server_and_have_each_its_own() {
     let folder = folder();
     let path = folder.path();
     let command = ["--", LONGHAUL, "stdio", "upstream.toml"];
     let wrap = |options: &[&'static str]| [&["wrap"], options, &command].concat();
     let mut plain = Host::start(path, &wrap(&["--handoff", "0s"]));
     let mut hurried = Host::start(path, &wrap(&["--handoff", "10ms"]));
-    let tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
-    assert!(!tools(&mut plain).contains("task_wait") && tools(&mut hurried).contains("task_wait"));
-    let handed_off = hurried.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
-    assert!(handed_off.contains("task_wait"), "{handed_off}");
     let mut unset = Host::start(path, &wrap(&[]));
-    assert!(!tools(&mut unset).contains("task_wait"));
-    let owners = fs::read_dir(path.join("state/longhaul/wrap")).unwrap().count();
-    assert_eq!(owners, 2, "no hand-off and 0s are the same");
+    for is_first in [true, false] {
+        let tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
+        assert!(!tools(&mut plain).contains("task_wait") && tools(&mut hurried).contains("task_wait"));
+        assert!(!tools(&mut unset).contains("task_wait"));
+        let handed_off = hurried.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
+        assert!(handed_off.contains("task_wait"), "{handed_off}");
+        assert_eq!(wrap_directories(path).len(), 1);
+        if is_first {
+            kill_owners(&path.join("state"));
+        }
+    }
     fs::write(path.join("gate"), "").unwrap();
     for host in [plain, hurried, unset] {
         host.leave();
     }
-    let own = Host::start(path, &WRAP);
-    let other = [&WRAP[..3], &["--handoff", "10ms"], &command].concat();
-    assert_refused(&said(longhaul(path), &other), "another --handoff.");
-    own.leave();
+}
+
+fn wrap_directories(folder: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(folder.join("state/longhaul/wrap")).unwrap();
+    found.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Hosts, terminals and shells set other variables in each session. An account is what `--env` or `--name` says.
+#[test]
+fn the_next_conversation_finds_its_tasks_and_another_account_does_not() {
+    let folder = folder();
+    let path = folder.path();
+    let host = |session: &str, account: &str, options: &[&'static str]| {
+        let mut command = with_account(path, account);
+        command.env("CLAUDE_CODE_SESSION_ID", session);
+        let start: &[&str] = &["wrap", "--env", "T_ACCOUNT"];
+        Host::of(
+            command,
+            &[start, options, &["--", LONGHAUL, "stdio", "upstream.toml"]].concat(),
+        )
+    };
+    let mut first = host("1", "a", &["--handoff", "10ms"]);
+    let handed_off = first.exchange("tools/call", json!({"name": "gate", "arguments": {}}));
+    let text = handed_off["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let task = text
+        .split("as task ")
+        .nth(1)
+        .unwrap()
+        .split('.')
+        .next()
+        .unwrap()
+        .to_owned();
+    first.leave();
+    fs::write(path.join("gate"), "").unwrap();
+    let wait = |session: &str, account: &str, options: &[&'static str]| {
+        let mut host = host(session, account, &[&["--handoff", "40s"], options].concat());
+        let waited = host.exchange("tools/call", json!({"name": "task_wait", "arguments": {"task": task}}));
+        host.leave();
+        waited["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert!(wait("2", "a", &[]).contains("through"));
+    assert!(!wait("3", "b", &[]).contains("through"));
+    assert!(!wait("4", "a", &["--name", "work"]).contains("through"));
+    let directories = wrap_directories(path);
+    assert_eq!(directories.len(), 3);
+    assert!(directories.iter().all(|directory| !directory.join("reserve").exists()));
+}
+
+/// Paths of sockets are limited to 107 bytes, and an ordinary home has more than half of them.
+#[test]
+fn wrap_serve_and_admin_work_in_folders_with_long_paths() {
+    let folder = folder();
+    let path = folder.path();
+    let state = path.join("d".repeat(120)).join("e".repeat(120));
+    let mut command = longhaul(path);
+    command.env("XDG_STATE_HOME", &state);
+    let mut host = Host::of(command, &["wrap", "--", LONGHAUL, "stdio", "upstream.toml"]);
+    let called = host.exchange("tools/call", json!({"name": "greet", "arguments": {}}));
+    assert!(called["result"].to_string().contains("Hello"), "{called}");
+    host.leave();
+    let data_dir = state.join("data");
+    let data_dir = data_dir.to_str().unwrap();
+    let _server = serve(path, &["upstream.toml", "--data-dir", data_dir]);
+    let tasks = run(path, &["admin", "tasks", data_dir]);
+    assert!(tasks.status.success(), "{tasks:?}");
+    let doctor = run(path, &["admin", "doctor", data_dir]);
+    assert!(
+        !String::from_utf8_lossy(&doctor.stdout).contains("SIGKILL"),
+        "{doctor:?}"
+    );
 }

@@ -1,6 +1,6 @@
 //! The sender of a message, as methods need it.
 
-use super::identity::Identity;
+use super::{handoff::ConnectionHandoff, identity::Identity};
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Requestor, Trace, Unreachable};
@@ -8,13 +8,15 @@ use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
-/// What the settings of a transport leave of the protocol.
+/// What a transport leaves of the protocol, and what its connection says of all its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TransportMode {
     /// Legacy clients have sessions.
     pub(crate) sessions: bool,
     /// An answer may be a stream, and a client may open one.
     pub(crate) streams: bool,
+    /// When calls are handed off.
+    pub(crate) handoff: ConnectionHandoff,
 }
 
 impl TransportMode {
@@ -22,6 +24,7 @@ impl TransportMode {
     pub(crate) const FULL: Self = Self {
         sessions: true,
         streams: true,
+        handoff: ConnectionHandoff::AsTools,
     };
 
     /// Whether clients of the generation can be notified of changes.

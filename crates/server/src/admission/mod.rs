@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod authenticator;
 pub(crate) mod caller;
 pub(crate) mod connection_count;
+pub(crate) mod handoff;
 pub(crate) mod identity;
 pub(crate) mod limits;
 pub(crate) mod permissions;

@@ -1,10 +1,12 @@
 //! Hand-off: how a client without tasks follows a call that takes longer than the client waits.
 //!
-//! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`, `task_status`
+//! A plain call of a tool with `handoff`, or on a connection with one, is answered after that long with what runs and how to follow it: with the tools `task_wait`, `task_status`
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off. Tools of the catalog with their names cannot be called then.
 
 use crate::{
-    admission::{identity::Identity, limits::Busy, permissions::Permission, request::AdmittedRequest},
+    admission::{
+        handoff::ConnectionHandoff, identity::Identity, limits::Busy, permissions::Permission, request::AdmittedRequest,
+    },
     audit::{AuditAction, AuditOutcome, RequestAudit},
     handler,
     interaction::{
@@ -109,28 +111,25 @@ impl FollowTool {
     }
 
     /// The tool of this name, if some tool hands off. It takes precedence over a tool of the catalog with this name: what was handed off names it.
-    pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
+    pub(crate) fn named(name: &str, snapshot: &Snapshot, handoff: ConnectionHandoff) -> Option<Self> {
         let (tool, _) = TOOLS.iter().find(|(_, entry)| entry.name == name)?;
-        hands_off(snapshot).then_some(*tool)
+        handoff.shortest(snapshot).map(|_| *tool)
     }
 }
 
 /// The tools that are listed after the catalog's.
-pub(crate) fn listed(snapshot: &Snapshot) -> Vec<(FollowTool, ToolEntry<'static>)> {
-    match hands_off(snapshot) {
-        true => TOOLS.to_vec(),
-        false => Vec::new(),
+pub(crate) fn listed(snapshot: &Snapshot, handoff: ConnectionHandoff) -> Vec<(FollowTool, ToolEntry<'static>)> {
+    match handoff.shortest(snapshot) {
+        Some(_) => TOOLS.to_vec(),
+        None => Vec::new(),
     }
 }
 
-fn hands_off(snapshot: &Snapshot) -> bool {
-    snapshot.tools.values().any(|tool| tool.settings().handoff.is_some())
-}
-
 /// The shortest hand-off, in whole seconds.
-fn default_wait(snapshot: &Snapshot) -> u64 {
-    let handoffs = snapshot.tools.values().filter_map(|tool| tool.settings().handoff);
-    let shortest = handoffs.min().map_or(DEFAULT_WAIT, |shortest| shortest / 1_000);
+fn default_wait(snapshot: &Snapshot, handoff: ConnectionHandoff) -> u64 {
+    let shortest = handoff
+        .shortest(snapshot)
+        .map_or(DEFAULT_WAIT, |shortest| shortest / 1_000);
     shortest.clamp(1, DEFAULT_WAIT)
 }
 
@@ -167,7 +166,7 @@ pub(crate) fn call(
         audit: request.audit.clone(),
         limit: Arc::default(),
     };
-    let limit = Arc::clone(&lookup.limit);
+    let (limit, handoff) = (Arc::clone(&lookup.limit), request.caller.mode.handoff);
     if let Some(audit) = &request.audit {
         audit.defer();
     }
@@ -184,8 +183,8 @@ pub(crate) fn call(
                 Err(_) => Box::pin(std::future::ready(lookup.unknown())),
                 Ok(id) => match tool {
                     FollowTool::Wait => {
-                        let seconds =
-                            seconds.unwrap_or_else(|| default_wait(&lookup.interaction.engine.catalog().snapshot()));
+                        let seconds = seconds
+                            .unwrap_or_else(|| default_wait(&lookup.interaction.engine.catalog().snapshot(), handoff));
                         Box::pin(wait(lookup, id, seconds, cx))
                     }
                     FollowTool::Status => Box::pin(status(lookup, id)),

@@ -8,7 +8,7 @@ use super::{
     start::{caller_mode, created, immediate_response_text, task_metadata},
 };
 use crate::{
-    admission::request::AdmittedRequest,
+    admission::{handoff::ConnectionHandoff, request::AdmittedRequest},
     interaction::{
         exchange,
         notifications::RequestNotifications,
@@ -56,7 +56,7 @@ pub(crate) async fn rejoin(
 ) -> Result<Answer, RpcError> {
     let mode = caller_mode(request, task_metadata(request)?.as_ref());
     let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
-    match route(tool, mode, &task) {
+    match route(tool, (mode, request.caller.mode.handoff), &task) {
         Route::Task => {
             let task = calls.engine.announce(task).await.map_err(store_failed)?;
             session_stream::follow_for(&calls.interaction, &request.caller, &task);
@@ -89,13 +89,13 @@ pub(crate) async fn rejoin(
 }
 
 /// A task stays one for a client that supports tasks. Otherwise the tool's policy decides, where it still allows the call.
-fn route(tool: Option<&Tool>, mode: CallerMode, task: &Task) -> Route {
+fn route(tool: Option<&Tool>, (mode, handoff): (CallerMode, ConnectionHandoff), task: &Task) -> Route {
     let supports_tasks = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
     if supports_tasks && task.announced {
         return Route::Task;
     }
     let settings = tool.map(Tool::settings);
-    let route = settings.and_then(|settings| Route::of(settings.policy, settings.handoff, mode).ok());
+    let route = settings.and_then(|settings| Route::of(settings.policy, handoff.of_tool(settings), mode).ok());
     route.unwrap_or(match supports_tasks {
         true => Route::Task,
         false => Route::Wait(WaitPolicy::Unlimited),

@@ -7,7 +7,7 @@ use super::{
     policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
 use crate::{
-    admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
+    admission::{handoff::ConnectionHandoff, identity::Identity, permissions::Permission, request::AdmittedRequest},
     audit::{AuditOutcome, RequestAudit},
     handler,
     interaction::{
@@ -86,7 +86,8 @@ pub(crate) fn is_task(request: &AdmittedRequest<'_>, tool: &Tool) -> bool {
         return false;
     };
     let mode = caller_mode(request, task_metadata.as_ref());
-    Route::of(tool.settings().policy, tool.settings().handoff, mode) == Ok(Route::Task)
+    let settings = tool.settings();
+    Route::of(settings.policy, request.caller.mode.handoff.of_tool(settings), mode) == Ok(Route::Task)
 }
 
 /// Why a call cannot be a task, or must be one.
@@ -124,6 +125,7 @@ pub(super) struct CallOrigin {
     session: Option<Session>,
     pub(super) resumable_session: Option<SessionKey>,
     mode: CallerMode,
+    handoff: ConnectionHandoff,
     owner: Owner,
     origin: Origin,
     requestor: Requestor,
@@ -145,6 +147,7 @@ impl CallOrigin {
             session: request.caller.session().cloned(),
             resumable_session: request.resumable_session().cloned(),
             mode: caller_mode(request, task_metadata.as_ref()),
+            handoff: request.caller.mode.handoff,
             owner: request.caller.owner(),
             origin: request.caller.origin(),
             requestor: request.caller.requestor(request.meta)?,
@@ -161,7 +164,7 @@ impl CallOrigin {
 
     pub(super) fn route(&self, tool: &Tool) -> Result<Route, RouteError> {
         Ok(
-            match Route::of(tool.settings().policy, tool.settings().handoff, self.mode)? {
+            match Route::of(tool.settings().policy, self.handoff.of_tool(tool.settings()), self.mode)? {
                 // Who may not read tasks could do nothing with one.
                 Route::Wait(_) if !self.sender.permissions().allows(Permission::ReadTasks) => {
                     Route::Wait(WaitPolicy::Unlimited)

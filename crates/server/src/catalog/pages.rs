@@ -5,6 +5,7 @@
 use super::task_resources;
 use crate::{
     admission::{
+        handoff::ConnectionHandoff,
         identity::Identity,
         permissions::{Permission, Permissions},
         request::AdmittedRequest,
@@ -48,7 +49,7 @@ pub(crate) struct Lists {
     /// Signs where the next page begins.
     pub(crate) cursors: Signer,
     /// First pages as they were last written, for senders who may see everything. A page with a cursor is for one principal.
-    first_pages: Mutex<HashMap<(List, Dialect), Written>>,
+    first_pages: Mutex<HashMap<(List, Dialect, ConnectionHandoff), Written>>,
 }
 
 /// A part of a list, and for whom.
@@ -57,6 +58,7 @@ struct PageRequest<'a> {
     snapshot: &'a Snapshot,
     list: List,
     dialect: Dialect,
+    handoff: ConnectionHandoff,
     sender: &'a Identity,
     /// The index of its first entry.
     from: usize,
@@ -96,14 +98,14 @@ enum Dialect {
 impl Dialect {
     /// Whether a call of this tool may be answered, before its work is done, with a text that hands it off. That answer does not fit the tool's output
     /// schema, so clients would refuse it: these clients are shown none.
-    fn may_hand_off(self, tool: &Tool) -> bool {
+    fn may_hand_off(self, tool: &Tool, handoff: ConnectionHandoff) -> bool {
         let mode = match self {
             Self::Legacy(_) => CallerMode::LegacyPlain,
             Self::Modern { declares_tasks: true } => CallerMode::ModernDeclaring,
             Self::Modern { declares_tasks: false } => CallerMode::ModernPlain,
         };
         let settings = tool.settings();
-        let route = Route::of(settings.policy, settings.handoff, mode);
+        let route = Route::of(settings.policy, handoff.of_tool(settings), mode);
         matches!(route, Ok(Route::Wait(WaitPolicy::HandOff(_))))
     }
 }
@@ -126,6 +128,7 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
         snapshot: &snapshot,
         list,
         dialect,
+        handoff: request.caller.mode.handoff.in_lists(),
         sender,
         from: 0,
     };
@@ -147,7 +150,10 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
 
 impl PageRequest<'_> {
     fn first_page(&self) -> Arc<str> {
-        let (version, key) = (self.list.version(self.snapshot), (self.list, self.dialect));
+        let (version, key) = (
+            self.list.version(self.snapshot),
+            (self.list, self.dialect, self.handoff),
+        );
         let mut pages = self.lists.first_pages.lock();
         let is_current = |page: &&Written| {
             let for_sender = (page.only_for.as_ref()).is_none_or(|principal| principal == self.sender.principal());
@@ -212,18 +218,18 @@ impl PageRequest<'_> {
         let mut tools = (self.snapshot.tools.values().skip(self.from))
             .filter(|tool| permissions.allows(Permission::Call(tool.name())))
             // The server's own takes its place.
-            .filter(|tool| FollowTool::named(tool.name(), self.snapshot).is_none());
+            .filter(|tool| FollowTool::named(tool.name(), self.snapshot, self.handoff).is_none());
         let texts: Vec<ToolTexts<'_>> = tools
             .by_ref()
             .take(PAGE)
-            .map(|tool| ToolTexts::of(tool, self.dialect))
+            .map(|tool| ToolTexts::of(tool, self.dialect, self.handoff))
             .collect();
         let last = texts.last().filter(|_| tools.next().is_some());
         let next = last.map(|last| self.cursor(last.tool.name()));
         let next = next.as_deref();
         let mut entries: Vec<ToolEntry<'_>> = texts.iter().map(ToolTexts::entry).collect();
         if next.is_none() {
-            entries.extend(follow_tools(self.snapshot, permissions));
+            entries.extend(self.follow_tools());
         }
         match self.dialect {
             Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
@@ -232,6 +238,13 @@ impl PageRequest<'_> {
             }
         }
         next.is_some()
+    }
+
+    /// The tools that follow handed-off calls, if the sender may use them.
+    fn follow_tools(&self) -> Vec<ToolEntry<'static>> {
+        let listed = follow_tools::listed(self.snapshot, self.handoff).into_iter();
+        let allowed = listed.filter(|(tool, _)| self.sender.permissions().allows(tool.needs()));
+        allowed.map(|(_, entry)| entry).collect()
     }
 
     fn cache(&self) -> CacheHints {
@@ -247,13 +260,6 @@ impl PageRequest<'_> {
         let body = format!("{list:?}\0{principal}\0{last}");
         self.lists.cursors.sign(body.as_bytes())
     }
-}
-
-/// The tools that follow handed-off calls, if the sender may use them.
-fn follow_tools(snapshot: &Snapshot, permissions: &Permissions) -> Vec<ToolEntry<'static>> {
-    let listed = follow_tools::listed(snapshot).into_iter();
-    let allowed = listed.filter(|(tool, _)| permissions.allows(tool.needs()));
-    allowed.map(|(_, entry)| entry).collect()
 }
 
 impl List {
@@ -341,10 +347,10 @@ struct ToolTexts<'a> {
 }
 
 impl<'a> ToolTexts<'a> {
-    fn of(tool: &'a Tool, dialect: Dialect) -> Self {
+    fn of(tool: &'a Tool, dialect: Dialect, handoff: ConnectionHandoff) -> Self {
         let settings = tool.settings();
         let output_schema = settings.output_schema.as_ref();
-        let output_schema = output_schema.filter(|_| !dialect.may_hand_off(tool));
+        let output_schema = output_schema.filter(|_| !dialect.may_hand_off(tool, handoff));
         Self {
             tool,
             input_schema: settings.input_schema.to_string(),

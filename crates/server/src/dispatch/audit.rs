@@ -27,7 +27,11 @@ pub(super) fn begin(
     let (action, task, tool) = match method {
         Method::ToolsCall => {
             let call = params.call_tool().ok()?;
-            match FollowTool::named(&call.name, &interaction.engine.catalog().snapshot()) {
+            match FollowTool::named(
+                &call.name,
+                &interaction.engine.catalog().snapshot(),
+                request.caller.mode.handoff,
+            ) {
                 Some(tool) => {
                     #[derive(Deserialize)]
                     struct Arguments {

@@ -87,7 +87,8 @@ pub(crate) async fn call_tool(
     params: Option<&RawValue>,
 ) -> Result<Answer, RpcError> {
     let call = request.params.call_tool()?;
-    if FollowTool::named(&call.name, &methods.engine.catalog().snapshot()).is_some() {
+    let handoff = request.caller.mode.handoff;
+    if FollowTool::named(&call.name, &methods.engine.catalog().snapshot(), handoff).is_some() {
         return tools_call::answer(methods, request).await;
     }
     author_call::answer(&methods.calls, request, author, &call, object(params)).await

@@ -21,7 +21,7 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
         Method::ToolsCall => {
             let name = params.call_tool().ok()?.name;
             let tools = interaction.engine.catalog().snapshot();
-            match FollowTool::named(&name, &tools) {
+            match FollowTool::named(&name, &tools, request.caller.mode.handoff) {
                 Some(tool) => need(interaction, request, tool.needs()),
                 None => need(interaction, request, Permission::Call(&name)).or_else(|| {
                     // A task that its creator could not read would run for nobody.

@@ -37,7 +37,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         }
     }
     if FOLLOW_TOOLS.contains(&&*params.name)
-        && let Some(tool) = FollowTool::named(&params.name, &catalog.snapshot())
+        && let Some(tool) = FollowTool::named(&params.name, &catalog.snapshot(), request.caller.mode.handoff)
     {
         return follow_tools::call(&methods.interaction, request, tool, asked);
     }

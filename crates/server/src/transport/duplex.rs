@@ -2,7 +2,12 @@
 //! another and are answered concurrently, each answer as a whole.
 
 use crate::{
-    admission::{caller::TransportMode, identity::Identity, limits::Reservation},
+    admission::{
+        caller::TransportMode,
+        handoff::{ConnectionHandoff, HANDOFF_NOTIFICATION},
+        identity::Identity,
+        limits::Reservation,
+    },
     dispatch::{Incoming, refuse_message},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
@@ -46,6 +51,8 @@ pub(crate) struct Duplex {
     out: mpsc::Sender<Text>,
     /// The session of a legacy client.
     session: Mutex<Option<Session>>,
+    /// What the client has said of the hand-off.
+    handoff: Mutex<ConnectionHandoff>,
     requests: Mutex<HashMap<String, Running>>,
     answered: watch::Sender<()>,
     queue_space: Arc<Semaphore>,
@@ -111,6 +118,7 @@ impl Duplex {
             tells_of_resources,
             out,
             session: Mutex::default(),
+            handoff: Mutex::default(),
             requests: Mutex::default(),
             answered: watch::Sender::new(()),
             queue_space: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
@@ -241,6 +249,7 @@ impl Duplex {
     /// With an audit log to the end, also if the client leaves.
     async fn dispatch(&self, identity: &Arc<Identity>, bytes: Bytes) -> Answer {
         let (front, identity, session) = (Arc::clone(&self.front), Arc::clone(identity), self.session().clone());
+        let handoff = *self.handoff.lock();
         let dispatched = async move {
             let incoming = Incoming {
                 bytes: &bytes,
@@ -250,7 +259,10 @@ impl Duplex {
                 session,
                 takes_stream: true,
                 identity: &identity,
-                mode: TransportMode::FULL,
+                mode: TransportMode {
+                    handoff,
+                    ..TransportMode::FULL
+                },
                 address: None,
             };
             front.dispatcher.dispatch(&incoming).await
@@ -362,6 +374,12 @@ impl Duplex {
             && let Some(abort) = self.modern_request(notification)
         {
             return abort.abort();
+        }
+        if notification.method == HANDOFF_NOTIFICATION
+            && let Some(said) = ConnectionHandoff::read(notification.raw_params())
+        {
+            *self.handoff.lock() = said;
+            return;
         }
         // There is no response.
         self.dispatch(identity, bytes).await;

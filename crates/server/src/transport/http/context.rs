@@ -4,7 +4,7 @@ use super::{
     HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers,
     trusted_proxies::TrustedProxies,
 };
-use crate::admission::caller::TransportMode;
+use crate::admission::{caller::TransportMode, handoff::ConnectionHandoff};
 
 pub(crate) struct HttpContext {
     pub(super) allowed_hosts: AllowedHosts,
@@ -40,6 +40,7 @@ impl HttpContext {
             mode: TransportMode {
                 sessions: options.stateful_mode,
                 streams: !options.json_response,
+                handoff: ConnectionHandoff::AsTools,
             },
             legacy_sse: options.legacy_sse,
             legacy_sse_streams: LegacySseStreams::default(),

@@ -9,6 +9,8 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{OwnerSocket, connect};
 
+pub use crate::admission::handoff::HANDOFF_NOTIFICATION;
+
 use crate::{
     admission::identity::Identity,
     transport::{
