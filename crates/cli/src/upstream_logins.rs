@@ -5,11 +5,13 @@ use crate::{
     principal_logins::{PrincipalLogins, with_command},
 };
 use longhaul_client::{
-    AccessToken, InvalidAddress, Login, LoginOptions, Refusal, RegisteredByHand, TokenError, TokenFile, TokenFileError,
-    TokenProvider,
+    AccessToken, ChildSupervisor, InvalidAddress, Login, LoginOptions, Refusal, RegisteredByHand, TokenError,
+    TokenFile, TokenFileError, TokenProvider,
 };
 use longhaul_core::BoxFuture;
 use longhaul_gateway::{GatewayError, Target, UpstreamOptions, UpstreamTokens};
+#[cfg(unix)]
+use longhaul_upstream::child_supervisor::ChildSupervisors;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -52,13 +54,23 @@ impl UpstreamLogins {
         }
     }
 
-    /// The upstreams with their logins.
+    /// The upstreams with their logins, and with the supervisors of their children.
     pub(crate) fn apply(&self, upstreams: Vec<UpstreamConfig>) -> Result<Vec<UpstreamOptions>, UpstreamError> {
         upstreams.into_iter().map(|upstream| self.apply_one(upstream)).collect()
     }
 
     fn apply_one(&self, upstream: UpstreamConfig) -> Result<UpstreamOptions, UpstreamError> {
         let UpstreamConfig { mut options, auth } = upstream;
+        #[cfg(unix)]
+        if let Target::Command(child) = &mut options.target {
+            // Without a directory there is nothing to come back to.
+            child.supervisor = ChildSupervisors::of(&self.data_dir)
+                .ok()
+                .map(|supervisors| ChildSupervisor {
+                    args: supervisors.arguments(),
+                    program: supervisors.program,
+                });
+        }
         if let (Some(auth), Target::Http { url, tokens, .. }) = (auth, &mut options.target) {
             let mut known = self.known.lock();
             let settings = LoginSettings {

@@ -346,7 +346,9 @@ pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;
 pub use task_log::LogChunk;
 pub use tools::{TaskSupport, Tool, UnusableTool};
-pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport, install_tls_provider};
+pub use transport::{
+    ChildOptions, ChildProcess, ChildSupervisor, Outgoing, Reply, StreamTransport, Transport, install_tls_provider,
+};
 pub use watch::{Watch, WatchFilter};
 pub use wire_observer::{WireEvent, WireObserver};
 

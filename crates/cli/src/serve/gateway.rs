@@ -6,6 +6,7 @@ use longhaul_core::BoxFuture;
 use longhaul_gateway::{Gateway, GatewayError, PresentUpstream, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
+use longhaul_upstream::child_supervisor::ChildSupervisors;
 use std::{path::Path, sync::Arc};
 
 /// The folder of the last known lists, in the data directory.
@@ -18,6 +19,12 @@ pub(super) fn prepare(
     data_dir: &Path,
     ports: &Ports,
 ) -> Result<Gateway, UpstreamError> {
+    // Before a call of theirs is made again.
+    match ChildSupervisors::of(data_dir).map(|supervisors| supervisors.end_left()) {
+        Ok(0) => {}
+        Ok(processes) => tracing::warn!(processes, "ended what an earlier server has left of its upstreams"),
+        Err(error) => tracing::warn!(%error, "could not look for what an earlier server has left of its upstreams"),
+    }
     let folder = PrivateDir::create(&data_dir.join(FOLDER)).map_err(GatewayError::from)?;
     let gateway = Gateway::new(upstreams, prefix, env!("CARGO_PKG_VERSION"), Some(folder), ports);
     Ok(gateway?)

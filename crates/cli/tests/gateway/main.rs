@@ -5,6 +5,7 @@
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 #[allow(dead_code)]
 mod authorization_server;
+mod children;
 mod jobs;
 mod logins;
 mod names;

@@ -6,7 +6,15 @@ use crate::{RequestError, address::masked_address};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
-use std::{collections::VecDeque, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::{self, PipeReader, PipeWriter},
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::AsyncReadExt,
     process::{Child, ChildStderr, Command},
@@ -37,6 +45,8 @@ pub struct ChildOptions {
     pub cwd: Option<PathBuf>,
     /// Whether its standard error is also written to that of this process. The last 8 KiB are kept in any case.
     pub show_stderr: bool,
+    /// A program that ends the child when this process is killed. Default: none, so then the child ends only if it notices that its input is closed.
+    pub supervisor: Option<ChildSupervisor>,
     /// The largest message, in bytes. Default: 64 MiB.
     pub max_message: usize,
 }
@@ -50,9 +60,20 @@ impl ChildOptions {
             env: Vec::new(),
             cwd: None,
             show_stderr: false,
+            supervisor: None,
             max_message: 64 << 20,
         }
     }
+}
+
+/// A program that starts a child, with what it is given behind these arguments: the number of a descriptor, the child's program and its arguments. It leads the
+/// child's process group, and ends the group when the descriptor reads to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildSupervisor {
+    /// The program.
+    pub program: PathBuf,
+    /// Its first arguments.
+    pub args: Vec<String>,
 }
 
 /// A [`Transport`] to a child process, which is started with the first message, and again with the next message after it has exited. On Unix the
@@ -80,6 +101,8 @@ struct Running {
     transport: Arc<StreamTransport>,
     child: Arc<AsyncMutex<Child>>,
     group: Option<u32>,
+    /// Its supervisor sees when this end is closed.
+    _alive: Option<PipeWriter>,
 }
 
 impl ChildProcess {
@@ -134,9 +157,8 @@ impl ChildProcess {
     }
 
     fn start(&self) -> std::io::Result<Running> {
-        let mut command = Command::new(&self.options.program);
+        let (mut command, alive) = self.command()?;
         command
-            .args(&self.options.args)
             .envs(self.options.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -177,7 +199,44 @@ impl ChildProcess {
             transport: Arc::new(transport),
             child,
             group,
+            _alive: alive.map(|(_, writer)| writer),
         })
+    }
+
+    /// The command that starts the child, and the pipe by which its supervisor sees that this process is gone.
+    fn command(&self) -> io::Result<(Command, Option<(PipeReader, PipeWriter)>)> {
+        let ChildOptions { program, args, .. } = &self.options;
+        let Some(supervisor) = &self.options.supervisor else {
+            let mut command = Command::new(program);
+            command.args(args);
+            return Ok((command, None));
+        };
+        // A supervisor could only tell in the words of an exit.
+        if !self.is_there() {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error()));
+        }
+        let (reader, writer) = io::pipe()?;
+        // Children that are started at the same moment get this end, too, and nothing by it.
+        rustix::io::fcntl_setfd(&reader, rustix::io::FdFlags::empty())?;
+        let mut command = Command::new(&supervisor.program);
+        command
+            .args(&supervisor.args)
+            .arg(reader.as_raw_fd().to_string())
+            .arg(program)
+            .args(args);
+        Ok((command, Some((reader, writer))))
+    }
+
+    /// Whether there is a file of the program's name where it is looked for.
+    fn is_there(&self) -> bool {
+        let program = Path::new(&self.options.program);
+        let folder = self.options.cwd.clone().unwrap_or_default();
+        if program.components().count() > 1 || self.options.program.starts_with('.') {
+            return folder.join(program).exists();
+        }
+        let given = self.options.env.iter().rev().find(|(name, _)| name == "PATH");
+        let path = given.map(|(_, path)| path.into()).or_else(|| std::env::var_os("PATH"));
+        path.is_none_or(|path| std::env::split_paths(&path).any(|place| folder.join(place).join(program).exists()))
     }
 }
 
@@ -195,6 +254,7 @@ impl Running {
             transport,
             child,
             group,
+            _alive,
         } = self;
         transport.close(HeaderMap::new()).await;
         // Requests that are still open hold the transport, and so the child's input, for a moment longer.

@@ -13,7 +13,7 @@ mod tls;
 mod unreachable;
 mod unreadable;
 
-pub use child::{ChildOptions, ChildProcess};
+pub use child::{ChildOptions, ChildProcess, ChildSupervisor};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::Observed;
 pub use stream::StreamTransport;
