@@ -3,11 +3,12 @@
 use crate::{
     executor::UpstreamExecutor,
     job_tools::{JobTools, document, failure, picked, text_at},
+    raw_json,
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Outcome};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How often in a row a job may be without a state, or the upstream may refuse to tell it.
@@ -24,11 +25,12 @@ pub(crate) struct JobExecutor {
 #[derive(Serialize, Deserialize)]
 struct StoredJob {
     version: u32,
-    job: Value,
+    /// Its id, as JSON.
+    job: Box<RawValue>,
 }
 
 impl StoredJob {
-    fn read(checkpoint: &Json) -> Option<Value> {
+    fn read(checkpoint: &Json) -> Option<Box<RawValue>> {
         let stored: Self = serde_json::from_str(checkpoint.as_str()).ok()?;
         (stored.version == 1).then_some(stored.job)
     }
@@ -53,10 +55,10 @@ impl Executor for JobExecutor {
                 ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => json,
                 end => return end,
             };
-            let Some(id) = document(&submitted)
-                .pointer(&self.job.id)
-                .filter(|id| !id.is_null())
-                .cloned()
+            let submitted = document(&submitted);
+            let Some(id) = raw_json::at(submitted.as_str(), &self.job.id)
+                .filter(|id| *id != "null")
+                .and_then(|id| RawValue::from_string(id.to_owned()).ok())
             else {
                 let (submit, at) = (&self.job.submit, &self.job.id);
                 return self.submit.failed(&format!(
@@ -101,7 +103,7 @@ enum Told {
 
 impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
-    async fn follow(self: &Arc<Self>, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+    async fn follow(self: &Arc<Self>, id: &RawValue, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
         let (mut refusals, mut last_message) = (0, None);
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
@@ -179,7 +181,7 @@ impl JobExecutor {
     }
 
     /// Calls a tool with the id of the job. It may be called again.
-    async fn ask(&self, tool: &str, id: &Value, attempt: &Attempt, cx: &TaskContext) -> Told {
+    async fn ask(&self, tool: &str, id: &RawValue, attempt: &Attempt, cx: &TaskContext) -> Told {
         let executor = UpstreamExecutor {
             upstream: Arc::clone(&self.submit.upstream),
             tool: tool.to_owned(),
@@ -187,7 +189,7 @@ impl JobExecutor {
             is_plain: true,
         };
         let attempt = Attempt {
-            arguments: Json::from(&Value::Object(self.arguments(id))),
+            arguments: self.arguments(id),
             ..attempt.clone()
         };
         match executor.call_to_end(&attempt, cx).await {
@@ -197,7 +199,7 @@ impl JobExecutor {
         }
     }
 
-    pub(crate) fn arguments(&self, id: &Value) -> Map<String, Value> {
-        Map::from_iter([(self.job.id_argument.clone(), id.clone())])
+    pub(crate) fn arguments(&self, id: &RawValue) -> Json {
+        raw_json::object([(self.job.id_argument.as_str(), id.get())])
     }
 }

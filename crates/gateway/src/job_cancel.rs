@@ -1,10 +1,17 @@
 //! Cancels a job at its upstream, also after its task has ended: the upstream may be away, or still starting.
 
-use crate::{askers::Context, executor::meta_of, job::JobExecutor, job_tools::document, loops, public_error::public};
+use crate::{
+    askers::Context,
+    executor::meta_of,
+    job::JobExecutor,
+    job_tools::{document, shown},
+    loops,
+    public_error::public,
+};
 use longhaul_client::{CallOptions, CallResponse, RequestError};
 use longhaul_core::{Millis, Outcome};
 use longhaul_runtime::TaskContext;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long an upstream may take to answer the cancellation of a job: less than a stopping task has.
@@ -33,7 +40,7 @@ impl From<String> for NotCancelled {
 impl JobExecutor {
     /// Cancels the job, if there is a tool for that, and says on the task what came of it. This task is asked to stop already, so it does not wait long; what
     /// could not be cancelled by then is cancelled later.
-    pub(crate) async fn cancel(self: &Arc<Self>, id: &Value, cx: &TaskContext) {
+    pub(crate) async fn cancel(self: &Arc<Self>, id: &RawValue, cx: &TaskContext) {
         let name = self.submit.upstream.name();
         let Some(tool) = &self.job.cancel else {
             return cx.status(format!(
@@ -58,13 +65,13 @@ impl JobExecutor {
             "upstream `{name}` has not taken the cancellation of the job, which may go on: {why}{again}"
         ));
         if is_transient {
-            let later = Arc::clone(self).cancel_later(tool.clone(), id.clone(), cx.clone());
+            let later = Arc::clone(self).cancel_later(tool.clone(), id.to_owned(), cx.clone());
             self.submit.upstream.ports.spawner.spawn(Box::pin(later));
         }
     }
 
     /// Tries again until the upstream has taken or refused the cancellation, for ten minutes, or until this server ends.
-    async fn cancel_later(self: Arc<Self>, tool: String, id: Value, cx: TaskContext) {
+    async fn cancel_later(self: Arc<Self>, tool: String, id: Box<RawValue>, cx: TaskContext) {
         let upstream = &self.submit.upstream;
         let (name, task) = (upstream.name(), cx.task().short());
         let clock = &upstream.ports.clock;
@@ -89,7 +96,7 @@ impl JobExecutor {
         }
     }
 
-    async fn try_cancel(&self, tool: &str, id: &Value, cx: &TaskContext) -> Result<(), NotCancelled> {
+    async fn try_cancel(&self, tool: &str, id: &RawValue, cx: &TaskContext) -> Result<(), NotCancelled> {
         let ports = &self.submit.upstream.ports;
         let called = ports.within(LONGEST_CANCEL, self.call_cancel(tool, id, cx)).await;
         called.unwrap_or_else(|| {
@@ -100,7 +107,7 @@ impl JobExecutor {
         })
     }
 
-    async fn call_cancel(&self, tool: &str, id: &Value, cx: &TaskContext) -> Result<(), NotCancelled> {
+    async fn call_cancel(&self, tool: &str, id: &RawValue, cx: &TaskContext) -> Result<(), NotCancelled> {
         let registered = (self.submit.upstream)
             .register(&Context::Task(cx.clone()), &BTreeMap::new())
             .await;
@@ -108,6 +115,7 @@ impl JobExecutor {
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
         options.without_task = true;
+        options.arguments_text = Some(self.arguments(id));
         options.meta = meta_of(cx);
         loops::count_hop(&cx.requestor().meta, &mut options.meta)?;
         let connection = &connection.connection;
@@ -117,15 +125,13 @@ impl JobExecutor {
         };
         let listed = connection.tool(tool).await.map_err(told)?;
         let listed = listed.ok_or_else(|| format!("it has no tool `{tool}`"))?;
+        // For the headers that mirror arguments.
+        let arguments = serde_json::from_str(self.arguments(id).as_str()).unwrap_or_default();
         let called = connection
-            .call_tool_with(&listed, &self.arguments(id), &options, &mut |_| {})
+            .call_tool_with(&listed, &arguments, &options, &mut |_| {})
             .await;
         match called.map_err(told)? {
-            CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(match document(&json) {
-                Value::String(text) => text,
-                document => document.to_string(),
-            }
-            .into()),
+            CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(shown(document(&json).as_str()).into()),
             CallResponse::Done(Outcome::RpcError(failure)) => Err(failure.message.to_string().into()),
             _ => Ok(()),
         }

@@ -1,8 +1,9 @@
 //! Which tools of an upstream belong together, and how their results are read.
 
+use crate::raw_json;
 use longhaul_core::{Json, Millis, Outcome};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 /// Tools of an upstream that submit a job, tell its state and cancel it, offered as one tool. Places in results are JSON pointers (RFC 6901) into the structured
 /// content of a result, else into its first text if that is JSON; the empty pointer is all of it.
@@ -56,7 +57,7 @@ impl JobTools {
     }
 
     /// The status message of the task of a job in this state.
-    pub(crate) fn status_message(&self, status: &Value, state: &str) -> String {
+    pub(crate) fn status_message(&self, status: &Json, state: &str) -> String {
         let beside = || match self.state.rsplit_once('/') {
             Some((parent, _)) => format!("{parent}/message"),
             None => "/message".to_owned(),
@@ -71,55 +72,51 @@ impl JobTools {
 }
 
 /// What a result says, for programs.
-pub(crate) fn document(result: &Json) -> Value {
-    let mut result: Value = serde_json::from_str(result.as_str()).unwrap_or_default();
-    if result["structuredContent"].is_object() {
-        return result["structuredContent"].take();
+pub(crate) fn document(result: &Json) -> Json {
+    let members = raw_json::members(result.as_str()).unwrap_or_default();
+    if let Some(structured) = members
+        .get("structuredContent")
+        .filter(|value| value.get().starts_with('{'))
+    {
+        return Json::from(*structured);
     }
-    let contents = result["content"].as_array().into_iter().flatten();
+    let contents = members.get("content").map_or("[]", |contents| contents.get());
+    let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
     let text = contents
-        .filter_map(|content| content["text"].as_str())
-        .next()
+        .iter()
+        .find_map(|content| raw_json::at(content.get(), "/text").and_then(raw_json::text))
         .unwrap_or_default();
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    Json::parse(&text).unwrap_or_else(|_| Value::from(text).into())
 }
 
 /// A text, a number or a boolean.
-pub(crate) fn text_at(document: &Value, pointer: &str) -> Option<String> {
-    match document.pointer(pointer)? {
-        Value::String(text) => Some(text.clone()),
-        value @ (Value::Number(_) | Value::Bool(_)) => Some(value.to_string()),
-        _ => None,
-    }
+pub(crate) fn text_at(document: &Json, pointer: &str) -> Option<String> {
+    raw_json::scalar(raw_json::at(document.as_str(), pointer)?)
+}
+
+/// For people: a text, or JSON.
+pub(crate) fn shown(value: &str) -> String {
+    raw_json::text(value).unwrap_or_else(|| value.to_owned())
 }
 
 /// The result of the one tool, which is in the result of a bound one.
 pub(crate) fn picked(result: &Json, at: Option<&str>) -> Outcome {
-    let Some(at) = at else {
-        return Outcome::result(result.clone());
-    };
     let document = document(result);
-    let Some(value) = document.pointer(at) else {
+    let Some(value) = at.and_then(|at| raw_json::at(document.as_str(), at)) else {
         return Outcome::result(result.clone());
     };
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut picked = json!({"content": [{"type": "text", "text": text}]});
-    if value.is_object() {
-        picked["structuredContent"] = value.clone();
-    }
-    Outcome::result(Json::from(&picked))
+    let content = json!([{"type": "text", "text": shown(value)}]).to_string();
+    let structured = value.starts_with('{').then_some(("structuredContent", value));
+    Outcome::result(raw_json::object(
+        [("content", content.as_str())].into_iter().chain(structured),
+    ))
 }
 
 /// The result of a job that has failed.
 pub(crate) fn failure(status: &Json, state: &str, at: Option<&str>) -> Outcome {
     let document = document(status);
-    let text = match at.and_then(|at| text_at(&document, at)) {
-        Some(reason) => reason,
-        None => match document {
-            Value::String(text) => text,
-            document => document.to_string(),
-        },
-    };
+    let reason = at.and_then(|at| text_at(&document, at));
+    let text = reason.unwrap_or_else(|| shown(document.as_str()));
     Outcome::tool_error(&format!("The job has ended as {state:?}: {text}"))
 }
 
@@ -142,17 +139,41 @@ mod tests {
     #[test]
     fn results_are_read_as_structured_content_then_as_json_then_as_text() {
         let structured = json!({"content": [{"type": "text", "text": "{\"id\":1}"}], "structuredContent": {"id": 2}});
-        assert_eq!(document(&result(&structured)), json!({"id": 2}));
+        assert_eq!(document(&result(&structured)), Json::from(json!({"id": 2})));
         let json = json!({"content": [{"type": "image"}, {"type": "text", "text": "{\"id\":1}"}]});
-        assert_eq!(document(&result(&json)), json!({"id": 1}));
+        assert_eq!(document(&result(&json)), Json::from(json!({"id": 1})));
         let plain = json!({"content": [{"type": "text", "text": "job-7"}]});
-        assert_eq!(document(&result(&plain)), json!("job-7"));
+        assert_eq!(document(&result(&plain)), Json::from(json!("job-7")));
         assert_eq!(text_at(&document(&result(&plain)), ""), Some("job-7".to_owned()));
         assert_eq!(
-            text_at(&json!({"a": [{"done": true}]}), "/a/0/done"),
+            text_at(&json!({"a": [{"done": true}]}).into(), "/a/0/done"),
             Some("true".to_owned())
         );
-        assert_eq!(text_at(&json!({"a": {}}), "/a"), None);
+        assert_eq!(text_at(&json!({"a": {}}).into(), "/a"), None);
+    }
+
+    /// An id of a job may be a number that no Rust type holds, as `uuid4().int` of Python is one.
+    #[test]
+    fn numbers_of_results_are_passed_on_as_they_are_written() {
+        let big = r#"{"content":[],"structuredContent":{"id":12345678901234567890123,"r":{"b":1.10,"n":1E400}}}"#;
+        let big = Json::trusted(big);
+        assert_eq!(
+            text_at(&document(&big), "/id").as_deref(),
+            Some("12345678901234567890123")
+        );
+        let Outcome::Result { json, .. } = picked(&big, Some("/r")) else {
+            panic!()
+        };
+        assert!(
+            json.as_str().ends_with(r#""structuredContent":{"b":1.10,"n":1E400}}"#),
+            "{}",
+            json.as_str()
+        );
+        let text = Json::trusted(r#"{"content":[{"type":"text","text":"{\"id\":12345678901234567890123}"}]}"#);
+        assert_eq!(
+            text_at(&document(&text), "/id").as_deref(),
+            Some("12345678901234567890123")
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod progress;
 mod provider;
 mod public_error;
 mod question;
+mod raw_json;
 mod sign_of_life;
 mod silent_calls;
 mod status;
