@@ -1,5 +1,7 @@
 //! The servers in a file of another MCP client (`mcpServers`), as sections of a configuration.
 
+mod restrictions;
+
 use crate::{jsonc, variables::expand};
 use jsonc_parser::{ast, common::Ranged as _};
 use serde_json::{Map, Value};
@@ -12,7 +14,7 @@ const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 pub(crate) const NO_ENV_FILE: &str =
     "its `envFile` is not read; name the variables in `env` instead, as `\"KEY\": \"${KEY}\"`, and set them before";
 
-/// A server of the file that is not disabled.
+/// A server of the file that is not switched off.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct McpServer {
     /// Its name in the file.
@@ -25,7 +27,7 @@ pub(crate) struct McpServer {
     pub(crate) section: Result<Map<String, Value>, String>,
 }
 
-/// Reads the servers in their order: JSON, also with comments. Disabled ones are left out.
+/// Reads the servers in their order: JSON, also with comments. Those that are switched off are left out.
 ///
 /// # Errors
 /// What is wrong with the file as a whole.
@@ -44,13 +46,14 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     let found = ["mcpServers", "servers"]
         .iter()
         .find_map(|key| Some((values[key].as_object()?, root?.get_object(key)?)));
+    let file = &values;
     let (values, servers) = found.ok_or("it has no `mcpServers`")?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
     let (mut read, mut names) = (Vec::new(), BTreeSet::new());
     for property in &servers.properties {
         let given = property.name.as_str();
         let entry = &values[given];
-        if entry["disabled"] == true {
+        if restrictions::is_off(entry) || restrictions::is_excluded(file, given)? {
             continue;
         }
         let name = usable_name(given);
@@ -70,7 +73,7 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
         });
     }
     match read.is_empty() {
-        true => Err("it has no server that is not disabled".to_owned()),
+        true => Err("it has no server that is not switched off".to_owned()),
         false => Ok(read),
     }
 }
@@ -100,6 +103,9 @@ fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map
         return Err(format!("it has a `{one}` and a `{other}`; give one of them"));
     }
     let mut upstream = Map::new();
+    if let Some(tools) = restrictions::selection(entry)? {
+        upstream.insert("tools".to_owned(), tools);
+    }
     match (&entry["command"], url) {
         (Value::String(program), None) => {
             let mut words = vec![Value::from(expanded("command", program)?)];
@@ -116,6 +122,10 @@ fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map
             copy_table(entry, "env", variable, &mut upstream)?;
         }
         (Value::Null, Some(member)) => {
+            if entry["type"] == "sse" || entry["transport"] == "sse" {
+                // That transport has been replaced before there was another era.
+                upstream.insert("era".to_owned(), "legacy".into());
+            }
             let url = entry[member]
                 .as_str()
                 .ok_or_else(|| format!("its `{member}` must be a string"))?;
@@ -141,7 +151,8 @@ fn texts(value: &Value, member: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Copies a table of strings. Its variables are replaced when the section is read, so that no message shows a value.
+/// Copies a table of strings. Its variables are replaced when the section is read, so that no message shows a value. Hosts pass numbers and booleans on as texts,
+/// and leave out what is null.
 fn copy_table(
     entry: &Value,
     member: &str,
@@ -154,11 +165,35 @@ fn copy_table(
         Value::Object(table) => table,
         _ => return Err(wrong()),
     };
+    let mut copied = Map::new();
     for (key, value) in table {
-        expand(value.as_str().ok_or_else(wrong)?, variable).map_err(|why| format!("its `{member}.{key}`: {why}"))?;
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => bracketed(text, variable),
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return Err(wrong()),
+        };
+        expand(&text, variable).map_err(|why| format!("its `{member}.{key}`: {why}"))?;
+        copied.insert(key.clone(), text.into());
     }
-    upstream.insert(member.to_owned(), table.clone().into());
+    upstream.insert(member.to_owned(), copied.into());
     Ok(())
+}
+
+/// A text with `$VAR`, as Gemini CLI has it, in brackets, if the variable is set. Other hosts mean the text itself.
+fn bracketed(text: &str, variable: fn(&str) -> Option<String>) -> String {
+    let mut parts = text.split('$');
+    let mut bracketed = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        let is_name = name.len() > 1 && !name.starts_with(|c: char| c.is_ascii_digit());
+        match is_name && variable(name).is_some() {
+            true => bracketed.extend(["${", name, "}", rest]),
+            false => bracketed.extend(["$", part]),
+        }
+    }
+    bracketed
 }
 
 /// A name for a section and for tools: other clients allow any text.
@@ -247,6 +282,21 @@ mod tests {
         assert_eq!(servers[2].name, "c_d");
     }
 
+    #[test]
+    fn values_of_variables_are_read_as_hosts_read_them() {
+        let text = r#"{"mcpServers": {
+            "a": {"command": "x", "env": {"N": 8080, "B": true, "NULL": null, "T": "$TOKEN", "E": "Bearer $TOKEN!", "L": "pa$$word$1 $NONE $", "S": "${TOKEN}"}},
+            "b": {"type": "sse", "url": "https://h/sse"}
+        }}"#;
+        let servers = servers(text);
+        let section = servers[0].section.as_ref().unwrap();
+        let expected = serde_json::json!({
+            "N": "8080", "B": "true", "T": "${TOKEN}", "E": "Bearer ${TOKEN}!", "L": "pa$$word$1 $NONE $", "S": "${TOKEN}"
+        });
+        assert_eq!(section["env"], expected);
+        assert_eq!(servers[1].section.as_ref().unwrap()["era"], "legacy");
+    }
+
     /// Each client has its own word for it.
     #[test]
     fn the_url_of_a_server_has_several_names() {
@@ -274,10 +324,10 @@ mod tests {
     fn a_file_without_servers_is_refused() {
         for (text, expected) in [
             ("{}", "it has no `mcpServers`"),
-            (r#"{"mcpServers": {}}"#, "it has no server that is not disabled"),
+            (r#"{"mcpServers": {}}"#, "it has no server that is not switched off"),
             (
                 r#"{"mcpServers": {"a": {"disabled": true}}}"#,
-                "it has no server that is not disabled",
+                "it has no server that is not switched off",
             ),
         ] {
             assert_eq!(read(text, variable).unwrap_err(), expected);
