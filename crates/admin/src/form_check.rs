@@ -1,10 +1,8 @@
 //! Whether the values of an answer fit the form that was asked for: the same for the API, the page and the command.
 
-use jsonschema::error::ValidationErrorKind;
+use longhaul_json_schema::{Origin, Schema, Violation as SchemaViolation, ViolationKind, text_len};
 use serde_json::{Value, value::RawValue};
 
-/// A longer schema is not used, so that a check takes bounded time.
-const LONGEST_SCHEMA: usize = 64 * 1024;
 /// Violations that are named.
 const NAMED: usize = 5;
 
@@ -30,48 +28,37 @@ impl Violations {
     }
 }
 
-/// What does not fit; `None` if all does, if there is no form, and if its schema cannot be used: then the task decides.
+/// What does not fit; `None` if all does, if there is no form, and if it cannot be checked at once: then the task decides.
 pub(crate) fn violations(request: &str, answer: &RawValue) -> Option<Violations> {
     let request: Value = serde_json::from_str(request).ok()?;
     let answer: Value = serde_json::from_str(answer.get()).ok()?;
     let schema = request["params"].get("requestedSchema")?;
-    if answer["action"] != "accept" || is_too_much(schema) {
+    if answer["action"] != "accept" {
         return None;
     }
     let nothing = Value::Object(serde_json::Map::new());
     let content = answer.get("content").filter(|content| !content.is_null());
-    let validator = jsonschema::options().should_validate_formats(true).build(schema).ok()?;
-    let found = validator.iter_errors(content.unwrap_or(&nothing));
-    let violation = |error: jsonschema::ValidationError<'_>| {
-        let path = error.instance_path().to_string();
-        let path = path.trim_start_matches('/').split('/').next();
-        let field = path.filter(|field| !field.is_empty());
-        let (field, what) = match (error.kind(), field) {
-            (ValidationErrorKind::Required { property }, None) => (property.as_str(), "it is missing".to_owned()),
-            // The values may be secret, and whoever answers knows them.
-            (_, field) => (field, error.masked().to_string()),
-        };
-        Violation {
-            field: field.map(str::to_owned),
-            what,
-        }
-    };
-    let found: Vec<_> = found.take(NAMED).map(violation).collect();
-    (!found.is_empty()).then_some(Violations(found))
+    let content = content.unwrap_or(&nothing);
+    let schema = Schema::with_formats(schema, Origin::Foreign, true).ok()?;
+    let checked = schema.check_now(content, text_len(content), |found| {
+        Violations(found.take(NAMED).map(violation).collect())
+    });
+    checked?.err()
 }
 
-/// References may lead in circles.
-fn is_too_much(schema: &Value) -> bool {
-    fn refers(schema: &Value) -> bool {
-        match schema {
-            Value::Object(members) => members
-                .iter()
-                .any(|(name, value)| matches!(&**name, "$ref" | "$dynamicRef") || refers(value)),
-            Value::Array(values) => values.iter().any(refers),
-            _ => false,
-        }
+fn violation(error: SchemaViolation<'_>) -> Violation {
+    let path = error.instance_path().to_string();
+    let path = path.trim_start_matches('/').split('/').next();
+    let field = path.filter(|field| !field.is_empty());
+    let (field, what) = match (error.kind(), field) {
+        (ViolationKind::Required { property }, None) => (property.as_str(), "it is missing".to_owned()),
+        // The values may be secret, and whoever answers knows them.
+        (_, field) => (field, error.masked().to_string()),
+    };
+    Violation {
+        field: field.map(str::to_owned),
+        what,
     }
-    refers(schema) || schema.to_string().len() > LONGEST_SCHEMA
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Whether arguments fit the schema of their tool, or an answer the form of its question. The server has the last word; this says what is wrong before
 //! anything is sent.
 
-use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use longhaul_client::Tool;
+use longhaul_json_schema::{Origin, Schema, Violation, ViolationKind, text_len};
 use serde_json::{Map, Value};
 
 /// The input schema of a tool, or the form of a question.
 pub(crate) struct ToolSchema {
-    /// `None` if the schema cannot be used; then only the server checks.
-    validator: Option<Validator>,
+    /// `None` if the schema cannot be used; then only the server checks. So it does what takes long to check.
+    schema: Option<Schema>,
 }
 
 impl ToolSchema {
@@ -18,29 +18,36 @@ impl ToolSchema {
 
     pub(crate) fn new(schema: &Value) -> Self {
         Self {
-            validator: jsonschema::validator_for(schema).ok(),
+            schema: Schema::compile(schema, Origin::Foreign).ok(),
         }
     }
 
     /// What does not fit first, with its place if that is not the whole.
     pub(crate) fn problem(&self, values: &Map<String, Value>) -> Option<String> {
         let values = Value::from(values.clone());
-        let error = self.validator.as_ref()?.iter_errors(&values).next()?;
-        let error = innermost(&error);
-        let place = error.instance_path().to_string();
-        Some(match place.strip_prefix('/') {
-            Some(name) => format!("`{name}`: {error}"),
-            None => error.to_string(),
-        })
+        let schema = self.schema.as_ref()?;
+        schema.check_now(&values, text_len(&values), describe)?.err()
+    }
+}
+
+fn describe(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
+    let Some(violation) = violations.next() else {
+        return "they do not fit".to_owned();
+    };
+    let violation = innermost(&violation);
+    let place = violation.instance_path().to_string();
+    match place.strip_prefix('/') {
+        Some(name) => format!("`{name}`: {violation}"),
+        None => violation.to_string(),
     }
 }
 
 /// Of a value that fits no branch of an `anyOf` or `oneOf`, what is wrong deepest within it: that of the branch which was meant.
-fn innermost<'a>(error: &'a ValidationError<'a>) -> &'a ValidationError<'a> {
-    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) = error.kind() else {
+fn innermost<'a>(error: &'a Violation<'a>) -> &'a Violation<'a> {
+    let (ViolationKind::AnyOf { context } | ViolationKind::OneOfNotValid { context }) = error.kind() else {
         return error;
     };
-    let depth = |error: &ValidationError<'_>| error.instance_path().as_str().len();
+    let depth = |error: &Violation<'_>| error.instance_path().as_str().len();
     let deepest = context
         .iter()
         .filter_map(|branch| branch.first())

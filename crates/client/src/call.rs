@@ -144,6 +144,9 @@ impl Connection {
             .await?;
         let era = self.era_of_result(era, &result).await;
         let response = self.interpret(result, &era, tool, options)?;
+        if let (CallResponse::Done(outcome), Some(output)) = (&response, &tool.output) {
+            output.check(outcome).await?;
+        }
         if let (CallResponse::Task(task), Era::Legacy(_)) = (&response, &*era) {
             let token = token.load(Ordering::Relaxed);
             self.legacy_tasks().progress.expect(task.id(), token);
@@ -246,13 +249,7 @@ impl Connection {
     ) -> Result<CallResponse, RequestError> {
         let parsed: ResultMembers = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
-        let done = |result| {
-            let outcome = Outcome::result(result);
-            if let Some(output) = &tool.output {
-                output.check(&outcome)?;
-            }
-            Ok(CallResponse::Done(outcome))
-        };
+        let done = |result| Ok(CallResponse::Done(Outcome::result(result)));
         let refused = |reason: &'static str, task: &Value| RequestError::UnexpectedTask {
             tool: excerpt(&tool.name).into_owned(),
             task: excerpt(task["taskId"].as_str().unwrap_or_default()).into_owned(),

@@ -1,7 +1,8 @@
 //! Checking the results of a tool against its output schema, and other values against the schemas of servers.
 
 use crate::{Outcome, RequestError, error::excerpt};
-use jsonschema::Validator;
+use longhaul_core::Json;
+use longhaul_json_schema::{Origin, Schema, Violation, off_thread, text_len};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -9,16 +10,8 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
-    thread,
-    time::Duration,
 };
-
-/// A longer schema is not used, so that compiling it takes bounded time and memory.
-const MAX_BYTES: usize = 256 * 1024;
-/// A result is checked for at most this long.
-const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 /// The output schema of a tool, compiled when the first result is checked. Clones share what is compiled.
 #[derive(Clone)]
@@ -27,9 +20,9 @@ pub(crate) struct OutputSchema(Arc<Inner>);
 struct Inner {
     schema: Value,
     /// `None` if the schema cannot be used.
-    compiled: OnceLock<Option<Arc<Validator>>>,
-    /// Whether a check was given up. `None` without references: then a check takes no longer than the schema and the result are large.
-    is_endless: Option<AtomicBool>,
+    compiled: OnceLock<Option<Schema>>,
+    /// Whether a check has taken too long. Then there is no other, since the schema may be made for that.
+    is_given_up: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -40,11 +33,10 @@ struct StructuredContent {
 
 impl OutputSchema {
     pub(crate) fn new(schema: Value) -> Self {
-        let is_endless = has_references(&schema).then(AtomicBool::default);
         Self(Arc::new(Inner {
             schema,
             compiled: OnceLock::new(),
-            is_endless,
+            is_given_up: AtomicBool::new(false),
         }))
     }
 
@@ -52,89 +44,92 @@ impl OutputSchema {
     ///
     /// # Errors
     /// [`RequestError::InvalidOutput`], with the result.
-    pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), RequestError> {
+    pub(crate) async fn check(&self, outcome: &Outcome) -> Result<(), RequestError> {
         let Outcome::Result { json, is_error: false } = outcome else {
             return Ok(());
         };
-        let Some(validator) = self.0.compiled.get_or_init(|| self.compile()) else {
-            return Ok(());
+        let at_once = self.0.compiled.get().and_then(|compiled| match compiled {
+            None => Some(Ok(())),
+            Some(schema) if schema.is_quick(json.as_str().len()) => check_now(schema, json),
+            Some(_) => None,
+        });
+        let checked = match at_once {
+            Some(checked) => checked,
+            // A schema of others takes its time to compile, too.
+            None => self.check_elsewhere(json.clone()).await,
         };
-        let invalid = |reason: String| RequestError::InvalidOutput {
+        checked.map_err(|reason| RequestError::InvalidOutput {
             reason,
             result: json.clone(),
-        };
-        let result: StructuredContent =
-            serde_json::from_str(json.as_str()).map_err(|error| invalid(format!("it cannot be read: {error}")))?;
-        let Some(content) = result.structured_content else {
-            return Err(invalid("it has no `structuredContent`".to_owned()));
-        };
-        let violation = match &self.0.is_endless {
-            None => violation(validator, &content),
-            Some(is_endless) if is_endless.load(Ordering::Relaxed) => None,
-            Some(is_endless) => violation_in_time(Arc::clone(validator), content).unwrap_or_else(|| {
-                tracing::warn!(
-                    "a result was not checked within {LONGEST_CHECK:?}; its tool's results are not checked any more"
-                );
-                is_endless.store(true, Ordering::Relaxed);
-                None
-            }),
-        };
-        violation.map_or(Ok(()), |violation| Err(invalid(violation)))
+        })
     }
 
-    fn compile(&self) -> Option<Arc<Validator>> {
-        compile(&self.0.schema, false)
+    async fn check_elsewhere(&self, json: Json) -> Result<(), String> {
+        if self.0.is_given_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let inner = Arc::clone(&self.0);
+        let checked = off_thread(move || {
+            let Some(schema) = inner.compiled.get_or_init(|| inner.compile()) else {
+                return Ok(());
+            };
+            let content = structured_content(&json)?;
+            let checked = schema.check(&content, json.as_str().len(), describe);
+            checked.unwrap_or_else(|unchecked| {
+                tracing::warn!(
+                    "a result was not checked: {unchecked}; large results of its tool are not checked any more"
+                );
+                inner.is_given_up.store(true, Ordering::Relaxed);
+                Ok(())
+            })
+        });
+        checked.await.unwrap_or_else(|busy| {
+            tracing::warn!("a result was not checked: {busy}");
+            Ok(())
+        })
+    }
+}
+
+impl Inner {
+    fn compile(&self) -> Option<Schema> {
+        Schema::with_formats(&self.schema, Origin::Foreign, false)
             .map_err(|error| tracing::warn!(%error, "an output schema cannot be used, so no result is checked"))
             .ok()
-            .map(Arc::new)
     }
 }
 
-/// What of the value does not fit the schema first, and where. Nothing if the schema cannot be used, or the check takes too long, as for outputs.
+fn structured_content(json: &Json) -> Result<Value, String> {
+    let result: StructuredContent =
+        serde_json::from_str(json.as_str()).map_err(|error| format!("it cannot be read: {error}"))?;
+    result
+        .structured_content
+        .ok_or_else(|| "it has no `structuredContent`".to_owned())
+}
+
+/// `None` if the check takes too long for here.
+fn check_now(schema: &Schema, json: &Json) -> Option<Result<(), String>> {
+    match structured_content(json) {
+        Ok(content) => schema.check_now(&content, json.as_str().len(), describe),
+        Err(reason) => Some(Err(reason)),
+    }
+}
+
+/// What of the value does not fit the schema first, and where. Nothing if the schema cannot be used, or the check takes too long.
 pub(crate) fn violation_of(schema: &Value, value: &Value, checks_formats: bool) -> Option<String> {
-    let validator = Arc::new(compile(schema, checks_formats).ok()?);
-    match has_references(schema) {
-        false => violation(&validator, value),
-        true => violation_in_time(validator, value.clone()).flatten(),
-    }
+    let schema = Schema::with_formats(schema, Origin::Foreign, checks_formats).ok()?;
+    schema.check_now(value, text_len(value), describe)?.err()
 }
 
-/// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
-fn compile(schema: &Value, checks_formats: bool) -> Result<Validator, String> {
-    if schema.to_string().len() > MAX_BYTES {
-        return Err(format!("it has more than {MAX_BYTES} bytes"));
-    }
-    let options = jsonschema::options().should_validate_formats(checks_formats).offline();
-    options.build(schema).map_err(|error| error.to_string())
-}
-
-/// Whether a check may take longer than the schema and the value are large.
-fn has_references(schema: &Value) -> bool {
-    let text = schema.to_string();
-    let repeats = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""];
-    repeats.iter().any(|name| text.contains(name))
-}
-
-/// What does not fit, and where.
-fn violation(validator: &Validator, content: &Value) -> Option<String> {
-    let violation = validator.validate(content).err()?;
+/// What does not fit first, and where.
+fn describe(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
+    let Some(violation) = violations.next() else {
+        return "it does not fit, and is too large to say where".to_owned();
+    };
     let place = match violation.instance_path().as_str() {
         "" => String::new(),
         path => format!(" at {path}"),
     };
-    Some(format!("{}{place}", excerpt(&violation.to_string())))
-}
-
-/// As [`violation`]; outside, `None` if it takes too long. With references a schema of some lines can ask for more steps than anybody can wait for, and no
-/// validator can be stopped: its thread goes on alone.
-fn violation_in_time(validator: Arc<Validator>, content: Value) -> Option<Option<String>> {
-    let (sender, checked) = mpsc::channel();
-    let checking = thread::Builder::new()
-        .name("output-schema".to_owned())
-        // Nobody waits any more if sending fails.
-        .spawn(move || drop(sender.send(violation(&validator, &content))));
-    checking.ok()?;
-    checked.recv_timeout(LONGEST_CHECK).ok()
+    format!("{}{place}", excerpt(&violation.to_string()))
 }
 
 impl fmt::Debug for OutputSchema {

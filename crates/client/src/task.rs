@@ -353,8 +353,11 @@ impl TaskHandle {
     }
 
     /// Checks the outcome against the output schema of the tool, if that is known.
-    pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), RequestError> {
-        self.output.as_ref().map_or(Ok(()), |output| output.check(outcome))
+    pub(crate) async fn check(&self, outcome: &Outcome) -> Result<(), RequestError> {
+        match &self.output {
+            Some(output) => output.check(outcome).await,
+            None => Ok(()),
+        }
     }
 
     /// The task id. On a server without authentication, whoever knows it can read the task.

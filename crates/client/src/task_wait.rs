@@ -169,7 +169,7 @@ impl Wait<'_> {
             Err(error) if error.is_unknown_task() => {
                 let outcome = self.given_at_last().await.ok_or(error)?;
                 self.handle.connection().listening().withdraw(self.handle.id());
-                self.handle.check(&outcome)?;
+                self.handle.check(&outcome).await?;
                 return Ok(Polled::Ended(outcome));
             }
             Err(error) => return Err(error),
@@ -224,7 +224,7 @@ impl Wait<'_> {
         };
         let outcome = snapshot.settle(outcome);
         self.report(&snapshot);
-        self.handle.check(&outcome)?;
+        self.handle.check(&outcome).await?;
         Ok(Polled::Ended(outcome))
     }
 

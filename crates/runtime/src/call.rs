@@ -360,29 +360,37 @@ impl Inner {
 }
 
 impl StartChild for Inner {
-    fn new_child(&self, parent: &TaskContext, tool: &str, arguments: Json) -> Result<NewTask, ChildRefusal> {
-        let tool = self.catalog.tool(tool).ok_or(ChildRefusal::UnknownTool)?;
-        tool.check(arguments.as_str())
-            .map_err(|error| ChildRefusal::Arguments(error.0))?;
-        let call = Call {
-            tool,
-            arguments,
-            owner: parent.shared.header.owner.clone(),
-            origin: parent.shared.header.origin,
-            // The client knows the parent only, so a child can neither ask it nor report to it.
-            requestor: Arc::new(Requestor {
-                capabilities: ClientCapabilities::default(),
-                progress_token: None,
-                asks_first: false,
-                retry_of: None,
-                reset_before: None,
-                ..Requestor::clone(&parent.shared.requestor)
-            }),
-            idempotency_key: None,
-            ttl: None,
-            cancel_if_caller_leaves: false,
-        };
-        Ok(self.new_task(&call, true))
+    fn new_child<'a>(
+        &'a self,
+        parent: &'a TaskContext,
+        tool: &'a str,
+        arguments: Json,
+    ) -> BoxFuture<'a, Result<NewTask, ChildRefusal>> {
+        Box::pin(async move {
+            let tool = self.catalog.tool(tool).ok_or(ChildRefusal::UnknownTool)?;
+            tool.check(&arguments)
+                .await
+                .map_err(|error| ChildRefusal::Arguments(error.0))?;
+            let call = Call {
+                tool,
+                arguments,
+                owner: parent.shared.header.owner.clone(),
+                origin: parent.shared.header.origin,
+                // The client knows the parent only, so a child can neither ask it nor report to it.
+                requestor: Arc::new(Requestor {
+                    capabilities: ClientCapabilities::default(),
+                    progress_token: None,
+                    asks_first: false,
+                    retry_of: None,
+                    reset_before: None,
+                    ..Requestor::clone(&parent.shared.requestor)
+                }),
+                idempotency_key: None,
+                ttl: None,
+                cancel_if_caller_leaves: false,
+            };
+            Ok(self.new_task(&call, true))
+        })
     }
 
     fn start(self: Arc<Self>, child: NewTask) -> BoxFuture<'static, Result<Created, CreateError>> {

@@ -4,6 +4,7 @@ use super::{
     paths::Environment,
     section::{Entry, Section},
 };
+use longhaul_json_schema::{Origin, Schema};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -270,70 +271,13 @@ struct SchemaProblem {
     property: Option<String>,
 }
 
-/// Whether the schema can be used: no reference leads out of it, its dialect is known, and it compiles.
+/// Whether the schema can be used.
 fn check(schema: &Value) -> Result<(), SchemaProblem> {
-    if let Some((place, reference)) = outside_reference(schema, "") {
-        let message = format!(
-            "{place} refers to {reference:?}; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work"
-        );
-        return Err(SchemaProblem {
-            message,
-            property: property_of(&place),
-        });
-    }
-    let compiled = jsonschema::options().offline().build(schema);
-    compiled.map(drop).map_err(|error| {
-        let place = error.instance_path().as_str().to_owned();
-        let message = if place.is_empty() {
-            error.to_string()
-        } else {
-            format!("{place}: {error}")
-        };
-        SchemaProblem {
-            message,
-            property: property_of(&place),
-        }
+    let compiled = Schema::compile(schema, Origin::Own);
+    compiled.map(drop).map_err(|error| SchemaProblem {
+        message: error.to_string(),
+        property: property_of(&error.place),
     })
-}
-
-/// The first `$ref` that leads out of the schema, with its place as a JSON pointer.
-fn outside_reference(schema: &Value, place: &str) -> Option<(String, String)> {
-    /// The values of these keywords are data, not schemas.
-    const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
-    /// The members of these keywords have names of the user's, which are no keywords.
-    const NAMED: [&str; 6] = [
-        "properties",
-        "patternProperties",
-        "$defs",
-        "definitions",
-        "dependentSchemas",
-        "dependencies",
-    ];
-    match schema {
-        Value::Object(members) => members.iter().find_map(|(key, value)| {
-            let place = format!("{place}/{key}");
-            match (key.as_str(), value) {
-                ("$ref" | "$dynamicRef", Value::String(reference)) => {
-                    (!reference.starts_with('#')).then(|| (place, reference.clone()))
-                }
-                (key, _) if DATA.contains(&key) => None,
-                (key, Value::Object(named)) if NAMED.contains(&key) => named
-                    .iter()
-                    .find_map(|(name, schema)| outside_reference(schema, &format!("{place}/{}", escape(name)))),
-                _ => outside_reference(value, &place),
-            }
-        }),
-        Value::Array(elements) => elements
-            .iter()
-            .enumerate()
-            .find_map(|(index, element)| outside_reference(element, &format!("{place}/{index}"))),
-        _ => None,
-    }
-}
-
-/// A name as a part of a JSON pointer.
-fn escape(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The property that a JSON pointer into an argument schema leads to.

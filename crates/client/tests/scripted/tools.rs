@@ -41,7 +41,15 @@ async fn a_result_that_does_not_fit_its_schema_is_an_error_with_the_result() {
     let number = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let remote = json!({"$ref": library.url()});
     let deep = json!({"allOf": vec![number.clone(); 10_000]});
-    let cases: [(&Value, Value, Option<&str>); 9] = [
+    let look_around = json!({"type": "object", "properties": {"n": {"pattern": "(?=.*[A-Z])(?=.*\\d).{8,}"}}});
+    // Asks for 2^40 steps.
+    let step =
+        |n: usize| json!({"anyOf": [{"$ref": format!("#/$defs/a{}", n + 1)}, {"$ref": format!("#/$defs/a{}", n + 1)}]});
+    let mut steps: Map<_, _> = (0..40).map(|n| (format!("a{n}"), step(n))).collect();
+    steps.insert("a40".to_owned(), json!({"minLength": 5}));
+    let endless = json!({"properties": {"n": {"$ref": "#/$defs/a0"}}, "$defs": steps});
+    let long = "a".repeat(200_000);
+    let cases: [(&Value, Value, Option<&str>); 13] = [
         (&number, json!({"structuredContent": {"n": 1}}), None),
         (
             &number,
@@ -63,6 +71,14 @@ async fn a_result_that_does_not_fit_its_schema_is_an_error_with_the_result() {
         (&remote, json!({"structuredContent": {}}), None),
         (&deep, json!({"structuredContent": {}}), None),
         (&Value::Null, json!({}), None),
+        (&look_around, json!({"structuredContent": {"n": long}}), None),
+        (&endless, json!({"structuredContent": {"n": "x"}}), None),
+        (&number, json!({"structuredContent": {"n": 1, "more": long}}), None),
+        (
+            &number,
+            json!({"structuredContent": {"n": "one", "more": long}}),
+            Some("\"one\" is not of type \"integer\" at /n"),
+        ),
     ];
     for (schema, mut result, expected) in cases {
         result["content"] = json!([]);

@@ -3,6 +3,7 @@
 use super::{Ask, AskError, Form, QuestionKind};
 use crate::RequestContext;
 use longhaul_core::{BoxFuture, Capability};
+use longhaul_json_schema::{Origin, Schema, SchemaError, Violation, text_len};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -167,7 +168,9 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
             Some(why) => format!("{}\n\nThe last answer could not be used: {why}", self.message),
         };
         let form = self.form.as_ref().map_err(|why| AskError::Invalid(why.clone()))?;
-        let params = json!({"mode": "form", "message": message, "requestedSchema": form.schema()});
+        let schema = form.schema();
+        compile(&schema).map_err(|error| AskError::Invalid(error.to_string()))?;
+        let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
         Ok((
             json!({"method": "elicitation/create", "params": params}),
             Capability::ElicitationForm,
@@ -189,11 +192,20 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
     }
 }
 
+fn compile(schema: &Value) -> Result<Schema, SchemaError> {
+    Schema::with_formats(schema, Origin::Own, true)
+}
+
 fn check(schema: &Value, content: &Value) -> Result<(), String> {
-    let validator = jsonschema::options().should_validate_formats(true).build(schema);
-    let validator = validator.map_err(|error| error.to_string())?;
+    let schema = compile(schema).map_err(|error| error.to_string())?;
+    let size = text_len(content);
+    let checked = schema.check_now(content, size, describe);
+    checked.unwrap_or_else(|| Err(format!("it has {size} bytes, which is too much for this form")))
+}
+
+fn describe(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
     let mut errors = String::new();
-    for error in validator.iter_errors(content).take(NAMED_ERRORS) {
+    for error in violations.take(NAMED_ERRORS) {
         let path = error.instance_path().to_string();
         let separator = if errors.is_empty() { "" } else { "; " };
         let colon = if path.is_empty() { "" } else { ": " };
@@ -205,5 +217,5 @@ fn check(schema: &Value, content: &Value) -> Result<(), String> {
             error.masked()
         );
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
 }

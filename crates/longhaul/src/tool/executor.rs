@@ -3,6 +3,7 @@
 use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
 use longhaul_core::{Json, Outcome, RpcFailure};
+use longhaul_json_schema::{Origin, Schema, Violation, off_thread, text_len};
 use longhaul_runtime::{ExecutionEnd, Executor, JournalError, Requestor};
 use longhaul_upstream::in_process::Function;
 use serde_json::Value;
@@ -19,17 +20,19 @@ pub(super) fn function_executor(
     output: Option<&Value>,
     server: ServerHandle,
 ) -> Result<Arc<dyn Executor>, String> {
-    let schema = output.map(jsonschema::validator_for).transpose();
+    let schema = output.map(|schema| Schema::compile(schema, Origin::Own)).transpose();
     let results = Arc::new(Results {
         durable,
         tool: Arc::clone(tool),
-        schema: schema.map_err(|error| format!("the output schema is not usable: {error}"))?,
+        schema: schema
+            .map_err(|error| format!("the output schema is not usable: {error}"))?
+            .map(Arc::new),
     });
     let BoxedToolHandler { call, check } = handler;
     let function = move |arguments: Json, cx: longhaul_runtime::TaskContext| {
         let context = TaskContext::new(cx.clone(), server.clone());
         let (work, results) = (call(context, arguments.as_str()), Arc::clone(&results));
-        async move { results.end(work.await, cx.requestor()) }
+        async move { results.end(work.await, cx.requestor()).await }
     };
     Ok(Arc::new(
         Function::new(function)
@@ -42,21 +45,33 @@ pub(super) fn function_executor(
 struct Results {
     durable: bool,
     tool: Arc<str>,
-    schema: Option<jsonschema::Validator>,
+    schema: Option<Arc<Schema>>,
 }
 
 impl Results {
     /// A result that does not fit the output schema is the server's fault and must not be stored as a success.
-    fn check_output(&self, output: ToolOutput) -> Outcome {
-        let Some(validator) = self.schema.as_ref().filter(|_| !output.is_error()) else {
+    async fn check_output(&self, output: ToolOutput) -> Outcome {
+        let Some(schema) = self.schema.as_ref().filter(|_| !output.is_error()) else {
             return Outcome::result(output.into_json());
         };
-        let nothing = Value::Null;
-        match validator.validate(output.structured().unwrap_or(&nothing)) {
+        let value = output.structured().unwrap_or(&Value::Null);
+        let size = text_len(value);
+        let checked = match schema.check_now(value, size, first) {
+            Some(checked) => checked,
+            None => {
+                let (schema, value) = (Arc::clone(schema), value.clone());
+                let check = move || schema.check(&value, size, first);
+                match off_thread(check).await {
+                    Ok(Ok(checked)) => checked,
+                    Ok(Err(unchecked)) => Err(unchecked.to_string()),
+                    Err(busy) => Err(busy.to_string()),
+                }
+            }
+        };
+        match checked {
             Ok(()) => Outcome::result(output.into_json()),
-            Err(violation) => {
-                let path = violation.instance_path().to_string();
-                tracing::error!(tool = &*self.tool, path, why = %violation.masked(), "an output does not fit its schema");
+            Err(why) => {
+                tracing::error!(tool = &*self.tool, why, "an output does not fit its schema");
                 Outcome::RpcError(RpcFailure {
                     code: -32603,
                     message: "The tool's output does not fit its output schema".into(),
@@ -66,9 +81,9 @@ impl Results {
         }
     }
 
-    fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> ExecutionEnd {
+    async fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> ExecutionEnd {
         match result {
-            Ok(output) => ExecutionEnd::Finished(self.check_output(output)),
+            Ok(output) => ExecutionEnd::Finished(self.check_output(output).await),
             Err(Error(kind)) => match kind {
                 ErrorKind::Text(text) => ExecutionEnd::Errored(Outcome::tool_error(&text)),
                 ErrorKind::Rpc(failure) => ExecutionEnd::Errored(Outcome::RpcError(failure)),
@@ -85,4 +100,12 @@ impl Results {
             },
         }
     }
+}
+
+/// The first violation, without the value.
+fn first(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
+    let described = |violation: Violation<'_>| format!("at `{}`: {}", violation.instance_path(), violation.masked());
+    violations
+        .next()
+        .map_or_else(|| "it is too large to say where".to_owned(), described)
 }

@@ -66,7 +66,7 @@ async fn all_mistakes_are_reported_at_once() {
         "resource `readme`: its URI has no scheme",
         "resource template `x://{`: a { is not closed",
         "resource template `row://{table}`: its function needs `id`, which is not a variable of the template",
-        "tool `kind`: the input schema is not usable: at /properties/a/type: \"text\" is not",
+        "tool `kind`: the input schema is not usable: /properties/a/type: \"text\" is not",
         "method `notifications/com.example/saved`: it names a notification: handle it with `Server::notification`",
         "notification `roots/list_changed`: MCP names it `notifications/roots/list_changed`",
         "notification `notifications/tools/list_changed`: servers send it",
@@ -75,7 +75,7 @@ async fn all_mistakes_are_reported_at_once() {
         "extension `reports`: write a prefix that is yours",
         "extension `dev.longhaul/reports`: the server itself declares",
         "extension `com.example/reports`: its settings must be an object",
-        "tool `elsewhere`: the input schema is not usable: it refers to https://a.example/b",
+        "tool `elsewhere`: the input schema is not usable: /$ref: refers to \"https://a.example/b\"",
     ];
     for line in expected {
         assert!(text.contains(line), "{line} is not in:\n{text}");

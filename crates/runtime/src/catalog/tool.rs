@@ -3,6 +3,7 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
+use longhaul_json_schema::{Origin, Schema, Unchecked, Violation, off_thread};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
@@ -203,7 +204,7 @@ pub struct Tool {
     settings: ToolSettings,
     spec: ToolSpec,
     /// `None` if another server checks the arguments.
-    input: Option<jsonschema::Validator>,
+    input: Option<Arc<Schema>>,
 }
 
 /// A tool's settings cannot be used.
@@ -231,14 +232,14 @@ impl Tool {
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let compile = || {
-            jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
+            Schema::compile(&settings.input_schema, Origin::Own).map_err(|error| ToolError::InputSchema {
                 tool: Arc::clone(&settings.name),
-                why: violation::describe_schema(&error),
+                why: error.to_string(),
             })
         };
         let input = match settings.listed {
             Some(_) => None,
-            None => Some(compile()?),
+            None => Some(Arc::new(compile()?)),
         };
         let spec = spec_of(&settings);
         Ok(Self { settings, spec, input })
@@ -260,22 +261,62 @@ impl Tool {
     }
 
     /// Checks arguments against the schema and then against the executor's own rules. Those of a tool that another server has
-    /// [listed](ToolSettings::listed) are left to that server.
+    /// [listed](ToolSettings::listed) are left to that server. Waits only for large arguments, which are checked on another thread.
     ///
     /// # Errors
     /// What is wrong and where, so that the model can mend it.
-    pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
-        let Some(input) = &self.input else { return Ok(()) };
-        let value: Value = serde_json::from_str(arguments).map_err(|error| unreadable(arguments, &error))?;
-        let mut violations = input.iter_errors(&value).peekable();
-        if violations.peek().is_some() {
-            return Err(ArgumentError(describe(&self.settings.name, violations)));
+    pub async fn check(&self, arguments: &Json) -> Result<(), ArgumentError> {
+        let Some(schema) = &self.input else { return Ok(()) };
+        let text = arguments.as_str();
+        if schema.is_quick(text.len()) {
+            let value = read(text)?;
+            let name = &self.settings.name;
+            if let Some(checked) = schema.check_now(&value, text.len(), |violations| describe(name, violations)) {
+                return checked.and_then(|()| self.check_own_rules(text, &value));
+            }
         }
+        // Boxed, since calls are rarely so large.
+        let value = Box::pin(check_elsewhere(
+            Arc::clone(&self.settings.name),
+            Arc::clone(schema),
+            arguments.clone(),
+        ))
+        .await?;
+        self.check_own_rules(text, &value)
+    }
+
+    fn check_own_rules(&self, arguments: &str, value: &Value) -> Result<(), ArgumentError> {
         let empty = Map::new();
-        let members = value.as_object().unwrap_or(&empty);
-        let checked = self.settings.executor.check(arguments, members);
+        let checked = self
+            .settings
+            .executor
+            .check(arguments, value.as_object().unwrap_or(&empty));
         checked.map_err(|objection| ArgumentError(shorten(&objection, LONGEST_OBJECTION).into_owned()))
     }
+}
+
+/// Returns the arguments as a value.
+async fn check_elsewhere(tool: Arc<str>, schema: Arc<Schema>, arguments: Json) -> Result<Value, ArgumentError> {
+    let check = move || {
+        let text = arguments.as_str();
+        let value = read(text)?;
+        match schema.check(&value, text.len(), |violations| describe(&tool, violations)) {
+            Ok(checked) => checked.map(|()| value),
+            Err(Unchecked) => Err(ArgumentError(format!(
+                "The arguments of {tool} take too long to check: make them smaller, or less deep"
+            ))),
+        }
+    };
+    let busy = |busy| {
+        ArgumentError(format!(
+            "The arguments were not checked: {busy}; call again in a moment"
+        ))
+    };
+    off_thread(check).await.map_err(busy)?
+}
+
+fn read(arguments: &str) -> Result<Value, ArgumentError> {
+    serde_json::from_str(arguments).map_err(|error| unreadable(arguments, &error))
 }
 
 /// Legal JSON may hold lone surrogates and numbers beyond 64-bit floats. Says which argument does.
@@ -288,9 +329,12 @@ fn unreadable(arguments: &str, error: &serde_json::Error) -> ArgumentError {
     ArgumentError(culprit.unwrap_or_else(|| error.to_string()))
 }
 
-fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
+fn describe(tool: &str, violations: &mut dyn Iterator<Item = Violation<'_>>) -> ArgumentError {
     let mut text = format!("The arguments do not fit {tool}:");
-    let mut violations = violations;
+    let mut violations = violations.peekable();
+    if violations.peek().is_none() {
+        text.push_str("\n- they are too large to say where");
+    }
     for found in violations.by_ref().take(LISTED_VIOLATIONS) {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n- {}", shorten(&violation::describe(&found), LONGEST_VIOLATION));
@@ -300,7 +344,7 @@ fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::Validat
         COUNTED_VIOLATIONS => write!(text, "\nand {COUNTED_VIOLATIONS} others or more"),
         others => write!(text, "\nand {others} more"),
     };
-    text
+    ArgumentError(text)
 }
 
 /// What a task needs when its tool was removed: the executor's definition, the retry policy, and whether the tool is durable.

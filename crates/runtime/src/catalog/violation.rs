@@ -1,7 +1,7 @@
 //! Violations of a schema, described so that the caller can mend them.
 
-use jsonschema::{ValidationError, error::ValidationErrorKind};
 use longhaul_core::shorten;
+use longhaul_json_schema::{JsonType, TypeKind, Violation, ViolationKind};
 
 /// How many of a schema's alternatives are listed.
 const LISTED_ALTERNATIVES: usize = 10;
@@ -11,7 +11,7 @@ const LISTED_PROPERTIES: usize = 5;
 const LONGEST_NAME: usize = 40;
 
 /// Where and why. The value itself is left out: the caller knows it, and it may be long or secret.
-pub(super) fn describe(violation: &ValidationError<'_>) -> String {
+pub(super) fn describe(violation: &Violation<'_>) -> String {
     let path = violation.instance_path().to_string();
     match path.trim_start_matches('/') {
         "" => format!("arguments: {}", why(violation)),
@@ -19,17 +19,18 @@ pub(super) fn describe(violation: &ValidationError<'_>) -> String {
     }
 }
 
-fn why(violation: &ValidationError<'_>) -> String {
+fn why(violation: &Violation<'_>) -> String {
     match violation.kind() {
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+        ViolationKind::AnyOf { context } | ViolationKind::OneOfNotValid { context } => {
             no_alternative(violation, context)
         }
-        ValidationErrorKind::FalseSchema if violation.schema_path().as_str().ends_with("/additionalProperties") => {
+        ViolationKind::FalseSchema if violation.schema_path().as_str().ends_with("/additionalProperties") => {
             "it takes no properties: leave them out".to_owned()
         }
-        ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => unknown_properties(unexpected),
-        ValidationErrorKind::FalseSchema => "it is not allowed: leave it out".to_owned(),
+        ViolationKind::AdditionalProperties { unexpected } | ViolationKind::UnevaluatedProperties { unexpected } => {
+            unknown_properties(unexpected)
+        }
+        ViolationKind::FalseSchema => "it is not allowed: leave it out".to_owned(),
         _ => violation.masked().to_string(),
     }
 }
@@ -48,9 +49,9 @@ fn unknown_properties(unexpected: &[String]) -> String {
 }
 
 /// Why each alternative does not fit. Null is left out if there are others.
-fn no_alternative(violation: &ValidationError<'_>, alternatives: &[Vec<ValidationError<'static>>]) -> String {
+fn no_alternative(violation: &Violation<'_>, alternatives: &[Vec<Violation<'static>>]) -> String {
     let outer = violation.instance_path().as_str();
-    let reason = |inner: &ValidationError<'static>| {
+    let reason = |inner: &Violation<'static>| {
         let path = inner.instance_path().as_str();
         match path.strip_prefix(outer).unwrap_or(path).trim_start_matches('/') {
             "" => why(inner),
@@ -74,28 +75,11 @@ fn no_alternative(violation: &ValidationError<'_>, alternatives: &[Vec<Validatio
     }
 }
 
-fn wants_null(fault: &ValidationError<'_>) -> bool {
-    use jsonschema::{error::TypeKind, types::JsonType};
+fn wants_null(fault: &Violation<'_>) -> bool {
     matches!(
         fault.kind(),
-        ValidationErrorKind::Type {
+        ViolationKind::Type {
             kind: TypeKind::Single(JsonType::Null)
         }
     )
-}
-
-/// Why a schema is not valid, and where.
-pub(super) fn describe_schema(error: &ValidationError<'_>) -> String {
-    if let ValidationErrorKind::Referencing(error) = error.kind() {
-        return match error {
-            jsonschema::ReferencingError::Unretrievable { uri, .. } => {
-                format!("it refers to {uri}, and only what is inside of it is followed: put that under `$defs`")
-            }
-            other => other.to_string(),
-        };
-    }
-    match error.instance_path().as_str() {
-        "" => error.to_string(),
-        place => format!("at {place}: {error}"),
-    }
 }

@@ -162,7 +162,7 @@ impl TaskContext {
         if self.shared.depth() >= DEEPEST {
             return Ok(Err(ChildRefusal::TooDeep));
         }
-        let new = match self.shared.children.new_child(self, tool, arguments) {
+        let new = match self.shared.children.new_child(self, tool, arguments).await {
             Ok(new) => new,
             Err(refusal) => return Ok(Err(refusal)),
         };

@@ -33,7 +33,12 @@ pub(crate) trait StartChild: Send + Sync {
     ///
     /// # Errors
     /// [`ChildRefusal`] if there is no such tool, or the arguments do not fit it.
-    fn new_child(&self, parent: &TaskContext, tool: &str, arguments: Json) -> Result<NewTask, ChildRefusal>;
+    fn new_child<'a>(
+        &'a self,
+        parent: &'a TaskContext,
+        tool: &'a str,
+        arguments: Json,
+    ) -> BoxFuture<'a, Result<NewTask, ChildRefusal>>;
 
     /// Writes a child together with its parent's entry, and starts it.
     fn start(self: Arc<Self>, child: NewTask) -> BoxFuture<'static, Result<Created, CreateError>>;

@@ -1,7 +1,8 @@
 //! Tools and their arguments.
 
 use crate::support::{Script, tool};
-use longhaul_runtime::{Catalog, Duplicate, Tool, ToolError, ToolSettings};
+use longhaul_core::Json;
+use longhaul_runtime::{ArgumentError, Catalog, Duplicate, Tool, ToolError, ToolSettings};
 use serde_json::{Value, json};
 
 fn with_schema(input_schema: Value) -> Result<Tool, ToolError> {
@@ -9,6 +10,11 @@ fn with_schema(input_schema: Value) -> Result<Tool, ToolError> {
         input_schema,
         ..tool("hash", Script::new().0)
     })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn check(tool: &Tool, arguments: &str) -> Result<(), ArgumentError> {
+    tool.check(&Json::trusted(arguments)).await
 }
 
 #[test]
@@ -23,21 +29,19 @@ fn an_argument_error_says_what_and_where_without_the_value() {
         "additionalProperties": false,
     }))
     .unwrap();
-    assert_eq!(tool.check(r#"{"path":"/etc","depth":2}"#), Ok(()));
+    assert_eq!(check(&tool, r#"{"path":"/etc","depth":2}"#), Ok(()));
     let long = "s3cret".repeat(10_000);
-    let wrong = tool
-        .check(&json!({"path": long, "depth": 0, "colour": "red"}).to_string())
-        .unwrap_err();
+    let wrong = check(&tool, &json!({"path": long, "depth": 0, "colour": "red"}).to_string()).unwrap_err();
     for part in ["hash", "- path: ", "- depth: ", "minimum", "'colour'", "^/"] {
         assert!(wrong.0.contains(part), "{part} in {wrong}");
     }
     assert!(!wrong.0.contains("s3cret"), "values may be long or secret");
-    let missing = tool.check("{}").unwrap_err();
+    let missing = check(&tool, "{}").unwrap_err();
     assert!(
         missing.0.contains("- arguments: \"path\" is a required property"),
         "{missing}"
     );
-    assert!(tool.check("[]").is_err() && tool.check("{").is_err());
+    assert!(check(&tool, "[]").is_err() && check(&tool, "{").is_err());
 }
 
 /// However much is wrong, and however long its names are, the answer says what, how much more, and no more.
@@ -57,20 +61,20 @@ fn an_argument_error_is_bounded() {
     for tool in [closed, any, typed, alternatives] {
         let tool = tool.unwrap();
         for arguments in [&many, &long] {
-            let said = tool.check(&json!(arguments).to_string()).unwrap_err().0;
+            let said = check(&tool, &json!(arguments).to_string()).unwrap_err().0;
             assert!(said.len() < 3_000, "{} bytes", said.len());
         }
     }
     let closed =
         with_schema(json!({"type": "object", "additionalProperties": false, "properties": {"a": {}}})).unwrap();
-    let said = closed.check(&json!(many).to_string()).unwrap_err().0;
+    let said = check(&closed, &json!(many).to_string()).unwrap_err().0;
     assert!(
         said.contains("'property0'") && said.contains("and 4995 more were unexpected"),
         "{said}"
     );
     let typed = with_schema(json!({"type": "object", "additionalProperties": {"type": "string"}})).unwrap();
     let seven: serde_json::Map<String, Value> = (0..7).map(|n| (format!("p{n}"), json!(n))).collect();
-    let said = typed.check(&json!(seven).to_string()).unwrap_err().0;
+    let said = check(&typed, &json!(seven).to_string()).unwrap_err().0;
     assert_eq!(said.lines().count(), 7, "{said}");
     assert!(said.ends_with("\nand 2 more"), "{said}");
 }
@@ -89,7 +93,7 @@ fn an_argument_error_names_the_alternatives() {
         "$defs": {"mode": {"enum": ["exact", "rough"]}},
     }))
     .unwrap();
-    let told = |arguments: Value| tool.check(&arguments.to_string()).unwrap_err().0;
+    let told = |arguments: Value| check(&tool, &arguments.to_string()).unwrap_err().0;
     let one = |arguments: Value| told(arguments).replace("The arguments do not fit hash:\n- ", "");
     assert_eq!(
         one(json!({"mode": "s3cret"})),
@@ -112,8 +116,7 @@ fn an_argument_error_names_the_alternatives() {
 fn an_argument_that_programs_cannot_hold_is_named() {
     let tool = with_schema(json!({"type": "object"})).unwrap();
     for (value, problem) in [(r#""x\udc00y""#, "surrogate"), ("1e999", "number out of range")] {
-        let error = tool
-            .check(&format!(r#"{{"good": 1, "bad": [{value}]}}"#))
+        let error = check(&tool, &format!(r#"{{"good": 1, "bad": [{value}]}}"#))
             .unwrap_err()
             .0;
         assert!(error.starts_with("bad: ") && error.contains(problem), "{error}");
@@ -125,10 +128,27 @@ fn schemas_that_do_not_compile_or_have_external_references_are_refused() {
     for schema in [
         json!({"type": "objekt"}),
         json!({"$ref": "https://example.com/schema.json"}),
+        json!({"properties": {"password": {"pattern": r"(?=.*\d).{8,}"}}}),
     ] {
         let refused = with_schema(schema).err().expect("it cannot be used");
         assert!(refused.to_string().starts_with("the input schema is not usable: "));
     }
+}
+
+/// Also where the check runs on another thread.
+#[test]
+fn large_arguments_are_checked_as_small_ones() {
+    let tool = with_schema(json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "pattern": "^[a-z]*$"}},
+    }))
+    .unwrap();
+    let long = "a".repeat(300_000);
+    assert_eq!(check(&tool, &json!({"text": long}).to_string()), Ok(()));
+    let wrong = check(&tool, &json!({"text": format!("{long}?")}).to_string()).unwrap_err();
+    assert!(wrong.0.contains("- text: ") && wrong.0.len() < 1_000, "{wrong}");
+    let unreadable = check(&tool, &format!(r#"{{"text": "{long}", "bad": 1e999}}"#)).unwrap_err();
+    assert!(unreadable.0.starts_with("bad: "), "{unreadable}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl PassOn {
             if route == Route::Task && !origin.sender.permissions().allows(Permission::ReadTasks) {
                 return Err(RpcError::not_permitted(&Permission::ReadTasks.to_string()));
             }
-            let checked = tool.check(arguments.as_str());
+            let checked = tool.check(&arguments).await;
             let has_intake = tool.settings().intake.is_some();
             let start = origin.start(route, self.input_request_mode, (tool, arguments));
             match checked {

@@ -41,7 +41,7 @@ pub(crate) async fn start_or_rejoin(
     let arguments = asked.arguments.clone().unwrap_or_else(|| Json::trusted("{}"));
     let interaction = &calls.interaction;
     let round = Round::of(interaction, request, asked)?;
-    let checked = tool.check(arguments.as_str());
+    let checked = tool.check(&arguments).await;
     // Read before anything starts: a call that is refused for it must not run.
     let notifications = RequestNotifications::requested_by(interaction, request)?;
     let input_request_mode = InputRequestMode::of(request, round.as_ref().map(Round::anew));

@@ -6,6 +6,7 @@ use super::{
     script::{ScriptPlaceholder, placeholders_in_scripts},
     template::{Rules, Template, TemplateError, list_of},
 };
+use longhaul_json_schema::{Origin, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -206,7 +207,7 @@ pub struct CommandTool {
     arguments: Vec<Template>,
     stdin: Template,
     progress: Option<ProgressPattern>,
-    output_schema: Option<jsonschema::Validator>,
+    output_schema: Option<Schema>,
 }
 
 impl CommandTool {
@@ -238,7 +239,8 @@ impl CommandTool {
             (None, _) => None,
             (Some(_), OutputKind::Text) => return Err(DefinitionError::SchemaForText),
             (Some(schema), OutputKind::Json) => Some(
-                jsonschema::validator_for(schema).map_err(|error| DefinitionError::OutputSchema(error.to_string()))?,
+                Schema::compile(schema, Origin::Own)
+                    .map_err(|error| DefinitionError::OutputSchema(error.to_string()))?,
             ),
         };
         Ok(Self {
@@ -261,7 +263,7 @@ impl CommandTool {
     }
 
     /// The schema of the output.
-    pub(super) fn output_schema(&self) -> Option<&jsonschema::Validator> {
+    pub(super) fn output_schema(&self) -> Option<&Schema> {
         self.output_schema.as_ref()
     }
 

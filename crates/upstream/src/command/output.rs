@@ -8,6 +8,7 @@ use super::{
     utf8::{decoded_tail, orphans},
 };
 use longhaul_core::{Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper};
+use longhaul_json_schema::Violation;
 use longhaul_private_dir::read_file;
 use longhaul_runtime::AttemptExit;
 use serde::Serialize;
@@ -207,16 +208,10 @@ impl EndedCommand<'_> {
         let value: Value = serde_json::from_str(raw.get())
             .map_err(|error| format!("its output is JSON with a value that most programs cannot hold: {error}"))?;
         if let Some(schema) = self.tool.output_schema() {
-            let violations = schema.iter_errors(&value).take(LISTED);
-            let listed = violations
-                .map(|error| format!("at `{}`: {error}", error.instance_path()))
-                .collect::<Vec<_>>();
-            if !listed.is_empty() {
-                return Err(format!(
-                    "its output does not satisfy the tool's output schema: {}",
-                    listed.join("; ")
-                ));
-            }
+            let checked = schema
+                .check(&value, raw.get().len(), describe)
+                .map_err(|_| "its output takes too long to check against the tool's output schema".to_owned())?;
+            checked.map_err(|why| format!("its output does not satisfy the tool's output schema: {why}"))?;
         }
         let result = ToolResult {
             structured_content: Some(raw),
@@ -247,6 +242,17 @@ impl EndedCommand<'_> {
             json: Json::trusted(serde_json::to_string(&result)?),
             is_error: result.is_error,
         })
+    }
+}
+
+fn describe(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
+    let listed = violations
+        .take(LISTED)
+        .map(|violation| format!("at `{}`: {violation}", violation.instance_path()));
+    let listed: Vec<_> = listed.collect();
+    match listed.is_empty() {
+        true => "it is too large to say where".to_owned(),
+        false => listed.join("; "),
     }
 }
 

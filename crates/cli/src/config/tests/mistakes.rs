@@ -286,22 +286,28 @@ fn bad_files_are_explained() {
             &["jobs.toml:7: `input` is not a JSON Schema: /properties/a/pattern: \"(\" is not a \"regex\""],
         ),
         (
+            "+tool\ninput = { a = { pattern = '(?=.*\\d).{8,}' } }\n",
+            &[
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/a/pattern: the pattern `(?=.*\\d).{8,}` has look-around, which takes exponential time to match; write each condition as a pattern of its own under `allOf`, and lengths as `minLength` and `maxLength`: {\"minLength\": 8, \"allOf\": [{\"pattern\": \"[A-Z]\"}, {\"pattern\": \"[0-9]\"}]}; what must not match goes into `not`",
+            ],
+        ),
+        (
             // Names of properties, not keywords.
             "+tool\ninput = { default = { \"$ref\" = \"https://example.com/s.json\" } }\n",
             &[
-                "jobs.toml:7: `input` is not a JSON Schema: /properties/default/$ref refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/default/$ref: refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
             ],
         ),
         (
             "+tool\ninput = { enum = { items = { \"$ref\" = \"other.json\" } } }\n",
             &[
-                "jobs.toml:7: `input` is not a JSON Schema: /properties/enum/items/$ref refers to \"other.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/enum/items/$ref: refers to \"other.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
             ],
         ),
         (
             "+tool\ninput = { a = { \"$ref\" = \"https://example.com/s.json\" } }\n",
             &[
-                "jobs.toml:7: `input` is not a JSON Schema: /properties/a/$ref refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/a/$ref: refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
             ],
         ),
         (
@@ -323,7 +329,7 @@ fn bad_files_are_explained() {
         (
             "+tool\ninput_schema = \"file_ref.json\"\n",
             &[
-                "jobs.toml:7: `input_schema`: file_ref.json is not a JSON Schema: /$ref refers to \"other.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+                "jobs.toml:7: `input_schema`: file_ref.json is not a JSON Schema: /$ref: refers to \"other.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
             ],
         ),
         // Output

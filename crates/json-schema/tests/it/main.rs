@@ -1,0 +1,5 @@
+//! Schemas and values of anybody.
+
+mod checks;
+mod fuzz;
+mod limits;
