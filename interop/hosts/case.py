@@ -31,8 +31,9 @@ def run(asked):
         stage.start_host("LONGHAUL-1: do the work.")
         if case.act:
             case.act(stage)
-        if not wait(lambda: script.is_done and stage.host.on_terminal or stage.has_ended(), case.limit):
-            word, problem = "hung", f"the host did not end within {case.limit} s; its model was sent last: {stage.model.last_words()}"
+        limit = case.limits.get(asked.host, case.limit)
+        if not wait(lambda: script.is_done and stage.host.on_terminal or stage.has_ended(), limit):
+            word, problem = "hung", f"the host did not end within {limit} s; its model was sent last: {stage.model.last_words()}"
     except AssertionError as error:
         word, problem = "failed", str(error)
     took = time.time() - since
