@@ -10,7 +10,7 @@ const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 /// With more servers than this, all are forgotten.
 const MAX_SERVERS: usize = 1_024;
 
-/// The eras of HTTP servers. Connections whose options share it probe each server once in ten minutes. Clones share their content, and so do clones of
+/// The eras of servers. Connections whose options share it probe each HTTP server once in ten minutes, and a child process of 2025-11-25 or before once. Clones share their content, and so do clones of
 /// the [`Options`](crate::Options) that it is in.
 ///
 /// ```
@@ -49,6 +49,12 @@ impl EraCache {
         let servers = self.0.lock();
         let entry = servers.get(address)?;
         (now.saturating_sub(entry.since) < MAX_AGE).then(|| entry.era.clone())
+    }
+
+    /// Whether it is known to need a handshake, however long ago that was seen.
+    pub(crate) fn is_legacy(&self, address: &str) -> bool {
+        let servers = self.0.lock();
+        (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Legacy))
     }
 
     pub(crate) fn insert(&self, address: &str, era: CachedEra, now: Duration) {

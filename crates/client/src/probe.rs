@@ -36,10 +36,23 @@ pub(crate) async fn probe(
     options: &Options,
     ids: &(dyn Fn() -> u64 + Sync),
 ) -> Result<Era, RequestError> {
-    if transport.is_session() {
-        return detect(transport, options, ids).await;
-    }
     let (cache, address) = (&options.era_cache, transport.address());
+    if transport.is_session() {
+        // A child that leaves the modern request unanswered costs some seconds: once, and not each child.
+        let is_legacy = options.era == EraChoice::Auto && cache.is_legacy(address);
+        if is_legacy {
+            match initialize(transport, options, ids).await {
+                Ok(legacy) => return Ok(Era::Legacy(legacy)),
+                Err(error) => tracing::debug!(%error, "the server refuses the handshake that it took before"),
+            }
+            cache.forget(address, Generation::Legacy);
+        }
+        let era = detect(transport, options, ids).await?;
+        if options.era == EraChoice::Auto && era.legacy().is_some() {
+            cache.insert(address, CachedEra::Legacy, options.clock.monotonic());
+        }
+        return Ok(era);
+    }
     match cache.get(address, options.clock.monotonic()) {
         Some(CachedEra::Modern(server)) if matches!(options.era, EraChoice::Auto | EraChoice::Modern) => {
             return Ok(Era::Modern(server));
@@ -85,7 +98,16 @@ async fn detect(
             Err(error) => tracing::debug!(%error, "the server refuses the handshake; trying a modern request"),
         }
     }
-    let mut finding = discover(transport, options, ids()).await?;
+    // Some servers of 2025 fail at methods that they do not know, before they look at anything else.
+    let mut refused = None;
+    let mut finding = match discover(transport, options, ids()).await {
+        Err(error) if options.era != EraChoice::Modern && options.tokens.is_none() && is_status(&error) => {
+            let finding = Finding::NotModern(describe(&error));
+            refused = Some(error);
+            finding
+        }
+        finding => finding?,
+    };
     if matches!(finding, Finding::Again) {
         finding = discover(transport, options, ids()).await?;
     }
@@ -109,6 +131,9 @@ async fn detect(
         && let Finding::Modern(server) = discover(transport, options, ids()).await?
     {
         return Ok(Era::Modern(server));
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
     }
     let error = match initialize_otherwise(transport, options, ids, error).await {
         Ok(legacy) => return Ok(Era::Legacy(legacy)),
@@ -173,6 +198,14 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether an HTTP server has refused the request by its status.
+fn is_status(error: &RequestError) -> bool {
+    matches!(
+        error,
+        RequestError::Unauthorized { .. } | RequestError::Unavailable { .. } | RequestError::Http { .. }
+    )
 }
 
 /// Whether the status says that the request is wrong, rather than unauthorized, untimely or too large.

@@ -9,7 +9,9 @@ use crate::{
     followed::FollowedResources,
     listed::Lists,
 };
-use longhaul_client::{ChildProcess, Connection, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError};
+use longhaul_client::{
+    ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError,
+};
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
 use longhaul_runtime::{Ports, Requestor, SessionLogs, Spawner};
 use parking_lot::Mutex;
@@ -146,6 +148,8 @@ pub(crate) struct Connections {
     asks_for_roots: Arc<AtomicBool>,
     /// Whether clients of 2025-11-25 have connections of that revision.
     follows_client: AtomicBool,
+    /// What is known of the revisions of the upstream.
+    era_cache: EraCache,
     /// The level of log messages that upstreams are asked for.
     log_level: Mutex<LogLevel>,
     open: Mutex<Open>,
@@ -163,6 +167,7 @@ impl Connections {
             logs: Arc::default(),
             asks_for_roots: Arc::default(),
             follows_client: AtomicBool::new(false),
+            era_cache: EraCache::default(),
             log_level: Mutex::new(LogLevel::Info),
             open: Mutex::default(),
         };
@@ -381,6 +386,7 @@ impl Connections {
         let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots, listeners);
         let mut options = Options::named("longhaul-gateway", self.version);
         options.era = key.era;
+        options.era_cache = self.era_cache.clone();
         options.clock = Arc::clone(&self.clock);
         if capabilities != ClientCapabilities::default() {
             options.inputs = Some(Arc::new(ClientsOfConnection {

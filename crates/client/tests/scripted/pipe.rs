@@ -506,3 +506,24 @@ async fn what_is_around_messages_is_ignored() {
     let (tools, ()) = tokio::join!(connection.list_tools(), script);
     assert_eq!(tools.unwrap().len(), 1);
 }
+
+/// Silence costs some seconds for the first child, and nothing for the next one.
+#[tokio::test(start_paused = true)]
+async fn the_era_of_a_silent_child_is_remembered() {
+    let options = Options::named("test", "0");
+    for is_first in [true, false] {
+        let (connection, mut server) = Server::connected_with(options.clone(), 1 << 20);
+        let script = async {
+            let mut request = server.next().await;
+            assert_eq!(request["method"] == "server/discover", is_first);
+            if is_first {
+                request = server.next().await;
+            }
+            assert_eq!(request["method"], "initialize");
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+            server.answer(&request, result).await;
+        };
+        let (described, ()) = tokio::join!(connection.server(), script);
+        assert!(!described.unwrap().is_modern());
+    }
+}

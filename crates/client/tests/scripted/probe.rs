@@ -27,7 +27,7 @@ async fn is_initialized(answer: Answer) -> Result<bool, RequestError> {
 /// L-16: no single code decides.
 #[tokio::test]
 async fn any_response_but_a_modern_one_leads_to_the_handshake() {
-    let legacy: [Answer; 9] = [
+    let legacy: [Answer; 14] = [
         |seen| seen.error(400, -32000, Value::Null),
         |seen| seen.error(404, -32601, Value::Null),
         |seen| seen.error(200, -32601, Value::Null),
@@ -36,6 +36,12 @@ async fn any_response_but_a_modern_one_leads_to_the_handshake() {
         |_| plain(405, ""),
         |_| plain(400, "Bad Request"),
         |_| plain(406, ""),
+        // Servers that fail at a method that they do not know, each in its way.
+        |_| plain(401, ""),
+        |_| plain(403, ""),
+        |_| plain(429, ""),
+        |seen| seen.error(500, -32603, Value::Null),
+        |_| plain(503, ""),
         |seen| seen.result(json!({"supportedVersions": ["2025-11-25"]})),
     ];
     for (index, answer) in legacy.into_iter().enumerate() {
@@ -61,7 +67,9 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
         "{unknown}"
     );
 
-    let locked = is_initialized(|_| plain(401, "")).await.unwrap_err();
+    let locked = Peer::start(|_| plain(401, ""));
+    let (locked, _) = locked.connection();
+    let locked = locked.server().await.unwrap_err();
     assert!(matches!(locked, RequestError::Unauthorized { .. }), "{locked}");
 
     let web = Peer::start(|_| plain(404, "<html>"));
@@ -75,7 +83,9 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
     let said = open.to_string();
     assert_eq!(said.matches("404").count(), 1, "{said}");
 
-    let starting = is_initialized(|_| plain(503, "starting")).await.unwrap_err();
+    let starting = Peer::start(|_| plain(503, "starting"));
+    let (starting, _) = starting.connection();
+    let starting = starting.server().await.unwrap_err();
     assert!(starting.is_transient());
 }
 
