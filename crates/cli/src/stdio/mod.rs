@@ -1,7 +1,7 @@
 //! `longhaul stdio`: relays standard input and output to the process that owns the data directory, and starts that process if needed.
 //!
 //! Several clients can connect to one owner, and tasks keep running when a client disconnects. When the owner is killed, what it has not answered is answered with
-//! an error; `longhaul wrap` starts another one then.
+//! an error, and another one is started.
 
 mod owner;
 mod relay;
@@ -22,8 +22,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// So many owners in a row may exit without an answer to the client before this process gives up.
 const MOST_EXITS: u32 = 3;
 
-/// Relays until the client leaves, or the owner exits. With the claim of `longhaul wrap` on the data directory, another owner is started then. Beside it is the
-/// hand-off of this client, if it has one.
+/// Relays until the client leaves. When the owner exits, another one is started. `longhaul wrap` has a claim on the data directory, and beside it the hand-off of
+/// this client, if it has one.
 pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) -> ExitCode {
     let (claim, handoff) = wrapped.unzip();
     let config = match config::load(&stdio.file, &Environment::of_this_process()) {
@@ -67,7 +67,11 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
     // Owners that have exited in a row.
     let mut exits = 0;
     loop {
-        let mut owner = match owner::find_or_start(target).await {
+        // Who has stopped the server on purpose need not see it start again at once.
+        if exits > 0 && target.claim.is_none() && !input.is_next().await {
+            return ExitCode::SUCCESS;
+        }
+        let mut owner = match owner::find_or_start(target, exits > 0).await {
             Ok(owner) => BufReader::new(owner),
             Err(error) => {
                 output::note(&format!("longhaul: {error}"));
@@ -90,7 +94,7 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         let log: PathBuf = target.log();
-        if target.claim.is_none() || exits >= MOST_EXITS {
+        if exits >= MOST_EXITS {
             output::note(&format!(
                 "longhaul: the server has exited; its tasks resume when it is started again (log: {})",
                 log.display()
@@ -98,7 +102,7 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
             return ExitCode::FAILURE;
         }
         output::note(&format!(
-            "longhaul: the server has exited, and is started again (log: {})",
+            "longhaul: the server has exited, and is started again when it is needed (log: {})",
             log.display()
         ));
     }

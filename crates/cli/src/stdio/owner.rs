@@ -16,6 +16,8 @@ use tokio::net::UnixStream;
 
 /// How long an owner may take to start: to wait for another one that exits, to recover, to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a service manager may take to start an owner again.
+const SERVICE_MANAGER: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// How long an owner may take to send its greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +35,7 @@ pub(super) struct Target {
     /// After how long it exits when idle.
     pub(super) idle_exit: Millis,
     /// A locked file by which `longhaul wrap` claims the data directory. Each owner keeps it open as well, and the lock with it; so another one may be started
-    /// when it has exited. Without a claim none is: one that a service manager starts would find its directory in use.
+    /// when it has exited.
     pub(super) claim: Option<File>,
 }
 
@@ -57,9 +59,22 @@ pub(super) enum OwnerError {
 }
 
 /// Connects to the owner, and starts one if there is none. If two processes start one at the same time, the lock of the directory
-/// decides which of them stays.
-pub(super) async fn find_or_start(target: &Target) -> Result<UnixStream, OwnerError> {
+/// decides which of them stays. If one `has_exited`, a service manager may start the next one, which would find its directory in use.
+pub(super) async fn find_or_start(target: &Target, has_exited: bool) -> Result<UnixStream, OwnerError> {
     let ports = Ports::system();
+    if has_exited && target.claim.is_none() {
+        let restarted = async {
+            loop {
+                if let Ok(stream) = stdio::connect(&target.data_dir).await {
+                    return stream;
+                }
+                ports.clock.sleep(RETRY_INTERVAL).await;
+            }
+        };
+        if let Some(stream) = ports.within(SERVICE_MANAGER, restarted).await {
+            return Ok(stream);
+        }
+    }
     let mut search = Search {
         target,
         started: None,

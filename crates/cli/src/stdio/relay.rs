@@ -37,9 +37,19 @@ impl<R: AsyncBufRead + Unpin> Input<R> {
         }
     }
 
+    /// Waits for the next line. `false` at the end.
+    pub(super) async fn is_next(&mut self) -> bool {
+        if !self.line.ends_with(b"\n") {
+            let _ = self.reader.read_until(b'\n', &mut self.line).await;
+        }
+        !self.line.is_empty()
+    }
+
     /// The next line with its end; `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        self.reader.read_until(b'\n', &mut self.line).await?;
+        if !self.line.ends_with(b"\n") {
+            self.reader.read_until(b'\n', &mut self.line).await?;
+        }
         Ok(Some(std::mem::take(&mut self.line)).filter(|line| !line.is_empty()))
     }
 }
@@ -110,6 +120,9 @@ impl Session {
                 self.sends(&line);
                 // If the owner is gone, its last responses must still be read.
                 if to_owner.write_all(&line).await.is_err() || to_owner.flush().await.is_err() {
+                    // The next owner gets it.
+                    self.withdraw(&line);
+                    input.line = line;
                     return std::future::pending().await;
                 }
             }
@@ -162,6 +175,13 @@ impl Session {
                 state.initialized = Some(line.to_owned());
             }
             _ => {}
+        }
+    }
+
+    /// What the owner has not received is not open there.
+    fn withdraw(&self, line: &[u8]) {
+        if let Ok(Message::Request(request)) = Message::parse(line.trim_ascii()) {
+            self.state.lock().open.remove(request.id.as_json());
         }
     }
 
