@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
 
 /// Each host with its file below the home folder (on macOS some are elsewhere), and a sample.
-const HOSTS: [(&str, &str); 8] = [
+const HOSTS: [(&str, &str); 10] = [
     ("claude-desktop", include_str!("hosts/claude_desktop_config.json")),
     ("claude-code", include_str!("hosts/claude.json")),
     ("cursor", include_str!("hosts/cursor.json")),
@@ -23,6 +23,8 @@ const HOSTS: [(&str, &str); 8] = [
     ("windsurf", include_str!("hosts/windsurf.json")),
     ("gemini-cli", include_str!("hosts/gemini.json")),
     ("codex", include_str!("hosts/codex.toml")),
+    ("opencode", include_str!("hosts/opencode.jsonc")),
+    ("qwen-code", include_str!("hosts/qwen.json")),
 ];
 
 /// A folder with a host's file.
@@ -187,6 +189,7 @@ fn servers_at_a_url_and_those_of_extensions_stay_and_the_reason_is_told() {
         ("cursor", "remote", "it is not started by the host, but at a URL"),
         ("windsurf", "remote", "it is not started by the host, but at a URL"),
         ("gemini-cli", "remote", "it is not started by the host, but at a URL"),
+        ("opencode", "remote", "it is not started by the host, but at a URL"),
         ("claude-code", "sentry", "it is not started by the host, but at a URL"),
         ("zed", "mcp-server-context7", "it has no `command`"),
     ] {

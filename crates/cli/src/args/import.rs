@@ -25,6 +25,10 @@ pub(crate) enum Host {
     GeminiCli,
     /// Codex
     Codex,
+    /// opencode
+    Opencode,
+    /// Qwen Code
+    QwenCode,
 }
 
 /// `longhaul import`

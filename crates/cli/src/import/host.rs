@@ -16,6 +16,8 @@ impl Host {
             Self::Windsurf => "Windsurf",
             Self::GeminiCli => "Gemini CLI",
             Self::Codex => "Codex",
+            Self::Opencode => "opencode",
+            Self::QwenCode => "Qwen Code",
         }
     }
 
@@ -39,6 +41,19 @@ impl Host {
             Self::Zed => configuration.join("zed/settings.json"),
             Self::Windsurf => home.join(".codeium/windsurf/mcp_config.json"),
             Self::GeminiCli => home.join(".gemini/settings.json"),
+            Self::QwenCode => home.join(".qwen/settings.json"),
+            // On macOS, too.
+            Self::Opencode => {
+                let folder = env::var_os("XDG_CONFIG_HOME")
+                    .map(PathBuf::from)
+                    .filter(|folder| folder.is_absolute());
+                let folder = folder.unwrap_or_else(|| home.join(".config")).join("opencode");
+                let with_comments = folder.join("opencode.jsonc");
+                match with_comments.exists() {
+                    true => with_comments,
+                    false => folder.join("opencode.json"),
+                }
+            }
             Self::Codex => {
                 let codex = env::var_os("CODEX_HOME").map(PathBuf::from);
                 codex.unwrap_or_else(|| home.join(".codex")).join("config.toml")
@@ -57,10 +72,15 @@ impl Host {
     pub(super) fn places(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::ClaudeCode => &[&["mcpServers"], &["projects", "*", "mcpServers"]],
-            Self::VsCode => &[&["servers"], &["mcpServers"]],
+            // In its settings they are in `mcp`.
+            Self::VsCode => &[&["servers"], &["mcpServers"], &["mcp", "servers"]],
             Self::Zed => &[&["context_servers"]],
             Self::Codex => &[&["mcp_servers"]],
-            Self::ClaudeDesktop | Self::Cursor | Self::Windsurf | Self::GeminiCli => &[&["mcpServers"]],
+            // Its next release has them in `servers`.
+            Self::Opencode => &[&["mcp"], &["mcp", "servers"]],
+            Self::ClaudeDesktop | Self::Cursor | Self::Windsurf | Self::GeminiCli | Self::QwenCode => {
+                &[&["mcpServers"]]
+            }
         }
     }
 }

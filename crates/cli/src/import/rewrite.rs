@@ -39,6 +39,7 @@ pub(super) struct Left {
 
 /// How a server is started.
 struct Start<'a> {
+    /// The program.
     command: &'a Node,
     program: &'a str,
     /// The array of the arguments, if there is one.
@@ -78,6 +79,11 @@ pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<Rewritt
         let inserted: Vec<String> = words.iter().map(|word| quote(word)).collect();
         let inserted = inserted.join(", ");
         let arguments = match (start.array, start.arguments.first()) {
+            // The program is in the same array.
+            (Some(array), None) if array.range.contains(&start.command.range.start) => {
+                let behind = start.command.range.end;
+                (behind..behind, format!(", {inserted}"))
+            }
             (Some(_), Some((_, first))) => (first.start..first.start, format!("{inserted}, ")),
             (Some(array), None) => (array.range.start + 1..array.range.start + 1, inserted),
             (None, _) => new_member(text, start.command, host.language(), &inserted)?,
@@ -118,8 +124,16 @@ pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
             (None, Some(array)) => first.start + text[first.start..array.range.end - 1].trim_end().len(),
             (None, None) => first.start,
         };
-        let removed = first.start..end;
-        if has_comment(&text[removed.clone()], host.language()) {
+        // With the comma before, if only the program is left in the array.
+        let begin = match start.array {
+            Some(array) if at + 1 == start.arguments.len() && array.range.contains(&start.command.range.start) => {
+                start.command.range.end
+            }
+            _ => first.start,
+        };
+        let removed = begin..end;
+        let comma = text[begin..first.start].trim();
+        if !matches!(comma, "" | ",") || has_comment(&text[first.start..end], host.language()) {
             return Err("there is a comment between its arguments: remove `longhaul wrap` by hand");
         }
         let program = quoted(wrapped, host.language());
@@ -220,6 +234,20 @@ impl<'a> Start<'a> {
                 false => "it has no `command`",
             });
         };
+        // opencode has program and arguments in one array.
+        if let Value::Array(words) = &command.value {
+            let words: Option<Vec<_>> = words.iter().map(|word| Some((word.text()?, word))).collect();
+            let words = words.ok_or("its `command` is not an array of strings")?;
+            let ((program, first), rest) = words.split_first().ok_or("its `command` is empty")?;
+            let given = entry.member("environment").map(Node::members).unwrap_or_default();
+            return Ok(Self {
+                command: first,
+                program,
+                array: Some(command),
+                arguments: rest.iter().map(|(word, node)| (*word, &node.range)).collect(),
+                variables: given.iter().map(|(name, _)| name.as_str()).collect(),
+            });
+        }
         // Zed had program and arguments in an object.
         let (command, entry) = match command.member("path") {
             Some(path) => (path, command),
