@@ -119,6 +119,7 @@ pub(crate) fn of_wrapped(wrapped: &Wrapped<'_>) -> String {
         upstream.insert("headers".to_owned(), Value::Object(headers.collect()));
     }
     let options = [
+        Some(("presented", Value::from(true))),
         wrapped.era.map(|era| ("era", Value::from(era.word()))),
         wrapped.is_shared.then(|| ("shared", Value::from(true))),
         wrapped
@@ -286,7 +287,7 @@ mod tests {
         let text = of_wrapped(&wrapped(&url, &[header]));
         let parsed: toml::Table = text.parse().unwrap();
         let upstream = parsed["upstream"]["wrapped"].as_table().unwrap();
-        assert_eq!((upstream["url"].as_str(), upstream.len()), (Some(url[0].as_str()), 2));
+        assert_eq!((upstream["url"].as_str(), upstream.len()), (Some(url[0].as_str()), 3));
         assert_eq!(upstream["headers"]["authorization"].as_str(), Some("Bearer ${TOKEN}"));
     }
 }

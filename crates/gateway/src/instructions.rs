@@ -1,6 +1,7 @@
-//! What upstreams tell the model of how to use them.
+//! What upstreams tell of themselves: their names, and the model of how to use them.
 
 use crate::upstreams::Upstreams;
+use longhaul_core::Json;
 use longhaul_runtime::Engine;
 use std::sync::Arc;
 
@@ -14,6 +15,14 @@ pub(crate) fn offer(upstreams: &Upstreams, engine: &Engine) {
     let instructions = joined(&told, all.len()).map(Arc::from);
     if engine.catalog().snapshot().instructions != instructions {
         engine.catalog().set_instructions(instructions);
+    }
+    let presented = all.iter().find(|upstream| upstream.options().presented);
+    let info = presented.and_then(|upstream| upstream.last_lists());
+    // Both members are required.
+    let info = info.filter(|lists| lists.info["name"].is_string() && lists.info["version"].is_string());
+    let info = info.map(|lists| Json::from(&lists.info));
+    if engine.catalog().snapshot().server_info != info {
+        engine.catalog().set_server_info(info);
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Lists {
     pub(crate) is_modern: bool,
     /// Its capabilities.
     pub(crate) capabilities: Value,
+    /// What it is called: an object, or null.
+    pub(crate) info: Value,
     /// What it tells the model of how to use it.
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Json>,
@@ -122,6 +124,7 @@ impl Lists {
         let server = connection.server().await?;
         let mut lists = Self {
             is_modern: server.is_modern(),
+            info: server.info,
             capabilities: server.capabilities,
             instructions: server.instructions,
             ..Self::default()
@@ -294,6 +297,8 @@ struct Layout {
     version: u32,
     #[serde(default)]
     is_modern: bool,
+    #[serde(default)]
+    info: Value,
     capabilities: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
@@ -330,6 +335,7 @@ impl StoredLists {
         let json = |entries: Vec<Box<RawValue>>| entries.iter().map(|entry| Json::from(&**entry)).collect();
         (layout.version == 1).then(|| Lists {
             is_modern: layout.is_modern,
+            info: layout.info,
             capabilities: layout.capabilities,
             instructions: layout.instructions,
             tools: json(layout.tools),
@@ -364,6 +370,7 @@ impl StoredLists {
         let layout = Layout {
             version: 1,
             is_modern: lists.is_modern,
+            info: lists.info.clone(),
             capabilities: lists.capabilities.clone(),
             instructions: lists.instructions.clone(),
             tools: raw(&lists.tools),

@@ -30,6 +30,8 @@ pub struct UpstreamOptions {
     pub rules: Vec<ToolRule>,
     /// How many of its calls run at once; more wait in order. `None` for no limit.
     pub concurrency: Option<usize>,
+    /// Whether clients are shown its name, title and icons as those of this server.
+    pub presented: bool,
     /// Tools that belong together and are offered as one.
     pub jobs: Vec<JobTools>,
     /// After how long a silence a call is given up, in milliseconds: the upstream has answered neither the call nor a ping. `None` for never. Many servers answer nothing
@@ -51,6 +53,7 @@ impl UpstreamOptions {
             tools: ToolSelection::default(),
             rules: Vec::new(),
             concurrency: None,
+            presented: false,
             jobs: Vec::new(),
             hung_after: Some(HUNG_AFTER),
         }

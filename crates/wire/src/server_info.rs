@@ -56,6 +56,15 @@ impl ServerInfo {
         self
     }
 
+    /// Shows another server, with the details of this JSON text, in `initialize` and `server/discover`.
+    #[must_use]
+    pub fn presenting(self, info: impl Into<String>) -> Self {
+        Self {
+            info: info.into(),
+            ..self
+        }
+    }
+
     /// Adds instructions for the model on how to use the server.
     #[must_use]
     pub fn with_instructions(self, instructions: impl Into<String>) -> Self {

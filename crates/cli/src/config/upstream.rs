@@ -85,6 +85,7 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
     let target = read_target(section, name, environment);
     let auth = section.optional("auth", |entry| read_auth(&entry, environment));
     let shared = section.get_or("shared", false, |entry| entry.flag());
+    let presented = section.get_or("presented", false, |entry| entry.flag());
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let eras = [
         ("auto", EraChoice::Auto),
@@ -116,6 +117,7 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         jobs: jobs?,
         era: era?,
         shared: shared?,
+        presented: presented?,
         tools: tools?,
         rules: rules?,
         concurrency: concurrency?.map(|most| most as usize),

@@ -233,3 +233,14 @@ fn wrap_serve_and_admin_work_in_folders_with_long_paths() {
         "{doctor:?}"
     );
 }
+
+/// `wrap` is in front of one server, so hosts and people see that one.
+#[test]
+fn a_host_is_shown_the_wrapped_server_itself() {
+    let folder = folder();
+    let path = folder.path();
+    let wrap = ["wrap", "--", LONGHAUL, "stdio", "upstream.toml"];
+    let host = Host::start(path, &wrap);
+    assert_eq!(host.hello["serverInfo"]["name"], "upstream", "{}", host.hello);
+    host.leave();
+}

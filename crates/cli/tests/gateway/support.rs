@@ -182,6 +182,8 @@ pub(crate) struct Host {
     requests: ChildStdin,
     responses: Lines<BufReader<ChildStdout>>,
     sent: u64,
+    /// What the server says of itself.
+    pub(crate) hello: Value,
 }
 
 impl Host {
@@ -204,9 +206,10 @@ impl Host {
             responses: BufReader::new(child.stdout.take().unwrap()).lines(),
             child,
             sent: 0,
+            hello: Value::Null,
         };
         let client = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}});
-        host.exchange("initialize", client);
+        host.hello = host.exchange("initialize", client)["result"].take();
         host
     }
 

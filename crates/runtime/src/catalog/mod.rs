@@ -97,6 +97,8 @@ pub struct Snapshot {
     pub pending_tools: Option<Arc<dyn PendingTools>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
+    /// What the server is called, in place of the name that it was made with: an object with `name` and `version`.
+    pub server_info: Option<Json>,
     /// What `tools/list` has besides the tools: an object.
     pub tool_list_members: Option<Json>,
     /// Why there are no tools, if that is a failure.
@@ -316,6 +318,11 @@ impl Catalog {
     /// not told: MCP has no notification of it.
     pub fn set_instructions(&self, instructions: Option<Arc<str>>) {
         self.change(|new| new.instructions = instructions);
+    }
+
+    /// Sets what the server is called in `initialize` and `server/discover`, in place of the name that it was made with.
+    pub fn set_server_info(&self, info: Option<Json>) {
+        self.change(|new| new.server_info = info);
     }
 
     /// Sets what `tools/list` has besides the tools: the members of this object, unless the server writes them itself.

@@ -51,9 +51,17 @@ impl Methods {
 
     /// What the server is, with the instructions for what it offers now.
     pub(crate) fn described(&self) -> Cow<'_, ServerInfo> {
-        match &self.engine.catalog().snapshot().instructions {
-            Some(instructions) => Cow::Owned(ServerInfo::clone(&self.identity).with_instructions(&**instructions)),
-            None => Cow::Borrowed(&self.identity),
+        let snapshot = self.engine.catalog().snapshot();
+        if snapshot.instructions.is_none() && snapshot.server_info.is_none() {
+            return Cow::Borrowed(&self.identity);
         }
+        let mut described = ServerInfo::clone(&self.identity);
+        if let Some(info) = &snapshot.server_info {
+            described = described.presenting(info.as_str());
+        }
+        if let Some(instructions) = &snapshot.instructions {
+            described = described.with_instructions(&**instructions);
+        }
+        Cow::Owned(described)
     }
 }
