@@ -17,7 +17,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-const PACKAGES: [&str; 3] = ["longhaul-json-schema", "longhaul-wire", "longhaul-server"];
+const PACKAGES: [&str; 4] = [
+    "longhaul-core",
+    "longhaul-json-schema",
+    "longhaul-wire",
+    "longhaul-server",
+];
 
 /// How long one input may take, in seconds.
 const TIMEOUT: u32 = 20;

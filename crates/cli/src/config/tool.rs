@@ -19,7 +19,10 @@ use std::{
 
 pub(super) const DEFAULT_TASK_AFTER: Millis = 5_000;
 const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
-const DEFAULT_MAX_OUTPUT: u64 = 1 << 20;
+/// What a model can take.
+const DEFAULT_MAX_TEXT: u64 = 64 << 10;
+/// JSON is kept whole or not at all.
+const DEFAULT_MAX_JSON: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
 const DEFAULT_BACKOFF: Millis = 10_000;
 const MAX_ATTEMPTS: u32 = 1_000;
@@ -222,7 +225,11 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         }
         Some(most)
     });
-    let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
+    let default_max_output = match &output {
+        Some(Output::Text) | None => DEFAULT_MAX_TEXT,
+        Some(_) => DEFAULT_MAX_JSON,
+    };
+    let max_output = section.get_or("max_output", default_max_output, |entry| entry.size());
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, |entry| entry.size());
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let retry = section.get_or("retry", Retry::default(), |entry| read_retry(&entry));

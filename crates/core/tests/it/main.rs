@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod child_entry;
+mod fuzz;
 mod poll_hint;
 mod transition;

@@ -4,10 +4,10 @@ use super::{
     arguments::Arguments,
     attempt_dir::{AttemptDir, Attempts},
     definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
-    launch::{Launcher, environment},
+    launch::{Launcher, environment, not_inherited},
     log,
     output::{self, EndedCommand, Ending},
-    progress::read_report,
+    progress::{OutputReport, read_report},
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
     supervisor_process::SupervisorProcess,
@@ -61,6 +61,9 @@ struct Shared {
 impl CommandProvider {
     /// Commands whose attempts live in `attempts`, under supervisors that `launcher` starts.
     pub fn new(attempts: Attempts, launcher: Launcher, ports: Ports) -> Self {
+        for name in not_inherited() {
+            warn!("commands run without {name}: what this server has for it is not UTF-8");
+        }
         Self {
             shared: Arc::new(Shared {
                 attempts,
@@ -451,13 +454,12 @@ impl CommandExecutor {
         let Ok(event) = serde_json::from_str::<SupervisorEvent>(line) else {
             return;
         };
-        let report = read_report(&event.tail, self.tool.progress());
-        if let Some(status) = report.status {
-            cx.status(status);
-        }
-        if let Some(current) = report.current {
-            cx.progress(current, report.total);
-        }
+        let ends = match (output::shows_standard_output(&self.tool), event.is_stderr) {
+            (false, Some(true)) => [&*event.tail, ""],
+            (false, Some(false)) => ["", &*event.other],
+            _ => [&*event.tail, &*event.other],
+        };
+        tell(read_report(&ends, self.tool.progress(), false), cx);
     }
 
     async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> ExecutionEnd {
@@ -466,21 +468,37 @@ impl CommandExecutor {
             true => Some(cx.task().clone()),
             false => None,
         };
-        let (tool, deadline, succeeded) = (Arc::clone(&self.tool), cx.deadline(), output::succeeded(&exit));
+        let (deadline, succeeded) = (cx.deadline(), output::succeeded(&exit));
         let stopped = exit.stopped.map(StopReason::from);
         if let Some(reason) = stopped {
             info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
         }
-        let read = move || {
-            let command = EndedCommand {
-                tool: &tool,
-                dir: &dir,
-                exit: &exit,
-                log_of: log_of.as_ref(),
-            };
-            command.ending(deadline)
+        let (dir, exit) = (Arc::new(dir), Arc::new(exit));
+        let read = |log_of: Option<TaskId>| {
+            let (tool, dir, exit) = (Arc::clone(&self.tool), Arc::clone(&dir), Arc::clone(&exit));
+            blocking(cx.ports(), move || {
+                let command = EndedCommand {
+                    tool: &tool,
+                    dir: &dir,
+                    exit: &exit,
+                    log_of: log_of.as_ref(),
+                };
+                Ok((command.ending(deadline)?, command.report()))
+            })
         };
-        match (blocking(cx.ports(), read).await, stopped) {
+        let has_log = log_of.is_some();
+        let mut ending = read(log_of).await;
+        // An output that cannot be used is known to be such only when it was read.
+        let is_unusable = matches!(&ending, Ok((Ending::Result(Outcome::Result { is_error: true, .. }), _)));
+        if is_unusable && !has_log && output::keeps_log(&self.tool) && cx.is_announced().await {
+            ending = read(Some(cx.task().clone())).await;
+        }
+        let ending = ending.map(|(ending, report)| {
+            // What came since the last event of the supervisor.
+            tell(report, cx);
+            ending
+        });
+        match (ending, stopped) {
             (Ok(Ending::Stopped(reason, status)), _) => {
                 cx.status(status);
                 ExecutionEnd::Stopped(reason)
@@ -499,6 +517,15 @@ impl CommandExecutor {
                 }
             }
         }
+    }
+}
+
+fn tell(report: OutputReport, cx: &TaskContext) {
+    if let Some(status) = report.status {
+        cx.status(status);
+    }
+    if let Some(current) = report.current {
+        cx.progress(current, report.total);
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
 };
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::File,
     io,
     path::{Path, PathBuf},
@@ -19,6 +20,8 @@ use tokio::{
 
 /// What a command sees of the server's environment.
 const ALLOWED_ENV: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
+/// And those that begin so: the parts of the locale.
+const ALLOWED_PREFIX: &str = "LC_";
 
 /// A program that calls [`become_supervisor_if_asked`](super::become_supervisor_if_asked), normally this one.
 #[derive(Debug, Clone)]
@@ -117,10 +120,21 @@ impl Supervisor {
 
 /// The environment of a command: the allowed part of ours, then its own.
 pub(super) fn environment(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let inherited = ALLOWED_ENV
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let inherited = inherited().filter_map(|(name, value)| Some((name, value.into_string().ok()?)));
     inherited
         .chain(own.iter().map(|(name, value)| (name.clone(), value.clone())))
         .collect()
+}
+
+/// The names of variables that commands would inherit, but do not, since what they hold is not UTF-8.
+pub(super) fn not_inherited() -> Vec<String> {
+    let unreadable = inherited().filter(|(_, value)| value.to_str().is_none());
+    unreadable.map(|(name, _)| name).collect()
+}
+
+fn inherited() -> impl Iterator<Item = (String, OsString)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        (ALLOWED_ENV.contains(&&*name) || name.starts_with(ALLOWED_PREFIX)).then_some((name, value))
+    })
 }

@@ -5,6 +5,7 @@ use super::{
     segments::{self, Segment},
     utf8::{orphans, unfinished},
 };
+use longhaul_core::{skip_partial, terminal_text};
 use longhaul_private_dir::open_file;
 use longhaul_runtime::{LogChunk, LogRange};
 use std::{
@@ -17,10 +18,15 @@ pub const DEFAULT_READ: u64 = 64 * 1024;
 /// The most one read returns, whatever limit it gives.
 pub const MAX_READ: u64 = 1024 * 1024;
 
+/// The longest line that is taken for one that is being drawn.
+const LONGEST_DRAWN: usize = 4 * 1024;
+
 /// Reads a part of an attempt's log; one that has written nothing has an empty one.
 ///
 /// Offsets are places in the whole stream of both outputs, what was dropped included. No character is split: the text may begin
-/// a little after the place asked for, and end a little before the limit. Where bytes were dropped a line says so.
+/// a little after the place asked for, and end a little before the limit. Where bytes were dropped a line says so. The text is what a terminal would show of
+/// the bytes. So that it can be appended to what was read before, a read from a given place ends before a line that is still being drawn, such as a progress
+/// bar; one of the end begins with a line.
 ///
 /// # Errors
 /// When the directory or a file in it cannot be read.
@@ -41,6 +47,7 @@ pub fn read(dir: &AttemptDir, range: LogRange) -> io::Result<LogChunk> {
         total,
         ended: exit.is_some(),
         text: String::new(),
+        from_place: range.offset.is_some(),
     };
     let start = reader.read(&segments)?;
     Ok(LogChunk {
@@ -58,6 +65,8 @@ struct Reader<'a> {
     total: u64,
     ended: bool,
     text: String,
+    /// Whether the reader has said where to begin.
+    from_place: bool,
 }
 
 /// A run of bytes without a hole, as the files that hold it.
@@ -83,7 +92,11 @@ impl Reader<'_> {
                 first = false;
             }
             let bytes = self.fetch(&run)?;
-            let orphaned = if first { orphans(&bytes) } else { 0 };
+            let orphaned = match (first, self.from_place) {
+                (false, _) => 0,
+                (true, false) if self.at > 0 && skip_partial(&bytes) > 0 => skip_partial(&bytes),
+                (true, _) => orphans(&bytes),
+            };
             if first {
                 start += orphaned as u64;
             }
@@ -129,11 +142,14 @@ impl Reader<'_> {
         let final_bytes = end == bytes.len() && at_run_end && (self.ended || run_end < self.total);
         if !final_bytes {
             end -= unfinished(&bytes[orphaned..end]);
+            if self.from_place {
+                end -= being_drawn(&bytes[orphaned..end], end < limit);
+            }
             if end == orphaned && bytes.len() > end && limit < bytes.len() {
                 end = first_character(bytes, orphaned);
             }
         }
-        self.text.push_str(&String::from_utf8_lossy(&bytes[orphaned..end]));
+        self.text.push_str(&terminal_text(&bytes[orphaned..end]));
         self.at += end as u64;
         self.left = self.left.saturating_sub(end as u64);
         self.at >= run_end
@@ -147,6 +163,18 @@ impl Reader<'_> {
         self.text
             .push_str(&format!("[longhaul: {dropped} bytes were not kept here]\n"));
         self.at = place;
+    }
+}
+
+/// How many bytes at the end are a line that is not complete, and that a terminal would draw again; unless that is all and `may_wait` is not set.
+fn being_drawn(bytes: &[u8], may_wait: bool) -> usize {
+    let begin = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let line = &bytes[begin..];
+    let is_drawn = line.len() <= LONGEST_DRAWN && line.iter().any(|byte| matches!(byte, b'\r' | 0x1B));
+    if is_drawn && (begin > 0 || may_wait) {
+        line.len()
+    } else {
+        0
     }
 }
 

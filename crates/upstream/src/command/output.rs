@@ -3,11 +3,15 @@
 use super::{
     attempt_dir::{AttemptDir, BOTH, STDERR, STDOUT},
     definition::{CommandTool, OutputKind},
-    record::{CommandEnd, ExitRecord, QUOTED},
+    progress::{OutputReport, read_report},
+    record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED},
     signal,
-    utf8::{decoded_tail, orphans},
+    utf8::orphans,
 };
-use longhaul_core::{Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper};
+use longhaul_core::{
+    Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper, skip_partial,
+    terminal_text,
+};
 use longhaul_json_schema::Violation;
 use longhaul_private_dir::read_file;
 use longhaul_runtime::AttemptExit;
@@ -19,6 +23,8 @@ use std::io;
 const LISTED: usize = 5;
 /// Levels of arrays and objects in `structuredContent`, which is one level below the result.
 const MAX_JSON_DEPTH: usize = MAX_RESULT_DEPTH - 1;
+/// Some programs begin UTF-8 with it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
 
@@ -34,7 +40,17 @@ pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
     // What is not UTF-8 becomes up to three times as long.
     let may_be_cut = exit.stdout_bytes.saturating_mul(3) > tool.definition().max_output;
     let is_incomplete = may_be_cut || exit.write_error.is_some();
-    tool.definition().max_log > 0 && (is_incomplete || exit.stopped.is_some() || !succeeded(exit))
+    keeps_log(tool) && (is_incomplete || exit.stopped.is_some() || !succeeded(exit))
+}
+
+/// Whether there is a log.
+pub(super) fn keeps_log(tool: &CommandTool) -> bool {
+    tool.definition().max_log > 0
+}
+
+/// Whether lines of the standard output are for people: JSON is not, unless a pattern finds progress in it.
+pub(super) fn shows_standard_output(tool: &CommandTool) -> bool {
+    tool.definition().output == OutputKind::Text || tool.progress().is_some()
 }
 
 /// An ended command, and what is known of it.
@@ -85,12 +101,46 @@ impl EndedCommand<'_> {
         }
         match self.tool.definition().output {
             OutputKind::Text => self.text(&stdout),
-            OutputKind::Json => self.structured(&stdout).unwrap_or_else(|problem| {
-                let mut text = format!("the command succeeded, but {problem}");
-                mark_left_open(&mut text, self.exit.stdout_left_open);
-                self.outcome(ToolResult::of(&text, true), &[STDOUT], 0)
-            }),
+            OutputKind::Json => self
+                .structured(&stdout)
+                .unwrap_or_else(|problem| self.unusable(&problem, &stdout)),
         }
+    }
+
+    /// The command has done its work, but its output is not what was promised: the caller gets the end of it.
+    fn unusable(&self, problem: &str, stdout: &[u8]) -> io::Result<Outcome> {
+        let (quoted, dropped) = tail(
+            from_line(stdout, self.exit.stdout_bytes),
+            self.exit.stdout_bytes,
+            QUOTED,
+        );
+        self.failed_with(
+            &format!("the command succeeded, but {problem}"),
+            &quoted,
+            dropped,
+            &[STDOUT],
+        )
+    }
+
+    /// The last status and progress.
+    pub(super) fn report(&self) -> OutputReport {
+        let end = |name| {
+            let mut end = kept(self.dir, name).unwrap_or_default();
+            let cut = end.len().saturating_sub(EVENT_TAIL);
+            end.drain(..cut);
+            let begin = if cut > 0 { skip_partial(&end) } else { 0 };
+            String::from_utf8_lossy(&end[begin..]).into_owned()
+        };
+        let stdout = if shows_standard_output(self.tool) {
+            end(STDOUT)
+        } else {
+            String::new()
+        };
+        let mut ends = [&*stdout, &*end(STDERR)];
+        if self.exit.stderr_last {
+            ends.reverse();
+        }
+        read_report(&ends, self.tool.progress(), true)
     }
 
     /// The result of a command that was stopped because its deadline, `deadline` after the task's creation, had passed.
@@ -124,18 +174,33 @@ impl EndedCommand<'_> {
     fn headline(&self) -> String {
         let program = self.tool.definition().command.first().map_or("", String::as_str);
         match &self.exit.ended {
-            CommandEnd::Code(code) => format!("{program} exited with code {code}"),
-            CommandEnd::Signal(signal) => match signal::name(*signal) {
-                name if name == signal.to_string() => format!("{program} was killed by signal {signal}"),
-                name => format!("{program} was killed by signal {signal} ({name})"),
+            CommandEnd::Code(code) => match signal_within(*code) {
+                Some(signal) => format!(
+                    "{program} exited with code {code}, by which shells report signal {}",
+                    self.described(signal)
+                ),
+                None => format!("{program} exited with code {code}"),
             },
+            CommandEnd::Signal(signal) => format!("{program} was killed by signal {}", self.described(*signal)),
             CommandEnd::NotStarted(error) => format!("{program} could not be started: {error}"),
+        }
+    }
+
+    /// With its name, and what most often sends it.
+    fn described(&self, signal: i32) -> String {
+        let name = match signal::name(signal) {
+            name if name == signal.to_string() => name,
+            name => format!("{signal} ({name})"),
+        };
+        match signal {
+            libc::SIGKILL if self.exit.stopped.is_none() => format!("{name}, as when memory runs out"),
+            _ => name,
         }
     }
 
     fn text(&self, stdout: &[u8]) -> io::Result<Outcome> {
         let max = usize::try_from(self.tool.definition().max_output).unwrap_or(usize::MAX);
-        let (mut text, dropped) = tail(stdout, self.exit.stdout_bytes, max);
+        let (mut text, dropped) = tail(from_line(stdout, self.exit.stdout_bytes), self.exit.stdout_bytes, max);
         if dropped > 0 {
             text = format!(
                 "[longhaul: the first {dropped} bytes were dropped{}]\n{text}",
@@ -148,15 +213,21 @@ impl EndedCommand<'_> {
 
     /// The headline, and the end of both outputs in order of arrival.
     fn failed(&self, headline: &str) -> io::Result<Outcome> {
-        let (mut quoted, dropped) = self.both(2 * QUOTED)?;
-        mark_left_open(&mut quoted, self.exit.stdout_left_open || self.exit.stderr_left_open);
+        let (quoted, dropped) = self.both(2 * QUOTED)?;
+        self.failed_with(headline, &quoted, dropped, &[STDOUT, STDERR])
+    }
+
+    /// The headline, and the end of the outputs that are `shown`.
+    fn failed_with(&self, headline: &str, quoted: &str, dropped: u64, shown: &[&'static str]) -> io::Result<Outcome> {
+        let mut quoted = quoted.to_owned();
+        mark_left_open(&mut quoted, shown.iter().any(|name| self.is_left_open(name)));
         let mut text = headline.to_owned();
         if dropped > 0 {
             text.push_str(&format!(
                 "\n\n[longhaul: {dropped} bytes of its output are not shown here{}]",
                 self.see_log()
             ));
-        } else if self.exit.stopped.is_some()
+        } else if (self.exit.stopped.is_some() || succeeded(self.exit))
             && let Some(task) = self.log_of
         {
             text.push_str(&format!("\n\n[longhaul: its log is {}]", log_address(task)));
@@ -166,7 +237,7 @@ impl EndedCommand<'_> {
             text.push_str(if dropped > 0 { "\n" } else { "\n\n" });
             text.push_str(quoted);
         }
-        self.outcome(ToolResult::of(&text, true), &[STDOUT, STDERR], dropped)
+        self.outcome(ToolResult::of(&text, true), shown, dropped)
     }
 
     /// At most `max` bytes from the end of both outputs, and how many bytes are not among them.
@@ -182,8 +253,15 @@ impl EndedCommand<'_> {
     }
 
     fn see_log(&self) -> String {
-        let address = self.log_of.map(log_address);
-        address.map_or_else(String::new, |address| format!("; the log has them: {address}"))
+        let Some(address) = self.log_of.map(log_address) else {
+            return String::new();
+        };
+        let is_whole = self.exit.log_bytes <= self.tool.definition().max_log && self.exit.write_error.is_none();
+        let has = match is_whole {
+            true => "the log has them",
+            false => "the log has the beginning and the end of all output",
+        };
+        format!("; {has}: {address}")
     }
 
     /// # Errors
@@ -196,6 +274,7 @@ impl EndedCommand<'_> {
                 self.see_log()
             ));
         }
+        let stdout = stdout.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stdout);
         let text = std::str::from_utf8(stdout)
             .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
         let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
@@ -220,13 +299,16 @@ impl EndedCommand<'_> {
         Ok(self.outcome(result, &[STDOUT], 0))
     }
 
-    /// With what programs may want to know of it. `shown`: the outputs it shows, of which `dropped` bytes are not in it.
-    fn outcome(&self, result: ToolResult<'_>, shown: &[&'static str], dropped: u64) -> io::Result<Outcome> {
-        let is_open = |name: &&str| match *name {
+    fn is_left_open(&self, name: &str) -> bool {
+        match name {
             STDOUT => self.exit.stdout_left_open,
             _ => self.exit.stderr_left_open,
-        };
-        let left_open: Vec<_> = shown.iter().copied().filter(is_open).collect();
+        }
+    }
+
+    /// With what programs may want to know of it. `shown`: the outputs it shows, of which `dropped` bytes are not in it.
+    fn outcome(&self, result: ToolResult<'_>, shown: &[&'static str], dropped: u64) -> io::Result<Outcome> {
+        let left_open: Vec<_> = shown.iter().copied().filter(|name| self.is_left_open(name)).collect();
         let incomplete = (dropped > 0 || !left_open.is_empty()).then(|| Incomplete {
             left_open,
             dropped_bytes: dropped,
@@ -278,12 +360,35 @@ fn mark_left_open(text: &mut String, left_open: bool) {
     );
 }
 
-/// The last `max` bytes of outputs of `written` bytes of which `kept` is the end, and how many bytes are missing.
+/// The last `max` bytes of outputs of `written` bytes of which `kept` is the end, as a terminal would show them, and how many bytes are missing. What is cut off
+/// at the front ends with a line, if there is one.
 fn tail(kept: &[u8], written: u64, max: usize) -> (String, u64) {
-    let before = written.saturating_sub(kept.len() as u64);
-    let orphaned = if before > 0 { orphans(kept) } else { 0 };
-    let (text, skipped) = decoded_tail(&kept[orphaned..], max);
-    (text, before + (orphaned + skipped) as u64)
+    let text = terminal_text(kept);
+    let mut cut = text.ceil_char_boundary(text.len().saturating_sub(max));
+    if cut > 0 {
+        cut += skip_partial(&text.as_bytes()[cut..]);
+    }
+    (
+        text[cut..].to_owned(),
+        written.saturating_sub(kept.len() as u64) + cut as u64,
+    )
+}
+
+/// What is kept of an output of `written` bytes, from the first whole line or character.
+fn from_line(kept: &[u8], written: u64) -> &[u8] {
+    let is_cut = written > kept.len() as u64;
+    match skip_partial(kept) {
+        _ if !is_cut => kept,
+        0 => &kept[orphans(kept)..],
+        line => &kept[line..],
+    }
+}
+
+/// Shells report a command that a signal has killed as 128 and its number.
+fn signal_within(code: i32) -> Option<i32> {
+    let signal = code - 128;
+    // 129 and 130 are used for much else.
+    (signal > libc::SIGINT && signal::name(signal) != signal.to_string()).then_some(signal)
 }
 
 fn not_json(error: serde_json::Error) -> String {

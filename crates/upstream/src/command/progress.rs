@@ -1,6 +1,6 @@
 //! The newest line of a command's output, as a status, and the numbers a pattern finds in it.
 
-use longhaul_core::truncate;
+use longhaul_core::{terminal_text, truncate};
 use regex::Regex;
 
 /// A status line is cut here, in bytes.
@@ -46,21 +46,28 @@ impl ProgressPattern {
     }
 }
 
-/// Reads the newest lines of a command's output. With a pattern, the newest line it matches counts, both as status and for its
-/// numbers; without, the newest line does.
-pub(super) fn read_report(tail: &str, pattern: Option<&ProgressPattern>) -> OutputReport {
-    // A progress bar ends its lines with a carriage return.
-    let mut lines = newest_first(tail);
+/// Reads the newest lines of a command's output: `ends` are the ends of its streams, the newest first. With a pattern, the newest line it matches counts, both
+/// as status and for its numbers; without, the newest line does. Until the command `is_over`, a line may not be complete.
+pub(super) fn read_report(ends: &[&str], pattern: Option<&ProgressPattern>, is_over: bool) -> OutputReport {
+    let shown: Vec<_> = ends
+        .iter()
+        .map(|end| if is_over { end } else { complete(end) })
+        .map(|end| terminal_text(end.as_bytes()))
+        .collect();
+    let mut lines = shown
+        .iter()
+        .flat_map(|text| text.lines().rev())
+        .filter(|line| !line.trim().is_empty());
     match pattern {
         None => OutputReport {
-            status: lines.next().map(|line| plain(&line)),
+            status: lines.next().map(plain),
             ..OutputReport::default()
         },
         Some(pattern) => lines
             .find_map(|line| {
-                let (current, total) = pattern.read(&line)?;
+                let (current, total) = pattern.read(line)?;
                 Some(OutputReport {
-                    status: Some(plain(&line)),
+                    status: Some(plain(line)),
                     current: Some(current),
                     total,
                 })
@@ -69,71 +76,64 @@ pub(super) fn read_report(tail: &str, pattern: Option<&ProgressPattern>) -> Outp
     }
 }
 
-/// Complete lines, the newest first; a text without any end of line counts as one.
-fn newest_first(tail: &str) -> impl Iterator<Item = String> {
-    let complete = tail.rfind(['\n', '\r']).map_or(tail, |end| &tail[..end]);
-    complete
-        .rsplit(['\n', '\r'])
-        .map(without_escapes)
-        .filter(|line| !line.trim().is_empty())
-}
-
-/// Drops the terminal's escape sequences (colours, cursor moves) and other control characters.
-fn without_escapes(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
-    while let Some(char) = chars.next() {
-        match char {
-            '\u{1b}' if chars.next_if_eq(&'[').is_some() => {
-                while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
-            }
-            '\t' => text.push(' '),
-            char if char.is_control() => {}
-            char => text.push(char),
-        }
+/// Without a line that has only begun. A line that is drawn again and again, as a progress bar is, counts as it stands; and so does a text without any end of
+/// line, which may be a question.
+fn complete(end: &str) -> &str {
+    match end.rfind('\n') {
+        Some(last) if !end[last..].contains('\r') => &end[..last],
+        _ => end,
     }
-    text
 }
 
 fn plain(line: &str) -> String {
     let line = line.trim();
-    truncate(line, MAX_STATUS).to_owned()
+    truncate(&line.replace('\t', " "), MAX_STATUS).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn status(end: &str) -> Option<String> {
+        read_report(&[end], None, false).status
+    }
+
     #[test]
     fn the_newest_complete_line_is_the_status() {
-        assert_eq!(read_report("one\ntwo\nthr", None).status.as_deref(), Some("two"));
-        assert_eq!(read_report("one\r 50%\r", None).status.as_deref(), Some("50%"));
-        assert_eq!(read_report("asking: ", None).status.as_deref(), Some("asking:"));
-        assert_eq!(
-            read_report("\u{1b}[32mgreen\u{1b}[0m\n\n", None).status.as_deref(),
-            Some("green")
-        );
-        assert_eq!(read_report("", None), OutputReport::default());
+        for (end, expected) in [
+            ("one\ntwo\nthr", "two"),
+            ("one\r 50%\r", "50%"),
+            ("start\n\r 49%\r 50%", "50%"),
+            ("asking: ", "asking:"),
+            ("\u{1b}[32mgreen\u{1b}[0m\n\n", "green"),
+            (
+                "\u{1b}]0;title\u{7}\u{1b}]8;;https://a.example\u{1b}\\log\u{1b}]8;;\u{1b}\\ ok\u{1b}(B\n",
+                "log ok",
+            ),
+        ] {
+            assert_eq!(status(end).as_deref(), Some(expected), "{end:?}");
+        }
+        assert_eq!(status(""), None);
+        assert_eq!(read_report(&["one\ntwo"], None, true).status.as_deref(), Some("two"));
     }
 
     #[test]
     fn the_newest_match_gives_the_numbers() {
         let pattern = ProgressPattern::parse(r"(?<current>\d+)/(?<total>\d+)").unwrap();
-        let report = read_report("1/10\n2/10\nchatter\n", Some(&pattern));
-        assert_eq!(
-            report,
-            OutputReport {
-                status: Some("2/10".into()),
-                current: Some(2.0),
-                total: Some(10.0)
-            }
-        );
-        assert_eq!(read_report("chatter\n", Some(&pattern)), OutputReport::default());
+        let report = |ends: &[&str]| read_report(ends, Some(&pattern), false);
+        let expected = OutputReport {
+            status: Some("2/10".into()),
+            current: Some(2.0),
+            total: Some(10.0),
+        };
+        assert_eq!(report(&["1/10\n2/10\nchatter\n"]), expected);
+        assert_eq!(report(&["chatter\n", "1/10\r2/10\r"]), expected, "of the other stream");
+        assert_eq!(report(&["chatter\n"]), OutputReport::default());
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters() {
         let line = "é".repeat(1_000);
-        assert!(read_report(&format!("{line}\n"), None).status.unwrap().len() <= MAX_STATUS);
+        assert!(status(&format!("{line}\n")).unwrap().len() <= MAX_STATUS);
     }
 }

@@ -104,6 +104,9 @@ pub struct ExitRecord {
     /// The same of standard error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stderr_left_open: bool,
+    /// Standard error was written to last.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stderr_last: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
@@ -125,6 +128,7 @@ impl ExitRecord {
             write_error: None,
             stdout_left_open: false,
             stderr_left_open: false,
+            stderr_last: false,
         }
     }
 }
@@ -132,9 +136,17 @@ impl ExitRecord {
 /// A line from a supervisor to its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SupervisorEvent {
-    /// The newest output, both streams, the last 2 KiB.
+    /// The newest output, the last 2 KiB of the stream that was written to last. From a supervisor of an earlier release, of both streams.
     pub(super) tail: String,
+    /// The same of the other stream.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) other: String,
+    /// Whether `tail` is of standard error, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) is_stderr: Option<bool>,
 }
 
+/// Bytes of each output that are read for its status.
+pub(super) const EVENT_TAIL: usize = 2 * 1024;
 /// Bytes of each output that are kept for a result that says what went wrong.
 pub(super) const QUOTED: usize = 8 * 1024;

@@ -1,7 +1,7 @@
 //! What a command that ends by itself returns.
 
 use super::fixtures::{kill, pids, until};
-use super::support::{Server, create, outcome, result, text};
+use super::support::{Server, create, outcome, result, scope, text};
 use longhaul_runtime::LogRange;
 use longhaul_upstream::command::OutputKind;
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
 
     let server = Server::running("echo only this; kill -9 $$");
     let (value, is_error) = result(&server.run(json!({})).await);
-    let expected = "sh was killed by signal 9 (KILL)\n\nonly this";
+    let expected = "sh was killed by signal 9 (KILL), as when memory runs out\n\nonly this";
     assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
     assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "KILL"}}));
 
@@ -202,10 +202,24 @@ async fn json_output_is_structured_content() {
         "{value}"
     );
     assert_eq!(value["content"][0]["text"], r#"{"n": 1.0e1, "other": [true]}"#);
+    let (value, is_error) = result(&json_server(r#"printf '\357\273\277{"n": 1}\r\n'"#).run(json!({})).await);
+    assert_eq!(
+        (&value["structuredContent"], is_error),
+        (&json!({"n": 1}), false),
+        "a byte order mark"
+    );
     for (script, problem) in [
         (r#"echo '{"n": "x"}'"#, "output schema: at `/n`"),
         ("echo '{\"n\": '", "is not JSON"),
         ("true", "is not JSON"),
+        (
+            "echo deprecated setting; echo '{\"n\": 1}'",
+            "column 1\n\n[longhaul: its log is longhaul://task/",
+        ),
+        (
+            "echo deprecated setting; echo '{\"n\": 1}'",
+            "]\n\ndeprecated setting\n{\"n\": 1}",
+        ),
         (r"printf '\377'", "is not UTF-8"),
         (
             r#"printf '{"x": "'; head -c 2000 /dev/zero | tr '\0' x; printf '"}'"#,
@@ -215,6 +229,110 @@ async fn json_output_is_structured_content() {
         let (text, is_error) = text(&json_server(script).run(json!({})).await);
         assert!(is_error && text.contains(problem), "{script}: {text}");
     }
+}
+
+/// However short before its end a command reports, that is what stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_line_is_the_last_status() {
+    let last = async |script: &str, change: &dyn Fn(&mut Server)| {
+        let mut server = Server::running(script);
+        change(&mut server);
+        let engine = server.start().await;
+        let task = create(&engine, json!({})).await;
+        outcome(&engine, &task.id).await;
+        let task = engine.get(&scope(), &task.id).await.unwrap().unwrap().task;
+        (
+            task.status.unwrap_or_default().to_string(),
+            task.progress.map(|progress| progress.current),
+        )
+    };
+    let count = "n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo \"received $n/40\"; done";
+    assert_eq!(last(count, &|_| {}).await, ("received 40/40".to_owned(), None));
+    let numbers = |server: &mut Server| server.definition.progress = Some(r"(?<current>\d+)/\d+".to_owned());
+    let printed = format!("{count}; echo finished");
+    assert_eq!(
+        last(&printed, &numbers).await,
+        ("received 40/40".to_owned(), Some(40.0))
+    );
+    let bar = r"printf '\r 1%%\r 82%%\r 100%%' >&2";
+    assert_eq!(last(bar, &|_| {}).await.0, "100%");
+    let json = |server: &mut Server| server.definition.output = OutputKind::Json;
+    assert_eq!(
+        last("echo working >&2; echo '{}'", &json).await.0,
+        "working",
+        "the result is no status"
+    );
+}
+
+/// Results, failures and logs have what a terminal would show; only the log's file has the bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_is_what_a_terminal_would_show() {
+    let frames = r"printf '\033]0;title\007start\n'; for n in 1 2 3; do printf '\r %d%%' $n; done; printf '\n\033[32mdone\033[0m\r\n'";
+    let server = Server::running(frames);
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    let shown = "start\n 3%\ndone\n";
+    assert_eq!(text(&outcome(&engine, &task.id).await), (shown.to_owned(), false));
+    let log = engine.read_log(&task, LogRange::default()).await.unwrap().unwrap();
+    assert_eq!(log.text, shown);
+    assert!(log.total > 40, "places in the log are of its bytes: {log:?}");
+    let (failure, _) = text(&Server::running(&format!("{frames}; exit 1")).run(json!({})).await);
+    assert_eq!(failure, format!("sh exited with code 1\n\n{}", shown.trim_end()));
+    // Each line is of one stream.
+    let mixed = "printf '\\r 99%%' >&2; echo result; exit 1";
+    let (failure, _) = text(&Server::running(mixed).run(json!({})).await);
+    let lines: Vec<_> = failure.lines().skip(2).collect();
+    assert!(lines.contains(&"result") && lines.contains(&" 99%"), "{failure}");
+    // What is cut off ends with a line.
+    let mut server = Server::running("for n in 1 2 3 4 5 6 7 8; do echo line $n; done");
+    server.definition.max_output = 16;
+    let (cut, _) = text(&server.run(json!({})).await);
+    assert!(cut.ends_with("]\nline 7\nline 8\n"), "{cut}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_missing_at_a_start_is_named() {
+    let reason = async |prepare: &dyn Fn(&Server) -> Vec<String>| {
+        let mut server = Server::running("");
+        server.definition.command = prepare(&server);
+        if server.definition.command[0] == "pwd" {
+            server.definition.cwd = server.file("gone");
+        }
+        text(&server.run(json!({})).await).0
+    };
+    let script = |server: &Server, first: &str, mode: u32| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = server.file("script");
+        std::fs::write(&path, format!("{first}\necho hi\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        vec![path.to_str().unwrap().to_owned()]
+    };
+    let folder = reason(&|_| vec!["pwd".to_owned()]).await;
+    assert!(
+        folder.contains("its folder") && folder.contains("gone does not exist"),
+        "{folder}"
+    );
+    for (first, mode, expected) in [
+        (
+            "#!/bin/sh\r",
+            0o755,
+            "its interpreter `/bin/sh` is followed by a carriage return",
+        ),
+        (
+            "#! /no/such/python -u",
+            0o755,
+            "its interpreter /no/such/python does not exist",
+        ),
+        ("#!/bin/sh", 0o644, "(chmod +x)"),
+    ] {
+        let why = reason(&|server| script(server, first, mode)).await;
+        assert!(why.contains(expected), "{why}");
+    }
+    let (oom, _) = text(&Server::running("exit 137").run(json!({})).await);
+    assert_eq!(
+        oom,
+        "sh exited with code 137, by which shells report signal 9 (KILL), as when memory runs out"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

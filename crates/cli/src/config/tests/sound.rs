@@ -45,7 +45,7 @@ fn the_smallest_file_gets_every_default() {
     );
     assert_eq!(
         (tool.max_output, tool.max_log, tool.concurrency),
-        (1 << 20, 256 << 20, None)
+        (64 << 10, 256 << 20, None)
     );
     assert_eq!(
         (&tool.output, &tool.progress, &tool.retry),

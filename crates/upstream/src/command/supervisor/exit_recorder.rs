@@ -34,6 +34,7 @@ pub(super) struct Outputs {
 pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord) {
     exit.stdout_bytes = outputs.stdout.total();
     exit.stderr_bytes = outputs.stderr.total();
+    exit.stderr_last = outputs.both.latest() == Some(1);
     exit.log_bytes = outputs.log.offset();
     let log_error = outputs.log.finish();
     let mut tails_error = None;

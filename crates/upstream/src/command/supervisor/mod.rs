@@ -12,6 +12,7 @@ mod drain;
 mod exit_recorder;
 mod log_writer;
 mod merged_tail;
+mod start_error;
 mod system;
 mod tail;
 mod watch;

@@ -1,5 +1,6 @@
 //! The last bytes of a stream, in memory that does not grow with it.
 
+use longhaul_core::skip_partial;
 use std::{collections::VecDeque, io::Write};
 
 /// The last `capacity` bytes of what was pushed.
@@ -37,10 +38,12 @@ impl Tail {
         to.write_all(back)
     }
 
+    /// What is kept, from the first line that is whole.
     pub(super) fn to_text(&self) -> String {
-        let mut bytes = Vec::with_capacity(self.bytes.len());
-        bytes.extend(&self.bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let is_cut = self.total > bytes.len() as u64;
+        let begin = if is_cut { skip_partial(&bytes) } else { 0 };
+        String::from_utf8_lossy(&bytes[begin..]).into_owned()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The loop around a running command: its output, its end, its deadline, and those who watch.
 
 use super::{
-    super::record::{CommandEnd, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
+    super::record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
     boot::Booted,
     child::{self, Child, ExitNotifier},
     clients::Clients,
@@ -11,6 +11,7 @@ use super::{
     exit_recorder::{self, Outputs},
     log_writer::LogWriter,
     merged_tail::MergedTail,
+    start_error,
     system::{Kernel, System},
     tail::Tail,
 };
@@ -34,7 +35,6 @@ const LOOK_LAST: Duration = Duration::from_millis(160);
 /// Raw bytes beyond `max_output`, so that the tail is long enough after the character cut by its front is dropped.
 const DECODING_SLACK: u64 = 4;
 const CHUNK: usize = 64 * 1024;
-const EVENT_TAIL: usize = 2 * 1024;
 
 /// Runs the command to its end and records that.
 pub(super) fn run(booted: Booted) {
@@ -66,7 +66,7 @@ pub(super) fn run(booted: Booted) {
         // Should it not be possible to give it back, it ends here.
         Err(error) if child::is_shortage(&error) && dir.give_back(&reason(&error)).is_ok() => return drop(lock),
         Err(error) => {
-            let exit = ExitRecord::without_output(CommandEnd::NotStarted(error.to_string()), wall());
+            let exit = ExitRecord::without_output(CommandEnd::NotStarted(start_error::explain(&spec, &error)), wall());
             return exit_recorder::record(&dir, lock, outputs, exit);
         }
     };
@@ -115,9 +115,11 @@ struct Watch<S> {
     kill_grace: Duration,
 }
 
-/// The newest output, sent when it has changed, and at limited intervals.
+/// The newest output of each stream, sent when it has changed, and at limited intervals.
 struct OutputTail {
-    tail: Tail,
+    tails: [Tail; 2],
+    /// Which was written to last.
+    latest: usize,
     fresh: bool,
     not_before: Instant,
 }
@@ -148,7 +150,8 @@ impl<S: System> Watch<S> {
             clients: Clients::default(),
             outputs,
             newest: OutputTail {
-                tail: Tail::new(EVENT_TAIL),
+                tails: [Tail::new(EVENT_TAIL), Tail::new(EVENT_TAIL)],
+                latest: 0,
                 fresh: false,
                 not_before: system.now(),
             },
@@ -178,7 +181,7 @@ impl<S: System> Watch<S> {
             }
             self.read_outputs(&ready, &mut chunk);
             if ready.listener_ready && self.clients.accept(&self.listener) {
-                self.newest.fresh = self.newest.tail.total() > 0;
+                self.newest.fresh = self.newest.tails.iter().any(|tail| tail.total() > 0);
                 self.newest.not_before = self.system.now();
             }
             if ready.clients
@@ -305,7 +308,7 @@ impl<S: System> Watch<S> {
             };
             tail.push(read);
             self.outputs.both.push(stream, read);
-            self.newest.note(read);
+            self.newest.note(stream, read);
             // Both streams, as they come, make the log.
             self.outputs.log.append(read);
             if let Phase::Draining(drain) = &mut self.phase {
@@ -317,7 +320,9 @@ impl<S: System> Watch<S> {
     fn send_event(&mut self) {
         if self.newest.fresh && !self.clients.is_empty() && self.system.now() >= self.newest.not_before {
             self.clients.send_all(&SupervisorEvent {
-                tail: self.newest.tail.to_text(),
+                tail: self.newest.tails[self.newest.latest].to_text(),
+                other: self.newest.tails[1 - self.newest.latest].to_text(),
+                is_stderr: Some(self.newest.latest == 1),
             });
             self.newest.fresh = false;
             self.newest.not_before = self.system.now() + EVENT_INTERVAL;
@@ -374,8 +379,9 @@ impl<S: System> Watch<S> {
 }
 
 impl OutputTail {
-    fn note(&mut self, read: &[u8]) {
-        self.tail.push(read);
+    fn note(&mut self, stream: usize, read: &[u8]) {
+        self.tails[stream].push(read);
+        self.latest = stream;
         self.fresh = true;
     }
 }
