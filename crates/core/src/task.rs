@@ -207,10 +207,10 @@ impl Task {
     }
 
     /// How long a poller should wait: half the age at first, from 50 ms up to half a second, so that short work is noticed soon; later a tenth of the age, up to
-    /// 15 seconds.
+    /// 5 seconds: hosts that only poll let their users wait for that long after the end.
     pub fn poll_hint(&self, now: UnixMillis) -> Millis {
         let age = now.since(self.created_at);
-        (age / 2).clamp(50, 500).max((age / 10).min(15_000))
+        (age / 2).clamp(50, 500).max((age / 10).min(5_000))
     }
 
     /// The attempt that would follow the latest one.

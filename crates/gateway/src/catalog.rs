@@ -12,7 +12,7 @@ use crate::{
     upstreams::Upstreams,
 };
 use longhaul_core::{Json, Millis, Retry, RetryOn, TaskPolicy};
-use longhaul_runtime::{Engine, FOLLOW_TOOLS, Tool, ToolSettings};
+use longhaul_runtime::{Engine, FOLLOW_TOOLS, Handoff, Tool, ToolSettings};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{
@@ -84,7 +84,7 @@ pub(crate) async fn offer_tools(
                 tracing::warn!(
                     upstream = upstream.name(),
                     tool = shown,
-                    "the server's own tool takes the place of this one as soon as a tool has a hand-off: rename it"
+                    "a tool has the name of one with which calls are followed: no call is handed off by default, and where `handoff` is set the server's own tool takes its place"
                 );
             }
             offered.insert(shown.clone(), Some(listed.clone()));
@@ -246,7 +246,7 @@ pub(crate) fn upstream_tool(
     settings.output_schema = Some(members["outputSchema"].clone()).filter(|schema| !schema.is_null());
     settings.listed = Some(relayed::entry(listed, "name", &Value::from(shown).to_string()));
     settings.policy = policy;
-    settings.handoff = first(rules, name, |rule| rule.handoff);
+    settings.handoff = first(rules, name, |rule| rule.handoff).unwrap_or(Handoff::Off);
     settings.deadline = first(rules, name, |rule| rule.deadline);
     settings.concurrency = first(rules, name, |rule| rule.concurrency);
     if let Some(retention) = first(rules, name, |rule| rule.retention) {

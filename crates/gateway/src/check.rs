@@ -12,7 +12,7 @@ use crate::{
 use futures_util::future::join_all;
 use longhaul_client::{RequestError, ServerDescription};
 use longhaul_core::{Json, Millis, TaskPolicy, ToolPattern, format_duration, whole_millis};
-use longhaul_runtime::{Ports, Tool};
+use longhaul_runtime::{Handoff, Ports, Tool};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -167,9 +167,10 @@ fn reported(
         idempotent,
     } = upstream_tool(upstream, name, shown, job, listed)?;
     let (policy, deadline) = (settings.policy, settings.deadline);
-    // Clients without tasks cannot call the others, or wait for them.
-    let hands_off = matches!(policy, TaskPolicy::Optional | TaskPolicy::After(_));
-    let handoff = settings.handoff.filter(|_| hands_off);
+    let handoff = match settings.handoff {
+        Handoff::After(millis) if policy != TaskPolicy::Never => Some(millis),
+        _ => None,
+    };
     let tool = Tool::new(settings).map_err(|error| error.to_string())?;
     Ok(ReportedTool {
         name: name.to_owned(),

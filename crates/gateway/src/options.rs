@@ -4,6 +4,7 @@ use crate::JobTools;
 use http::HeaderMap;
 use longhaul_client::{ChildOptions, EraChoice, TokenProvider};
 use longhaul_core::{Millis, Principal, Retry, TaskPolicy, ToolPattern};
+use longhaul_runtime::Handoff;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// An MCP server of someone else.
@@ -188,8 +189,8 @@ pub struct ToolRule {
     pub task: Option<TaskPolicy>,
     /// Whether a call may be made again when it is not known what became of it. By default what the tool's `idempotentHint` and `readOnlyHint` say.
     pub idempotent: Option<bool>,
-    /// After how long a waiting client without tasks is told how to follow the call, in milliseconds.
-    pub handoff: Option<Millis>,
+    /// When a waiting client without tasks is told how to follow the call. By default never.
+    pub handoff: Option<Handoff>,
     /// From the creation to the end of all work, in milliseconds.
     pub deadline: Option<Millis>,
     /// From the end to the deletion, in milliseconds.

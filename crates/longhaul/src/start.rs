@@ -11,7 +11,7 @@ use crate::{
 #[cfg(feature = "admin")]
 use longhaul_admin::PreparedAdmin;
 use longhaul_core::{HostId, Store, store::NewNode};
-use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
+use longhaul_runtime::{Catalog, Engine, EngineOptions, Handoff, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
 use longhaul_store::{MemoryStore, PlainCallStore, RESERVE_BYTES, ReadOnlyStore, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
@@ -267,7 +267,7 @@ fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionE
             .map(|other| other.settings())
             .filter(|other| other.name != *tool.name())
     };
-    if !tool.hands_off() && others().all(|other| other.handoff.is_none()) {
+    if !tool.hands_off() && !others().any(|other| matches!(other.handoff, Handoff::After(_))) {
         return Ok(());
     }
     let mut names = others().map(|other| &other.name).chain([tool.name()]);

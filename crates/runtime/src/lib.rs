@@ -68,10 +68,10 @@ pub use call::{Call, CancelError};
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
     Completeness, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError, Followed,
-    HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, NotificationHandler,
-    PendingTools, Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate,
-    SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, Unavailable,
-    UriTemplate, Versions, executor_definition,
+    HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler,
+    NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler,
+    ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError,
+    ToolSettings, Unavailable, UriTemplate, Versions, executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{

@@ -113,7 +113,13 @@ impl RpcError {
 
     /// −32601: a legacy client calls a tool without `task` that only runs as a task.
     pub fn must_be_task(tool: &str) -> Self {
-        Self::new(-32601, OK, format!("Tool {tool} must be called as a task"))
+        Self::new(
+            -32601,
+            OK,
+            format!(
+                "Tool {tool} must be called as a task: call it with a client that supports tasks, or have its operator set `handoff`"
+            ),
+        )
     }
 
     /// −32601: a legacy client calls a tool as a task that never runs as one.
@@ -196,9 +202,23 @@ impl RpcError {
 
     /// −32021, HTTP 400: the request needs a capability that the client has not declared.
     pub fn missing_capability(capability: Capability) -> Self {
-        let RpcFailure { code, message, data } = capability.missing("Missing required client capability");
+        Self::lacking(capability, "Missing required client capability")
+    }
+
+    fn lacking(capability: Capability, message: &str) -> Self {
+        let RpcFailure { code, message, data } = capability.missing(message);
         let error = Self::new(code.into(), BAD_REQUEST, message.to_string());
         error.with_data(|out| out.push_str(data.as_ref().map_or("null", Json::as_str)))
+    }
+
+    /// −32021, HTTP 400: the tool runs only as a task, and the client has not declared tasks.
+    pub fn must_declare_tasks(tool: &str) -> Self {
+        Self::lacking(
+            Capability::Tasks,
+            &format!(
+                "Missing required client capability: tool {tool} runs only as a task. Call it with a client that declares tasks, or have its operator set `handoff`"
+            ),
+        )
     }
 
     /// −32022, HTTP 400: the revision `requested` is not served. The data lists the supported revisions: only the modern ones if a

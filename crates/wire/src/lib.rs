@@ -68,5 +68,5 @@ pub use server_capabilities::{ListCapability, ResourcesCapability, ServerCapabil
 pub use server_info::ServerInfo;
 pub use task_uri::{InvalidTaskUri, TaskPart, TaskUri};
 pub use task_view::TaskStatus;
-pub use tool::ToolEntry;
+pub use tool::{OutputSchema, ToolEntry};
 pub use version::{Generation, Version};

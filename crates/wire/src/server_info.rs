@@ -6,6 +6,7 @@ use longhaul_core::Task;
 /// The server's name and version, pre-rendered as JSON for responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
+    title: String,
     /// `{"name":…,"version":…}`
     name: String,
     /// The same with the details.
@@ -25,6 +26,7 @@ impl ServerInfo {
         info.push('}');
         let meta_member = format!(r#","_meta":{{"{}":{info}}}"#, meta::SERVER_INFO);
         Self {
+            title: name.to_owned(),
             name: info.clone(),
             info,
             meta_member,
@@ -41,6 +43,9 @@ impl ServerInfo {
     /// ```
     #[must_use]
     pub fn with_details(mut self, title: Option<&str>, website: Option<&str>, icons: Option<&str>) -> Self {
+        if let Some(title) = title {
+            title.clone_into(&mut self.title);
+        }
         self.info.pop();
         for (member, text) in [(r#","title":"#, title), (r#","websiteUrl":"#, website)] {
             if let Some(text) = text {
@@ -72,6 +77,18 @@ impl ServerInfo {
             instructions: Some(instructions.into()),
             ..self
         }
+    }
+
+    /// The name for people: the title if there is one.
+    ///
+    /// ```
+    /// use longhaul_wire::ServerInfo;
+    /// let identity = ServerInfo::new("files", "1.0.0");
+    /// assert_eq!(identity.title(), "files");
+    /// assert_eq!(identity.with_details(Some("Files"), None, None).title(), "Files");
+    /// ```
+    pub fn title(&self) -> &str {
+        &self.title
     }
 
     /// The `Implementation` object without the details: what every result shows (L-08).

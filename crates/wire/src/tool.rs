@@ -17,19 +17,39 @@ pub struct ToolEntry<'a> {
     pub description: Option<&'a str>,
     /// JSON text: a schema with `"type":"object"`.
     pub input_schema: &'a str,
-    /// JSON text: the schema of its structured output. Without it none is shown, not even that of `listed`.
-    pub output_schema: Option<&'a str>,
+    /// The schema of its structured output.
+    pub output_schema: OutputSchema<'a>,
     /// JSON text: an object of hints.
     pub annotations: Option<&'a str>,
     /// JSON text: an array of icons.
     pub icons: Option<&'a str>,
     /// JSON text: the `_meta` object.
     pub meta: Option<&'a str>,
-    /// JSON text: the whole tool object of another server, which is written in place of all members above but the name, and without its
-    /// `outputSchema` if `output_schema` is `None`.
+    /// JSON text: the whole tool object of another server, which is written in place of all members above but the name, and a changed schema of its output.
     pub listed: Option<&'a str>,
     /// Which of its calls become tasks.
     pub policy: TaskPolicy,
+}
+
+/// The schema of a tool's structured output.
+#[derive(Debug, Clone, Copy)]
+pub enum OutputSchema<'a> {
+    /// None is shown, not even that of [`ToolEntry::listed`].
+    None,
+    /// JSON text: as the tool has it.
+    OfTool(&'a str),
+    /// JSON text: one that also allows what is answered in place of the tool's output.
+    Changed(&'a str),
+}
+
+impl<'a> OutputSchema<'a> {
+    /// Its text.
+    pub(crate) const fn text(self) -> Option<&'a str> {
+        match self {
+            Self::None => None,
+            Self::OfTool(text) | Self::Changed(text) => Some(text),
+        }
+    }
 }
 
 impl ToolEntry<'_> {
@@ -38,9 +58,13 @@ impl ToolEntry<'_> {
         let Some(listed) = self.listed else { return false };
         let mut name = String::new();
         json::push_string(&mut name, self.name);
-        let edits = [Edit::Set("name", &name), execution, Edit::Remove("outputSchema")];
-        let used = edits.len() - usize::from(self.output_schema.is_some());
-        splice(out, listed, &edits[..used]).is_ok()
+        let (name, schema) = (Edit::Set("name", &name), "outputSchema");
+        match self.output_schema {
+            OutputSchema::None => splice(out, listed, &[name, execution, Edit::Remove(schema)]),
+            OutputSchema::OfTool(_) => splice(out, listed, &[name, execution]),
+            OutputSchema::Changed(text) => splice(out, listed, &[name, execution, Edit::Set(schema, text)]),
+        }
+        .is_ok()
     }
 
     /// Appends the members that both generations write, without braces.
@@ -57,7 +81,7 @@ impl ToolEntry<'_> {
         out.push_str(r#","inputSchema":"#);
         out.push_str(self.input_schema);
         let raws = [
-            (r#","outputSchema":"#, self.output_schema),
+            (r#","outputSchema":"#, self.output_schema.text()),
             (r#","annotations":"#, self.annotations),
             (r#","icons":"#, self.icons),
             (r#","_meta":"#, self.meta),

@@ -12,6 +12,8 @@ use crate::mcp::{Era, Outcome, RequestError};
 use serde_json::json as value;
 use std::process::Command;
 
+const TERMINAL_SEQUENCES: &str = "\u{1b}[2J\u{7}";
+
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "arguments", "")?;
     let mut client = site.client(Era::Modern);
@@ -26,7 +28,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         format!("\" ; touch {path} ; \""),
         format!("| touch {path}"),
         "%s%n%x".to_owned(),
-        "\u{1b}[2J\u{7}".to_owned(),
+        TERMINAL_SEQUENCES.to_owned(),
         "{text}".to_owned(),
         "\u{202e}\u{feff}".to_owned(),
         "*".to_owned(),
@@ -34,6 +36,8 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         "x".repeat(100_000),
     ];
     for text in &texts {
+        // A result is what a terminal would show.
+        let shown = if text == TERMINAL_SEQUENCES { "" } else { text };
         let ended = client
             .create("say", value!({"text": text}))
             .and_then(|task| end_of(&mut client, &task));
@@ -44,7 +48,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
                 Ok(Outcome::Result {
                     is_error: false,
                     text: printed,
-                }) if printed == *text => Ok(()),
+                }) if printed == shown => Ok(()),
                 other => Err(format!("came back as {}", describe_end(&other))),
             },
         );

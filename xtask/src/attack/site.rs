@@ -43,24 +43,29 @@ pub(super) struct Site {
 const TOOLS: &str = r#"
 [[tool]]
 name = "say"
+task = "optional"
 description = "Prints a text"
 command = ["printf", "%s", "{text}"]
 input = { text = { type = "string" } }
+max_output = "1MiB"
 
 [[tool]]
 name = "number"
+task = "optional"
 description = "Prints a number"
 command = ["printf", "%s", "{n}"]
 input = { n = { type = "number", minimum = 0, maximum = 100 } }
 
 [[tool]]
 name = "integer"
+task = "optional"
 description = "Prints an integer"
 command = ["printf", "%s", "{n}"]
 input = { n = { type = "integer", minimum = 0, maximum = 100 } }
 
 [[tool]]
 name = "letters"
+task = "optional"
 description = "Prints many letters"
 command = ["sh", "-c", "head -c \"$1\" /dev/zero | tr '\\0' x", "sh", "{bytes}"]
 input = { bytes = { type = "integer", minimum = 0 } }
@@ -68,12 +73,14 @@ max_output = "8MiB"
 
 [[tool]]
 name = "once"
+task = "optional"
 description = "Appends a line to a file, waits, prints"
 command = ["sh", "-c", "echo run >> \"$1\"; sleep \"$2\"; printf over", "sh", "{file}", "{seconds}"]
 input = { file = { type = "string" }, seconds = { type = "number", minimum = 0 } }
 
 [[tool]]
 name = "queued"
+task = "optional"
 description = "Runs one at a time"
 command = ["sleep", "{seconds}"]
 input = { seconds = { type = "number", minimum = 0 } }
@@ -81,6 +88,7 @@ concurrency = 1
 
 [[tool]]
 name = "retried"
+task = "optional"
 description = "Fails once"
 command = ["sh", "-c", "test -e \"$1\" || ! touch \"$1\"", "sh", "{file}"]
 input = { file = { type = "string" } }

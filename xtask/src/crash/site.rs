@@ -161,7 +161,7 @@ fn tool(kind: Kind, worker: &Path, side: &Path) -> String {
         _ => "",
     };
     format!(
-        "\n[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = {}\n\
+        "\n[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ntask = \"optional\"\ncommand = {}\n\
          input = {{ token = {{ type = \"string\" }}, millis = {{ type = \"integer\" }}, bytes = {{ type = \"integer\" }} }}\n{extra}",
         json!(command)
     )

@@ -238,6 +238,7 @@ max_running = 1
 [[tool]]
 name = "nothing"
 description = "Does nothing"
+task = "optional"
 command = ["true"]
 "#;
 

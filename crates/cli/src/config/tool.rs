@@ -7,6 +7,7 @@ use super::{
     template::{self, Rules, TemplateUse},
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
+use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
 use longhaul_upstream::command::placeholders_in_scripts;
 use regex::Regex;
@@ -60,7 +61,7 @@ pub(crate) struct ToolConfig {
     /// The text that a host may give its model while the task runs.
     pub(crate) immediate_response: Option<String>,
     /// How long a client without tasks waits before the hand-off, in milliseconds.
-    pub(crate) handoff: Option<Millis>,
+    pub(crate) handoff: Handoff,
     /// The longest time from creation to the end, in milliseconds.
     pub(crate) deadline: Option<Millis>,
     /// How long a finished task is kept, in milliseconds from its end.
@@ -115,17 +116,20 @@ pub(super) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<Tool
     tools.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// Where a tool uses the hand-off, the names of the tools that follow handed-off work are reserved.
+/// Where a tool has `handoff`, the names of the tools that follow handed-off work are reserved. Without it a tool with such a name only ends the default.
 fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
-    if tools.iter().all(|(_, tool)| tool.handoff.is_none()) {
-        return;
-    }
+    let is_reserved = tools.iter().any(|(_, tool)| matches!(tool.handoff, Handoff::After(_)));
+    let by_default = tools.iter().any(|(_, tool)| tool.handoff == Handoff::Default);
     for (entry, tool) in tools {
-        if FOLLOW_TOOLS.contains(&tool.name.as_str()) {
-            entry.report(format!(
-                "the server adds a tool `{}` of its own, because a tool in this file has `handoff`: rename this one",
-                tool.name
-            ));
+        let name = &tool.name;
+        match FOLLOW_TOOLS.contains(&name.as_str()) {
+            true if is_reserved => entry.report(format!(
+                "the server adds a tool `{name}` of its own, because a tool in this file has `handoff`: rename this one"
+            )),
+            true if by_default => entry.warn(format!(
+                "no call is handed off to clients without tasks, since the server's own tool `{name}` is needed for that: rename this one, or set handoff = \"0s\" for all tools"
+            )),
+            _ => {}
         }
     }
 }
@@ -199,19 +203,14 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let task = read_task_policy(section);
     let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
     let handoff = section.optional("handoff", |entry| {
-        if task == Some(TaskPolicy::Never) {
+        let handoff = entry.duration().map(Handoff::of_configured);
+        if task == Some(TaskPolicy::Never) && handoff != Some(Handoff::Off) {
             entry.report(
                 "`handoff` tells a caller how to follow its call as a task, and task = \"never\" makes none: leave one of them out"
                     .to_owned(),
             );
         }
-        if task == Some(TaskPolicy::Always) {
-            entry.warn(
-                "`handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
-                    .to_owned(),
-            );
-        }
-        entry.positive_duration()
+        handoff
     });
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
     let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.retention());
@@ -252,7 +251,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         progress: progress?,
         task: task?,
         immediate_response: immediate_response?,
-        handoff: handoff?,
+        handoff: handoff?.unwrap_or(Handoff::Default),
         deadline: deadline?,
         retention: retention?,
         max_retention: max_retention?,
@@ -426,7 +425,9 @@ fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
         ("after", TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER))),
         ("always", TaskPolicy::Always),
     ];
-    let policy = section.get_or("task", TaskPolicy::default(), |entry| entry.choice(&policies));
+    // So quick commands are answered at once.
+    let by_default = TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER));
+    let policy = section.get_or("task", by_default, |entry| entry.choice(&policies));
     after.and(policy)
 }
 

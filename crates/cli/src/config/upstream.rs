@@ -12,6 +12,7 @@ use longhaul::auth::oauth::Issuer;
 use longhaul_client::{ChildOptions, EraChoice, LoginOptions};
 use longhaul_core::{TaskPolicy, ToolPattern};
 use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
+use longhaul_runtime::Handoff;
 use std::{collections::BTreeMap, fmt};
 
 /// An upstream.
@@ -374,7 +375,7 @@ fn read_settings(section: &Section<'_>, tools: ToolPattern) -> Option<ToolRule> 
         (task, _) => task,
     };
     let idempotent = section.optional("idempotent", |entry| entry.flag());
-    let handoff = section.optional("handoff", |entry| entry.positive_duration());
+    let handoff = section.optional("handoff", |entry| entry.duration().map(Handoff::of_configured));
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
     let retention = section.optional("retention", |entry| entry.retention());
     let retry = section.optional("retry", |entry| read_retry(&entry));

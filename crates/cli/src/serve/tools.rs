@@ -3,6 +3,7 @@
 use crate::config::{Output, ToolConfig};
 use longhaul::Tool;
 use longhaul_core::{Json, Millis};
+use longhaul_runtime::Handoff;
 use longhaul_upstream::command::{
     CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind,
 };
@@ -73,8 +74,10 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
     if let Some(text) = tool.immediate_response {
         built = built.immediate_response(text);
     }
-    if let Some(patience) = tool.handoff {
-        built = built.handoff(millis(patience));
+    match tool.handoff {
+        Handoff::Off => {}
+        Handoff::Default => built = built.default_handoff(),
+        Handoff::After(patience) => built = built.handoff(millis(patience)),
     }
     if let Some(limit) = tool.deadline {
         built = built.deadline(millis(limit));

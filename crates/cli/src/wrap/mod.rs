@@ -157,7 +157,7 @@ fn write_config(wrap: &args::Wrap, directory: &PrivateDir, folder: &Path) -> io:
         era: wrap.era,
         is_shared: wrap.shared,
         // Else it is a matter of the connection.
-        handoff: wrap.handoff.filter(|handoff| *handoff > 0 && wrap.listen.is_some()),
+        handoff: wrap.handoff.filter(|_| wrap.listen.is_some()),
     });
     // Replaced whole, since another process may be reading it.
     let new = format!("{FILE}.{}", std::process::id());

@@ -415,7 +415,7 @@ fn the_time_of_a_call_includes_that_of_the_connection() {
 #[test]
 fn a_server_is_started_as_a_child() {
     let folder = tempfile::tempdir().unwrap();
-    let jobs = "[server]\nname = \"jobs\"\nidle_exit = \"1s\"\n[[tool]]\nname = \"say\"\ndescription = \"says it\"\ncommand = [\"echo\", \"{word}\"]\ninput = { word = { type = \"string\" } }\n";
+    let jobs = "[server]\nname = \"jobs\"\nidle_exit = \"1s\"\n[[tool]]\nname = \"say\"\ndescription = \"says it\"\ntask = \"optional\"\ncommand = [\"echo\", \"{word}\"]\ninput = { word = { type = \"string\" } }\n";
     fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
     let run = |words: &[&str], folder: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));

@@ -20,7 +20,7 @@ fn short_work_is_noticed_soon_and_long_work_costs_few_polls() {
     for pair in day.windows(2) {
         let (age, pause) = (pair[0], pair[1] - pair[0]);
         assert!(
-            (50..=15_000).contains(&pause) && pause <= 50.max(age / 2),
+            (50..=5_000).contains(&pause) && pause <= 50.max(age / 2),
             "{pause} ms at the age of {age} ms"
         );
     }
@@ -28,5 +28,5 @@ fn short_work_is_noticed_soon_and_long_work_costs_few_polls() {
     assert_eq!(day[0], 50);
     assert!((5..=10).contains(&until(1_000)), "{}", until(1_000));
     assert!(until(60_000) <= 50, "{}", until(60_000));
-    assert!(day.len() <= 24 * 60 * 4 + 60, "{}", day.len());
+    assert!(day.len() <= 24 * 60 * 12 + 60, "{}", day.len());
 }

@@ -183,7 +183,7 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
     let directory = tempfile::tempdir().unwrap();
     let mut upstreams = side.options();
     if (trial, client_tasks) == (Trial::Task, Tasks::None) {
-        upstreams[0].rules[0].handoff = Some(1);
+        upstreams[0].rules[0].handoff = Some(longhaul_runtime::Handoff::After(1));
     }
     let gateway = RunningGateway::start(directory.path(), upstreams).await;
     let client = Client::connect(&gateway.url, client_tasks);

@@ -14,7 +14,7 @@ use crate::{Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandl
 use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
-use longhaul_runtime::{Executor, Intake, ToolSettings};
+use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings};
 use longhaul_upstream::in_process;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -299,8 +299,9 @@ impl Tool {
     }
 
     /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`,
-    /// `task_status` and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
-    /// those names. Such a client is shown no [`Tool::output_schema`], which that answer would not match.
+    /// `task_status`, `task_cancel` and `task_list`. Without a hand-off such a client waits, and many give up after a minute; one that calls a tool which
+    /// [only runs as a task](TaskPolicy::Always) gets an error, and with a hand-off that answer at once. No other tool of the server may have one of those names.
+    /// The [`Tool::output_schema`] that such a client is shown also allows that answer.
     ///
     /// ```
     /// use longhaul::{Tool, time::{days, minutes, seconds}};
@@ -313,7 +314,19 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn handoff(mut self, after: Duration) -> Self {
-        self.settings.handoff = Some(whole_millis(after));
+        self.settings.handoff = Handoff::After(whole_millis(after));
+        self
+    }
+
+    /// As [`handoff`](Self::handoff) after 45 seconds, as `longhaul serve` does with commands; but not while a tool of the server has one of the names of those
+    /// tools, so no name is reserved.
+    ///
+    /// ```
+    /// let build = longhaul::Tool::new("build", async || "built").default_handoff();
+    /// ```
+    #[must_use]
+    pub fn default_handoff(mut self) -> Self {
+        self.settings.handoff = Handoff::Default;
         self
     }
 
@@ -465,7 +478,7 @@ impl Tool {
     }
 
     pub(crate) fn hands_off(&self) -> bool {
-        self.settings.handoff.is_some()
+        matches!(self.settings.handoff, Handoff::After(_))
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {

@@ -26,7 +26,8 @@ pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
 pub use tool::{
-    ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, INPUT_TIMEOUT, Tool, ToolError, ToolSettings, executor_definition,
+    ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, Tool, ToolError, ToolSettings,
+    executor_definition,
 };
 pub use unavailable::Unavailable;
 pub use uri_template::{InvalidTemplate, UriTemplate};
@@ -36,7 +37,7 @@ pub(crate) use tool::{is_durable, retry_and_definition};
 use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use longhaul_core::{Json, LogLevel, Owner, Principal};
+use longhaul_core::{Json, LogLevel, Millis, Owner, Principal, TaskPolicy};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
@@ -107,6 +108,22 @@ pub struct Snapshot {
     pub versions: Versions,
 }
 
+impl Snapshot {
+    /// When a plain call of `tool` is handed off, in milliseconds; `None` if it is not.
+    pub fn handoff_of(&self, tool: &Tool) -> Option<Millis> {
+        let settings = tool.settings();
+        match settings.handoff {
+            _ if settings.policy == TaskPolicy::Never => None,
+            Handoff::Off => None,
+            Handoff::After(millis) => Some(millis),
+            Handoff::Default => {
+                let is_taken = FOLLOW_TOOLS.iter().any(|name| self.tools.contains_key(*name));
+                (!is_taken).then_some(tool::DEFAULT_HANDOFF)
+            }
+        }
+    }
+}
+
 /// What a server offers now.
 pub struct Catalog {
     now: ArcSwap<Snapshot>,
@@ -164,6 +181,11 @@ impl Catalog {
     /// What is offered now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now.load_full()
+    }
+
+    /// [`Snapshot::handoff_of`], as it is now.
+    pub fn handoff_of(&self, tool: &Tool) -> Option<Millis> {
+        self.now.load().handoff_of(tool)
     }
 
     /// The tool of this name.

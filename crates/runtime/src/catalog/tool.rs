@@ -10,7 +10,32 @@ use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 /// The names of the server's own tools that follow what was handed off. Where a tool hands off, they are called in place of those of the catalog with such a name.
-pub const FOLLOW_TOOLS: [&str; 3] = ["task_wait", "task_status", "task_cancel"];
+pub const FOLLOW_TOOLS: [&str; 4] = ["task_wait", "task_status", "task_cancel", "task_list"];
+/// When a call is handed off by default, in milliseconds: below the 60 s after which the least patient clients give up.
+pub(super) const DEFAULT_HANDOFF: Millis = 45_000;
+
+/// When a plain call that is waited for is answered with how to follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Handoff {
+    /// Never.
+    #[default]
+    Off,
+    /// After 45 seconds, unless a tool of the catalog has the name of one of [`FOLLOW_TOOLS`].
+    Default,
+    /// After so many milliseconds. No tool of the catalog can be called then that has the name of one of [`FOLLOW_TOOLS`].
+    After(Millis),
+}
+
+impl Handoff {
+    /// As configurations write it, in milliseconds; 0 is off.
+    pub const fn of_configured(millis: Millis) -> Self {
+        match millis {
+            0 => Self::Off,
+            millis => Self::After(millis),
+        }
+    }
+}
+
 /// How long a task usually stays blocked before it ends: 7 days.
 pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
@@ -54,8 +79,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub intake: Option<Arc<dyn Intake>>,
     /// What a host may tell its model while a task of 2025-11-25 runs; a sentence with the tool's title if absent.
     pub immediate_response: Option<String>,
-    /// Answers a waiting plain call after so long with how to follow it (hand-off).
-    pub handoff: Option<Millis>,
+    /// Answers a waiting plain call with how to follow it (hand-off).
+    pub handoff: Handoff,
     /// From creation to the end of all work.
     pub deadline: Option<Millis>,
     /// The longest wait for a slot.
@@ -121,7 +146,7 @@ impl<E> ToolSettings<E> {
             policy: TaskPolicy::default(),
             intake: None,
             immediate_response: None,
-            handoff: None,
+            handoff: Handoff::Off,
             deadline: None,
             queue_timeout: None,
             input_timeout: INPUT_TIMEOUT,

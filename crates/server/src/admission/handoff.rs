@@ -1,7 +1,7 @@
 //! When the calls of one connection are handed off to a client without tasks.
 
-use longhaul_core::Millis;
-use longhaul_runtime::{Snapshot, ToolSettings};
+use longhaul_core::{Millis, TaskPolicy};
+use longhaul_runtime::{Snapshot, Tool};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -35,18 +35,18 @@ impl ConnectionHandoff {
     }
 
     /// After how long a call of the tool is handed off, if it is.
-    pub(crate) fn of_tool(self, tool: &ToolSettings) -> Option<Millis> {
+    pub(crate) fn of_tool(self, tool: &Tool, snapshot: &Snapshot) -> Option<Millis> {
         match self {
-            Self::AsTools => tool.handoff,
+            Self::AsTools => snapshot.handoff_of(tool),
             Self::Never => None,
-            Self::After(millis) => Some(millis),
+            Self::After(millis) => (tool.settings().policy != TaskPolicy::Never).then_some(millis),
         }
     }
 
     /// The shortest hand-off of all tools.
     pub(crate) fn shortest(self, snapshot: &Snapshot) -> Option<Millis> {
         let tools = snapshot.tools.values();
-        tools.filter_map(|tool| self.of_tool(tool.settings())).min()
+        tools.filter_map(|tool| self.of_tool(tool, snapshot)).min()
     }
 
     /// The same for all connections whose lists are the same: these show whether calls are handed off, and not when.

@@ -1,8 +1,10 @@
 //! Hand-off: how a client without tasks follows a call that takes longer than the client waits.
 //!
-//! A plain call of a tool with `handoff`, or on a connection with one, is answered after that long with what runs and how to follow it: with the tools `task_wait`, `task_status`
-//! and `task_cancel`, which are listed for everyone as soon as one tool hands off. Tools of the catalog with their names cannot be called then.
+//! A plain call of a tool with `handoff`, or on a connection with one, is answered after that long with what runs and how to follow it: with the tools
+//! `task_wait`, `task_status`, `task_cancel` and `task_list`, which are listed as soon as one tool hands off, except for clients that declare tasks. Tools of the
+//! catalog with their names cannot be called then.
 
+use super::handoff_schema;
 use crate::{
     admission::{
         handoff::ConnectionHandoff, identity::Identity, limits::Busy, permissions::Permission, request::AdmittedRequest,
@@ -16,14 +18,15 @@ use crate::{
     response::{Answer, credentials_ended},
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Capability, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
-    store::{Record, StoreError},
+    BoxFuture, CancelMode, Capability, InputKey, Json, Outcome, Scope, State, Task, TaskId, TaskPolicy, UnixMillis,
+    Verdict, format_duration,
+    store::{Page, Record, StoreError},
     text_result,
 };
 use longhaul_runtime::{
-    AskError, CancelError, FOLLOW_TOOLS, HandlerError, Question, RequestContext, Snapshot, ToolMessage,
+    AskError, CancelError, FOLLOW_TOOLS, HandlerError, Question, RequestContext, Snapshot, Tool, ToolMessage,
 };
-use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
+use longhaul_wire::{Generation, OutputSchema, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
 use std::{
@@ -45,59 +48,87 @@ pub(crate) enum FollowTool {
     Wait,
     Status,
     Cancel,
+    List,
 }
 
 /// In the order in which they are listed.
-const TOOLS: [(FollowTool, ToolEntry<'static>); 3] = [
-    (FollowTool::Wait, WAIT),
-    (FollowTool::Status, STATUS),
-    (FollowTool::Cancel, CANCEL),
+const TOOLS: [FollowTool; 4] = [
+    FollowTool::Wait,
+    FollowTool::Status,
+    FollowTool::Cancel,
+    FollowTool::List,
 ];
 
-const WAIT: ToolEntry<'static> = ToolEntry {
-    name: "task_wait",
-    title: Some("Wait for a task"),
-    description: Some(
-        "Waits for work that an earlier call handed off, and gives its result. If it is not over in time, says how it stands: call \
-         this again then.",
-    ),
-    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"description":"How long to wait; without it, below the time after which the client gives up"}},"required":["task"],"additionalProperties":false}"#,
-    output_schema: None,
-    annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
-    icons: None,
-    meta: None,
-    listed: None,
-    policy: TaskPolicy::Never,
-};
+/// How many tasks `task_list` shows.
+const LISTED: usize = 20;
 
-const STATUS: ToolEntry<'static> = ToolEntry {
-    name: "task_status",
-    title: Some("Show how a task stands"),
-    description: Some(
-        "Says at once how work stands that an earlier call handed off: whether it runs, how far it is, or how it ended. task_wait gives its result.",
-    ),
-    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
-    ..WAIT
-};
+const TASK_SCHEMA: &str = r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#;
+const WAIT_SCHEMA: &str = r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"description":"How long to wait; without it, below the time after which the client gives up"},"waited":{"type":"integer","minimum":0,"description":"As the last answer says"}},"required":["task"],"additionalProperties":false}"#;
+const NO_ARGUMENTS: &str = r#"{"type":"object","additionalProperties":false}"#;
 
-const CANCEL: ToolEntry<'static> = ToolEntry {
-    name: "task_cancel",
-    title: Some("Cancel a task"),
-    description: Some("Asks work that an earlier call handed off to stop. task_wait then shows how it ended."),
-    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
-    output_schema: None,
-    annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),
-    icons: None,
-    meta: None,
-    listed: None,
-    policy: TaskPolicy::Never,
-};
+/// One of these tools, as it is listed.
+pub(crate) struct FollowToolTexts {
+    pub(crate) tool: FollowTool,
+    title: String,
+    description: String,
+}
+
+impl FollowToolTexts {
+    /// Names the server: a client has several, and the tools of all of them have these names.
+    fn of(tool: FollowTool, server: &str) -> Self {
+        let (title, description) = match tool {
+            FollowTool::Wait => (
+                "Wait for a task",
+                "Waits for work that an earlier call handed off, and gives its result. If it is not over in time, says how it stands: call this again then.",
+            ),
+            FollowTool::Status => (
+                "Show how a task stands",
+                "Says at once how work stands that an earlier call handed off: whether it runs, how far it is, or how it ended. task_wait gives its result.",
+            ),
+            FollowTool::Cancel => (
+                "Cancel a task",
+                "Asks work that an earlier call handed off to stop. task_wait then shows how it ended.",
+            ),
+            FollowTool::List => (
+                "List tasks",
+                "Lists the latest tasks with their ids, tools and states, newest first: use it if the id of a task is lost.",
+            ),
+        };
+        Self {
+            tool,
+            title: format!("{title} of {server}"),
+            description: format!("{description} Only for tasks of the server {server}."),
+        }
+    }
+
+    pub(crate) fn entry(&self) -> ToolEntry<'_> {
+        ToolEntry {
+            name: self.tool.name(),
+            title: Some(&self.title),
+            description: Some(&self.description),
+            input_schema: match self.tool {
+                FollowTool::Wait => WAIT_SCHEMA,
+                FollowTool::Status | FollowTool::Cancel => TASK_SCHEMA,
+                FollowTool::List => NO_ARGUMENTS,
+            },
+            output_schema: OutputSchema::None,
+            annotations: Some(match self.tool {
+                FollowTool::Cancel => r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#,
+                _ => r#"{"readOnlyHint":true,"idempotentHint":true}"#,
+            }),
+            icons: None,
+            meta: None,
+            listed: None,
+            policy: TaskPolicy::Never,
+        }
+    }
+}
 
 impl FollowTool {
     /// What its caller needs. It is no tool of the catalog, so no pattern of tools counts.
     pub(crate) fn needs(self) -> Permission<'static> {
         match self {
-            Self::Wait | Self::Status => Permission::ReadTasks,
+            Self::Wait | Self::Status | Self::List => Permission::ReadTasks,
             Self::Cancel => Permission::WriteTasks,
         }
     }
@@ -105,22 +136,26 @@ impl FollowTool {
     /// What the audit log calls its use.
     pub(crate) fn audited_as(self) -> AuditAction {
         match self {
-            Self::Wait | Self::Status => AuditAction::Read,
+            Self::Wait | Self::Status | Self::List => AuditAction::Read,
             Self::Cancel => AuditAction::Cancel,
         }
     }
 
     /// The tool of this name, if some tool hands off. It takes precedence over a tool of the catalog with this name: what was handed off names it.
     pub(crate) fn named(name: &str, snapshot: &Snapshot, handoff: ConnectionHandoff) -> Option<Self> {
-        let (tool, _) = TOOLS.iter().find(|(_, entry)| entry.name == name)?;
-        handoff.shortest(snapshot).map(|_| *tool)
+        let tool = TOOLS.into_iter().find(|tool| tool.name() == name)?;
+        handoff.shortest(snapshot).map(|_| tool)
+    }
+
+    const fn name(self) -> &'static str {
+        FOLLOW_TOOLS[self as usize]
     }
 }
 
 /// The tools that are listed after the catalog's.
-pub(crate) fn listed(snapshot: &Snapshot, handoff: ConnectionHandoff) -> Vec<(FollowTool, ToolEntry<'static>)> {
+pub(crate) fn listed(snapshot: &Snapshot, handoff: ConnectionHandoff, server: &str) -> Vec<FollowToolTexts> {
     match handoff.shortest(snapshot) {
-        Some(_) => TOOLS.to_vec(),
+        Some(_) => TOOLS.map(|tool| FollowToolTexts::of(tool, server)).into(),
         None => Vec::new(),
     }
 }
@@ -133,22 +168,39 @@ fn default_wait(snapshot: &Snapshot, handoff: ConnectionHandoff) -> u64 {
     shortest.clamp(1, DEFAULT_WAIT)
 }
 
-/// The response to a call whose work continues after it.
-pub(crate) fn handed_off(task: &Task) -> Outcome {
-    let (tool, id) = (&task.tool, &task.id);
+/// The response to a call whose work continues after it. If its tool has an output schema, the response has structured content.
+pub(crate) fn handed_off(task: &Task, tool: Option<&Tool>) -> Outcome {
+    let (name, id) = (&task.tool, &task.id);
     let text = format!(
-        "{tool} is still running, as task {id}. It goes on whether or not anyone waits. To get its result, call task_wait with \
+        "{name} is still running, as task {id}. It goes on whether or not anyone waits. To get its result, call task_wait with \
          {{\"task\": \"{id}\"}}; task_status says how it stands, and task_cancel stops it, with the same."
     );
-    Outcome::result(text_result(&text, false))
+    let has_schema = tool.is_some_and(|tool| tool.settings().output_schema.is_some());
+    Outcome::result(match has_schema {
+        false => text_result(&text, false),
+        true => Json::from(json!({
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": handoff_schema::handed_off(id.as_str(), &text),
+            "isError": false,
+        })),
+    })
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
+    #[serde(alias = "task_id", alias = "taskId")]
     task: String,
     seconds: Option<u64>,
+    /// Read by nobody: hosts stop a model that repeats a call with the same arguments, so each answer names another value.
+    #[serde(default, rename = "waited")]
+    _waited: Option<u64>,
 }
+
+/// `task_list` takes none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoArguments {}
 
 pub(crate) fn call(
     interaction: &Arc<Interaction>,
@@ -156,8 +208,10 @@ pub(crate) fn call(
     tool: FollowTool,
     asked: Asked<'_>,
 ) -> Result<Answer, RpcError> {
-    let arguments: Result<Arguments, String> =
-        serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
+    if tool == FollowTool::List {
+        return list(interaction, request, asked);
+    }
+    let arguments: Result<Arguments, String> = read_arguments(&asked);
     let lookup = Lookup {
         interaction: Arc::clone(interaction),
         sender: Arc::clone(request.caller.identity()),
@@ -179,7 +233,7 @@ pub(crate) fn call(
             }) if !(1..=LONGEST_WAIT).contains(seconds) => {
                 refused("The arguments do not fit: seconds must be from 1 to 3600")
             }
-            Ok(Arguments { task, seconds }) => match task.parse() {
+            Ok(Arguments { task, seconds, .. }) => match task.parse() {
                 Err(_) => Box::pin(std::future::ready(lookup.unknown())),
                 Ok(id) => match tool {
                     FollowTool::Wait => {
@@ -187,7 +241,7 @@ pub(crate) fn call(
                             .unwrap_or_else(|| default_wait(&lookup.interaction.engine.catalog().snapshot(), handoff));
                         Box::pin(wait(lookup, id, seconds, cx))
                     }
-                    FollowTool::Status => Box::pin(status(lookup, id)),
+                    FollowTool::Status | FollowTool::List => Box::pin(status(lookup, id)),
                     FollowTool::Cancel => {
                         let ports = lookup.interaction.engine.ports().clone();
                         Box::pin(async move { ports.run_to_completion(cancel(lookup, id)).await })
@@ -196,13 +250,28 @@ pub(crate) fn call(
             },
         }
     });
+    let failed = move || limit.get().cloned().map(RpcError::from);
+    answer_with(interaction, request, asked, handler, failed)
+}
+
+fn read_arguments<T: serde::de::DeserializeOwned>(asked: &Asked<'_>) -> Result<T, String> {
+    serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string())
+}
+
+fn answer_with(
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    asked: Asked<'_>,
+    handler: handler::Handler,
+    failed: impl Fn() -> Option<RpcError> + Send + 'static,
+) -> Result<Answer, RpcError> {
     let (identity, generation) = (Arc::clone(&interaction.identity), request.caller.generation);
     handler::answer_with(
         interaction,
         request,
         Round::of(interaction, request, asked)?,
         handler,
-        Box::new(move |_| limit.get().cloned().map(RpcError::from)),
+        Box::new(move |_| failed()),
         Box::new(move |out, id, result| match generation {
             Generation::Legacy => legacy::tools::write_called(out, id, result),
             Generation::Modern => modern::tools::write_called(out, id, result, &identity),
@@ -210,8 +279,31 @@ pub(crate) fn call(
     )
 }
 
+/// Lists the latest tasks that the caller may list.
+fn list(interaction: &Arc<Interaction>, request: &AdmittedRequest<'_>, asked: Asked<'_>) -> Result<Answer, RpcError> {
+    let (engine, scope) = (interaction.engine.clone(), request.caller.list_scope());
+    let arguments: Result<NoArguments, String> = read_arguments(&asked);
+    let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
+        match (&arguments, &scope) {
+            (Err(wrong), _) => refused(&format!("The arguments do not fit: {wrong}")),
+            (_, Err(_)) => refused(
+                "This server does not know whose tasks to list: it has neither a session nor a login of this client.",
+            ),
+            (Ok(_), Ok(scope)) => {
+                let (engine, scope) = (engine.clone(), scope.clone());
+                Box::pin(async move {
+                    let page = engine.list(&scope, None, LISTED).await.map_err(store_failed)?;
+                    Ok(text_result(&describe_all(&page, cx.ports().clock.now()), false))
+                })
+            }
+        }
+    });
+    answer_with(interaction, request, asked, handler, || None)
+}
+
 /// Unknown and foreign ids alike (S-05).
-const NO_SUCH_TASK: &str = "There is no such task.";
+const NO_SUCH_TASK: &str = "There is no such task: it was deleted some time after its end, or its id is that of another server or another user. \
+     task_list shows the tasks that are known.";
 
 /// Something the model can act on (X-06).
 fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
@@ -322,7 +414,8 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
                 engine.answer(&scope, &id, BTreeMap::from([(key, answer)])).await.map_err(store_failed)?;
             }
             () = &mut time_is_up => {
-                return Ok(text_result(&describe_running(&record, relayed.is_some(), seconds), false));
+                let waited = cx.ports().clock.now().since(record.task.created_at) / 1_000;
+                return Ok(text_result(&describe_running(&record, relayed.is_some(), seconds, waited), false));
             }
             // As a wait for the result of the task.
             () = lookup.sender.ended(&*cx.ports().clock), if lookup.sender.can_end() => {
@@ -384,6 +477,31 @@ fn result_of(task: &Task, outcome: &Outcome) -> Json {
     }
 }
 
+/// A line for each task.
+fn describe_all(page: &Page, now: UnixMillis) -> String {
+    if page.tasks.is_empty() {
+        return "There are no tasks.".to_owned();
+    }
+    let mut text = String::new();
+    for task in &page.tasks {
+        let state = match task.state {
+            State::Done(Verdict::Succeeded) => "has ended",
+            State::Done(Verdict::Cancelled) => "was cancelled",
+            State::Done(_) => "has failed",
+            _ if !task.open_inputs.is_empty() => "waits for an answer",
+            State::Queued => "is queued",
+            _ => "is running",
+        };
+        let age = format_duration(now.since(task.created_at) / 1_000 * 1_000);
+        let line = task.status.as_deref().map(says).unwrap_or_default();
+        text.push_str(&format!("{}: {} {state}, begun {age} ago.{line}\n", task.id, task.tool));
+    }
+    if page.more {
+        text.push_str("There are older ones.\n");
+    }
+    text
+}
+
 /// How work stands, without its result.
 fn describe(Record { task, inputs, outcome }: &Record) -> String {
     let tool = &task.tool;
@@ -410,7 +528,7 @@ fn describe(Record { task, inputs, outcome }: &Record) -> String {
     text
 }
 
-fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {
+fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: u64, waited: u64) -> String {
     let line = task.status.as_deref().map(says).unwrap_or_default();
     let waits = match inputs.as_slice() {
         [] => "",
@@ -420,7 +538,7 @@ fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: 
     format!(
         "{} is still running after these {seconds} s.{line}{waits} Call task_wait with {} again to go on waiting.",
         task.tool,
-        json!({"task": task.id.as_str()})
+        json!({"task": task.id.as_str(), "waited": waited})
     )
 }
 

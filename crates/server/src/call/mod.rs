@@ -5,6 +5,7 @@ pub(crate) mod author_call;
 pub(crate) mod between_rounds;
 mod blocking;
 pub(crate) mod follow_tools;
+pub(crate) mod handoff_schema;
 mod mirrored_headers;
 pub(crate) mod policy;
 pub(crate) mod repeated;

@@ -51,8 +51,11 @@ impl Route {
     pub(crate) fn of(policy: TaskPolicy, handoff: Option<Millis>, mode: CallerMode) -> Result<Self, RouteError> {
         match (policy, mode) {
             (TaskPolicy::Never, CallerMode::LegacyTask) => Err(RouteError::CannotBeTask),
-            (TaskPolicy::Always, CallerMode::LegacyPlain) => Err(RouteError::MustBeTask),
-            (TaskPolicy::Always, CallerMode::ModernPlain) => Err(RouteError::MustDeclare),
+            (TaskPolicy::Always, CallerMode::LegacyPlain) if handoff.is_none() => Err(RouteError::MustBeTask),
+            (TaskPolicy::Always, CallerMode::ModernPlain) if handoff.is_none() => Err(RouteError::MustDeclare),
+            (TaskPolicy::Always, CallerMode::LegacyPlain | CallerMode::ModernPlain) => {
+                Ok(Self::Wait(WaitPolicy::HandOff(0)))
+            }
             (TaskPolicy::Always | TaskPolicy::Optional, CallerMode::ModernDeclaring) | (_, CallerMode::LegacyTask) => {
                 Ok(Self::Task)
             }
@@ -84,9 +87,10 @@ mod tests {
         for (policy, routes) in table {
             let found = mode.map(|mode| Route::of(policy, None, mode));
             assert_eq!(found, routes, "{policy:?}");
-            // A call that is waited for and may become a task is handed off; nothing else changes.
+            // A call that is waited for and may become a task is handed off, and one that must be a task at once; nothing else changes.
             let handed_off = routes.map(|route| match route {
                 WAIT if policy != TaskPolicy::Never => Ok(Route::Wait(HandOff(9))),
+                Err(MustBeTask | MustDeclare) => Ok(Route::Wait(HandOff(0))),
                 other => other,
             });
             let found = mode.map(|mode| Route::of(policy, Some(9), mode));

@@ -8,7 +8,7 @@ use super::{
     start::{caller_mode, created, immediate_response_text, task_metadata},
 };
 use crate::{
-    admission::{handoff::ConnectionHandoff, request::AdmittedRequest},
+    admission::request::AdmittedRequest,
     interaction::{
         exchange,
         notifications::RequestNotifications,
@@ -17,7 +17,7 @@ use crate::{
     },
     response::{Answer, OwnedRequestId, store_failed},
 };
-use longhaul_core::{Json, Task};
+use longhaul_core::{Json, Millis, Task};
 use longhaul_runtime::Tool;
 use longhaul_wire::RpcError;
 use std::sync::Arc;
@@ -56,7 +56,9 @@ pub(crate) async fn rejoin(
 ) -> Result<Answer, RpcError> {
     let mode = caller_mode(request, task_metadata(request)?.as_ref());
     let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
-    match route(tool, (mode, request.caller.mode.handoff), &task) {
+    let handoff = request.caller.mode.handoff;
+    let handoff = tool.and_then(|tool| handoff.of_tool(tool, &calls.engine.catalog().snapshot()));
+    match route(tool, handoff, mode, &task) {
         Route::Task => {
             let task = calls.engine.announce(task).await.map_err(store_failed)?;
             session_stream::follow_for(&calls.interaction, &request.caller, &task);
@@ -89,13 +91,13 @@ pub(crate) async fn rejoin(
 }
 
 /// A task stays one for a client that supports tasks. Otherwise the tool's policy decides, where it still allows the call.
-fn route(tool: Option<&Tool>, (mode, handoff): (CallerMode, ConnectionHandoff), task: &Task) -> Route {
+fn route(tool: Option<&Tool>, handoff: Option<Millis>, mode: CallerMode, task: &Task) -> Route {
     let supports_tasks = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
     if supports_tasks && task.announced {
         return Route::Task;
     }
     let settings = tool.map(Tool::settings);
-    let route = settings.and_then(|settings| Route::of(settings.policy, handoff.of_tool(settings), mode).ok());
+    let route = settings.and_then(|settings| Route::of(settings.policy, handoff, mode).ok());
     route.unwrap_or(match supports_tasks {
         true => Route::Task,
         false => Route::Wait(WaitPolicy::Unlimited),

@@ -19,7 +19,7 @@ use crate::{
     response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
-use longhaul_core::{BoxFuture, Capability, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
+use longhaul_core::{BoxFuture, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Requestor, Tool};
 use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy, modern, params::TaskMetadata};
 use serde_json::value::RawValue;
@@ -86,8 +86,8 @@ pub(crate) fn is_task(request: &AdmittedRequest<'_>, tool: &Tool) -> bool {
         return false;
     };
     let mode = caller_mode(request, task_metadata.as_ref());
-    let settings = tool.settings();
-    Route::of(settings.policy, request.caller.mode.handoff.of_tool(settings), mode) == Ok(Route::Task)
+    // A hand-off is no task at once.
+    Route::of(tool.settings().policy, None, mode) == Ok(Route::Task)
 }
 
 /// Why a call cannot be a task, or must be one.
@@ -95,7 +95,7 @@ pub(super) fn unroutable(why: RouteError, tool: &str) -> RpcError {
     match why {
         RouteError::MustBeTask => RpcError::must_be_task(tool),
         RouteError::CannotBeTask => RpcError::cannot_be_task(tool),
-        RouteError::MustDeclare => RpcError::missing_capability(Capability::Tasks),
+        RouteError::MustDeclare => RpcError::must_declare_tasks(tool),
     }
 }
 
@@ -163,12 +163,12 @@ impl CallOrigin {
     }
 
     pub(super) fn route(&self, tool: &Tool) -> Result<Route, RouteError> {
+        // Who may not read tasks could do nothing with one.
+        let reads_tasks = self.sender.permissions().allows(Permission::ReadTasks);
+        let handoff = self.handoff.of_tool(tool, &self.calls.engine.catalog().snapshot());
         Ok(
-            match Route::of(tool.settings().policy, self.handoff.of_tool(tool.settings()), self.mode)? {
-                // Who may not read tasks could do nothing with one.
-                Route::Wait(_) if !self.sender.permissions().allows(Permission::ReadTasks) => {
-                    Route::Wait(WaitPolicy::Unlimited)
-                }
+            match Route::of(tool.settings().policy, handoff.filter(|_| reads_tasks), self.mode)? {
+                Route::Wait(_) if !reads_tasks => Route::Wait(WaitPolicy::Unlimited),
                 route => route,
             },
         )

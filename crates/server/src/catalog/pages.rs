@@ -11,20 +11,22 @@ use crate::{
         request::AdmittedRequest,
     },
     call::{
-        follow_tools::{self, FollowTool},
+        follow_tools::{self, FollowTool, FollowToolTexts},
+        handoff_schema,
         policy::{CallerMode, Route, WaitPolicy},
     },
     interaction::Interaction,
     response::Answer,
     signer::{Signer, Verified},
 };
-use longhaul_core::{Json, Principal};
+use longhaul_core::{Json, Millis, Principal, TaskPolicy};
 use longhaul_runtime::{Engine, Snapshot, Tool};
 use longhaul_wire::{
-    CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern, relayed,
+    CacheHints, CacheScope, Generation, ListKind, OutputSchema, RpcError, ServerInfo, ToolEntry, Version, legacy,
+    modern, relayed,
 };
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
@@ -96,16 +98,14 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// Whether a call of this tool may be answered, before its work is done, with a text that hands it off. That answer does not fit the tool's output
-    /// schema, so clients would refuse it: these clients are shown none.
-    fn may_hand_off(self, tool: &Tool, handoff: ConnectionHandoff) -> bool {
+    /// Whether a call of this tool may be answered, before its work is done, with how to follow it. `handoff` is after how long.
+    fn may_hand_off(self, tool: &Tool, handoff: Option<Millis>) -> bool {
         let mode = match self {
             Self::Legacy(_) => CallerMode::LegacyPlain,
             Self::Modern { declares_tasks: true } => CallerMode::ModernDeclaring,
             Self::Modern { declares_tasks: false } => CallerMode::ModernPlain,
         };
-        let settings = tool.settings();
-        let route = Route::of(settings.policy, handoff.of_tool(settings), mode);
+        let route = Route::of(tool.settings().policy, handoff, mode);
         matches!(route, Ok(Route::Wait(WaitPolicy::HandOff(_))))
     }
 }
@@ -222,15 +222,22 @@ impl PageRequest<'_> {
         let texts: Vec<ToolTexts<'_>> = tools
             .by_ref()
             .take(PAGE)
-            .map(|tool| ToolTexts::of(tool, self.dialect, self.handoff))
+            .map(|tool| ToolTexts::of(tool, self.dialect, self.handoff.of_tool(tool, self.snapshot)))
             .collect();
         let last = texts.last().filter(|_| tools.next().is_some());
         let next = last.map(|last| self.cursor(last.tool.name()));
         let next = next.as_deref();
         let mut entries: Vec<ToolEntry<'_>> = texts.iter().map(ToolTexts::entry).collect();
-        if next.is_none() {
-            entries.extend(self.follow_tools());
-        }
+        // A client that declares tasks follows them itself.
+        let follows_tasks = self.dialect == Dialect::Modern { declares_tasks: true };
+        let follow_tools = match next.is_none() && !follows_tasks {
+            true => follow_tools::listed(self.snapshot, self.handoff, self.lists.identity.title()),
+            false => Vec::new(),
+        };
+        let allowed = follow_tools
+            .iter()
+            .filter(|texts| permissions.allows(texts.tool.needs()));
+        entries.extend(allowed.map(FollowToolTexts::entry));
         match self.dialect {
             Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
             Dialect::Modern { .. } => {
@@ -238,13 +245,6 @@ impl PageRequest<'_> {
             }
         }
         next.is_some()
-    }
-
-    /// The tools that follow handed-off calls, if the sender may use them.
-    fn follow_tools(&self) -> Vec<ToolEntry<'static>> {
-        let listed = follow_tools::listed(self.snapshot, self.handoff).into_iter();
-        let allowed = listed.filter(|(tool, _)| self.sender.permissions().allows(tool.needs()));
-        allowed.map(|(_, entry)| entry).collect()
     }
 
     fn cache(&self) -> CacheHints {
@@ -341,20 +341,34 @@ struct ToolTexts<'a> {
     tool: &'a Tool,
     input_schema: String,
     output_schema: Option<String>,
+    /// The output schema is that of the tool.
+    is_own_output_schema: bool,
+    policy: TaskPolicy,
     annotations: Option<String>,
     icons: Option<String>,
     meta: Option<String>,
 }
 
 impl<'a> ToolTexts<'a> {
-    fn of(tool: &'a Tool, dialect: Dialect, handoff: ConnectionHandoff) -> Self {
+    fn of(tool: &'a Tool, dialect: Dialect, handoff: Option<Millis>) -> Self {
         let settings = tool.settings();
-        let output_schema = settings.output_schema.as_ref();
-        let output_schema = output_schema.filter(|_| !dialect.may_hand_off(tool, handoff));
+        let own_schema = settings.output_schema.as_ref();
+        let may_hand_off = dialect.may_hand_off(tool, handoff);
+        let output_schema = match may_hand_off {
+            false => own_schema.map(Cow::Borrowed),
+            // A client would refuse an answer that fits no schema, and with it the id of the task: better none is shown.
+            true => own_schema.and_then(handoff_schema::allowing_handoff).map(Cow::Owned),
+        };
         Self {
             tool,
             input_schema: settings.input_schema.to_string(),
-            output_schema: output_schema.map(ToString::to_string),
+            output_schema: output_schema.map(|schema| schema.to_string()),
+            is_own_output_schema: !may_hand_off,
+            // Clients that cannot call it as a task can call it, too.
+            policy: match settings.policy {
+                TaskPolicy::Always if may_hand_off => TaskPolicy::Optional,
+                policy => policy,
+            },
             annotations: settings.annotations.as_ref().map(ToString::to_string),
             icons: settings.icons.as_ref().map(ToString::to_string),
             meta: settings.meta.as_ref().map(ToString::to_string),
@@ -368,12 +382,16 @@ impl<'a> ToolTexts<'a> {
             title: settings.title.as_deref(),
             description: Some(&*settings.description).filter(|text| !text.is_empty()),
             input_schema: &self.input_schema,
-            output_schema: self.output_schema.as_deref(),
+            output_schema: match self.output_schema.as_deref() {
+                None => OutputSchema::None,
+                Some(schema) if self.is_own_output_schema => OutputSchema::OfTool(schema),
+                Some(schema) => OutputSchema::Changed(schema),
+            },
             annotations: self.annotations.as_deref(),
             icons: self.icons.as_deref(),
             meta: self.meta.as_deref(),
             listed: settings.listed.as_ref().map(Json::as_str),
-            policy: settings.policy,
+            policy: self.policy,
         }
     }
 }

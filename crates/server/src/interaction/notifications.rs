@@ -10,6 +10,8 @@ use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitati
 pub(crate) struct RequestNotifications {
     token: Option<OwnedRequestId>,
     highest: HighestProgress,
+    /// The total that was sent last.
+    total: Option<f64>,
     level: Option<LogLevel>,
     /// Whether the client is notified when an elicitation by URL is complete: modern clients are not (C-32).
     elicitation_complete: bool,
@@ -38,6 +40,7 @@ impl RequestNotifications {
         Ok(Self {
             token: request.meta.progress_token()?.map(OwnedRequestId::of),
             highest: HighestProgress::default(),
+            total: None,
             level,
             elicitation_complete: request
                 .caller
@@ -81,11 +84,29 @@ impl RequestNotifications {
         }
     }
 
+    /// Whether the client asks for progress.
+    pub(crate) fn wants_progress(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Tells the client that silent work goes on, with its status line: many clients give up a request of which they hear nothing for a minute or five.
+    pub(crate) fn heartbeat(&mut self, status: Option<&str>) -> Option<String> {
+        let token = self.token.as_ref()?;
+        let progress = Progress {
+            current: self.highest.rise(),
+            total: self.total,
+        };
+        let mut text = String::new();
+        notification::write_progress(&mut text, token.get(), progress, status, None, None);
+        Some(text)
+    }
+
     fn progress(&mut self, progress: Progress, message: Option<&str>, relayed: Option<&Json>) -> Option<String> {
         let token = self.token.as_ref()?;
         if !self.highest.rises_to(progress.current) {
             return None;
         }
+        self.total = progress.total;
         let mut text = String::new();
         notification::write_progress(&mut text, token.get(), progress, message, None, relayed);
         Some(text)
@@ -103,6 +124,7 @@ mod tests {
         RequestNotifications {
             token: raw.map(|raw| OwnedRequestId::of(RequestId::from_raw(&raw).unwrap())),
             highest: HighestProgress::default(),
+            total: None,
             level,
             elicitation_complete: false,
         }
@@ -123,6 +145,32 @@ mod tests {
         let reported = [f64::NAN, 5.0, 5.0, 4.0, f64::NAN, f64::INFINITY, 6.0, -1.0, 6.5];
         let sent = reported.map(|current| notifications.message_for(&progress(current)).is_some());
         assert_eq!(sent, [false, true, false, false, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn heartbeats_rise_between_what_the_tool_reports() {
+        let mut notifications = notifications(Some(r#""t""#), None);
+        let mut sent = |reported: Option<f64>| -> Option<serde_json::Value> {
+            let text = match reported {
+                Some(current) => notifications.message_for(&ToolMessage::Progress {
+                    current,
+                    total: Some(9.0),
+                    message: None,
+                    relayed: None,
+                }),
+                None => notifications.heartbeat(Some("line")),
+            };
+            serde_json::from_str(&text?).ok()
+        };
+        let (mut last, script) = (0.0, [None, None, Some(2.0), None, Some(3.0), Some(1e300), None]);
+        for reported in script {
+            let sent = sent(reported).unwrap();
+            let current = sent["params"]["progress"].as_f64().unwrap();
+            assert!(current > last, "{current} after {last}");
+            assert!(reported.is_some() || sent["params"]["message"] == "line");
+            assert_eq!(sent["params"]["total"].is_null(), last < 1.0 && reported.is_none());
+            last = current;
+        }
     }
 
     #[test]

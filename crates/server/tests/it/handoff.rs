@@ -8,7 +8,7 @@ use crate::{
     stage::HANDED_OFF,
 };
 use longhaul_core::{BoxFuture, TaskPolicy};
-use longhaul_runtime::{PendingTools, Tool};
+use longhaul_runtime::{Handoff, PendingTools, Tool, ToolSettings};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -49,6 +49,8 @@ async fn a_long_call_is_handed_off_and_followed() {
         let wait = follow("task_wait", json!({"task": task, "seconds": 1}));
         let still = server.result(&both(&server, "tools/call", wait).await[era]).await;
         assert!(text(&still).contains("still running"), "{still}");
+        // Hosts stop a model that repeats a call with the same arguments.
+        assert!(text(&still).contains(r#""waited":"#), "{still}");
 
         let status = follow("task_status", json!({"task": task}));
         let running = server
@@ -57,7 +59,7 @@ async fn a_long_call_is_handed_off_and_followed() {
         assert!(text(&running).contains("is still running"), "{running}");
 
         server.stage.released.count();
-        let wait = follow("task_wait", json!({"task": task}));
+        let wait = follow("task_wait", json!({"task": task, "waited": 1}));
         let done = server
             .result(&both(&server, "tools/call", wait.clone()).await[era])
             .await;
@@ -75,7 +77,7 @@ async fn a_long_call_is_handed_off_and_followed() {
 
 /// A client refuses an answer that does not fit the output schema, and with it the id of the task.
 #[tokio::test]
-async fn who_may_be_handed_a_task_is_shown_no_output_schema() {
+async fn a_hand_off_fits_the_output_schema_that_its_client_is_shown() {
     let server = Server::start().await;
     let list = |post: Post| {
         let server = &server;
@@ -88,11 +90,138 @@ async fn who_may_be_handed_a_task_is_shown_no_output_schema() {
     };
     // Each twice: first pages are kept.
     for _ in 0..2 {
-        for plain in both(&server, "tools/list", json!({})).await {
-            assert_eq!(list(plain).await, Value::Null);
+        for (era, plain) in both(&server, "tools/list", json!({})).await.into_iter().enumerate() {
+            let schema = jsonschema::validator_for(&list(plain).await).unwrap();
+            let call = both(&server, "tools/call", act(HANDED_OFF, "wait")).await[era].clone();
+            let reply = server.result(&call).await;
+            assert!(schema.is_valid(&reply["structuredContent"]), "{reply}");
+            assert_eq!(reply["structuredContent"]["task"], task_in(text(&reply)));
+            assert!(schema.is_valid(&json!({"total": 1})) && !schema.is_valid(&json!({"sum": 1})));
         }
         let schema = list(Post::modern("tools/list", json!({}))).await;
-        assert_eq!(schema["type"], "object", "it gets tasks");
+        assert_eq!(
+            schema,
+            json!({"type": "object", "required": ["total"]}),
+            "it gets tasks"
+        );
+    }
+}
+
+fn handing_off(server: &Server, name: &str, policy: TaskPolicy) -> Tool {
+    Tool::new(ToolSettings {
+        handoff: Handoff::Default,
+        ..server.stage.settings(name, policy)
+    })
+    .unwrap()
+}
+
+/// Clients without tasks can call it, too.
+#[tokio::test]
+async fn what_only_runs_as_a_task_is_handed_off_at_once() {
+    let server = Server::start().await;
+    let tool = handing_off(&server, "must", TaskPolicy::Always);
+    server.engine.put_tool(tool).await.unwrap();
+    for post in both(&server, "tools/call", act("must", "wait")).await {
+        let reply = server.result(&post).await;
+        assert!(text(&reply).contains("must is still running"), "{reply}");
+    }
+    let session = server.session().await;
+    let listed = server
+        .result(&Post::legacy(Some(&session), "tools/list", json!({})))
+        .await;
+    let support = |name: &str| {
+        let mut tools = listed["tools"].as_array().unwrap().iter();
+        tools.find(|tool| tool["name"] == name).unwrap()["execution"]["taskSupport"].clone()
+    };
+    assert_eq!(
+        (support("must"), support("always")),
+        (json!("optional"), json!("required"))
+    );
+    for post in both(&server, "tools/call", act("always", "say")).await {
+        let refused = server.connect().await.exchange(&post).await.json();
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("always") && message.contains("`handoff`"), "{message}");
+    }
+}
+
+/// The default reserves no name.
+#[tokio::test]
+async fn a_tool_with_the_name_of_one_of_ours_ends_the_default() {
+    let server = Server::start().await;
+    server.engine.remove_tool(HANDED_OFF);
+    let list = Post::modern_plain("tools/list", json!({}));
+    let named = async |name: &str| {
+        let listed = server.result(&list).await;
+        let tools = listed["tools"].as_array().unwrap();
+        tools.iter().filter(|tool| tool["name"] == name).count()
+    };
+    let tool = handing_off(&server, "usual", TaskPolicy::Optional);
+    server.engine.put_tool(tool).await.unwrap();
+    assert_eq!((named("task_wait").await, named("task_list").await), (1, 1));
+    let declaring = server.result(&Post::modern("tools/list", json!({}))).await.to_string();
+    assert!(!declaring.contains("task_wait"), "it follows tasks itself: {declaring}");
+    let own = server.stage.settings("task_wait", TaskPolicy::Never);
+    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
+    assert_eq!((named("task_wait").await, named("task_list").await), (1, 0));
+    let call = Post::modern_plain("tools/call", act("task_wait", "say"));
+    assert_eq!(text(&server.result(&call).await), "done");
+}
+
+/// For a model that has lost the id.
+#[tokio::test]
+async fn tasks_are_listed_for_who_created_them() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let call = |session: &str, params| Post::legacy(Some(session), "tools/call", params);
+    let handed_off = server.result(&call(&session, act(HANDED_OFF, "wait"))).await;
+    let list = json!({"name": "task_list"});
+    let listed = server.result(&call(&session, list.clone())).await;
+    assert!(text(&listed).contains(&task_in(text(&handed_off))), "{listed}");
+    assert!(text(&listed).contains("handed_off is running"), "{listed}");
+    let foreign = server.result(&call(&other, list)).await;
+    assert_eq!(text(&foreign), "There are no tasks.");
+    // Models call the argument by other names, too.
+    let status = json!({"name": "task_status", "arguments": {"task_id": task_in(text(&handed_off))}});
+    let status = server.result(&call(&session, status)).await;
+    assert!(text(&status).contains("is still running"), "{status}");
+}
+
+/// A client that hears nothing gives up.
+#[tokio::test]
+async fn a_client_that_asks_for_progress_hears_that_silent_work_goes_on() {
+    for era in [0, 1] {
+        let options = Options::default();
+        let clock = options.clock.clone();
+        let server = Server::with(options).await;
+        let call = both(&server, "tools/call", act("never", "wait")).await[era].clone();
+        let call = call.progress_token(json!("t"));
+        let mut client = server.connect().await;
+        client.send(&call.to_bytes()).await;
+        server.stage.begun.reaches(1).await;
+        let mut heard = Vec::new();
+        {
+            let mut hear = std::pin::pin!(async {
+                client.head().await;
+                for _ in 0..2 {
+                    heard.push(client.message().await.unwrap());
+                }
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut hear => break,
+                    () = tokio::task::yield_now() => clock.advance(Duration::from_secs(1)),
+                }
+            }
+        }
+        let progress: Vec<f64> = heard
+            .iter()
+            .map(|one| one["params"]["progress"].as_f64().unwrap())
+            .collect();
+        assert!(progress[0] < progress[1], "{progress:?}");
+        server.stage.released.count();
+        let messages = client.messages(&call).await;
+        assert_eq!(text(&messages.last().unwrap()["result"]), "done");
     }
 }
 
@@ -125,7 +254,7 @@ async fn one_of_ours_comes_before_a_tool_of_the_catalog() {
         named.map(|tool| tool["title"].clone()).collect()
     };
     let call = Post::modern_plain("tools/call", act("task_wait", "say"));
-    assert_eq!(titles().await, ["Wait for a task"]);
+    assert_eq!(titles().await, ["Wait for a task of tested"]);
     let refused = server.result(&call).await;
     assert!(text(&refused).contains("do not fit"), "{refused}");
     server.engine.remove_tool(HANDED_OFF);
@@ -154,7 +283,7 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
         assert!(
-            names.ends_with(&["task_wait", "task_status", "task_cancel"]),
+            names.ends_with(&["task_wait", "task_status", "task_cancel", "task_list"]),
             "{names:?}"
         );
     }

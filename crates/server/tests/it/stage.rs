@@ -5,8 +5,8 @@ use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
 use longhaul_runtime::{
-    AskError, Attempt, AttemptExit, Catalog, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt,
-    Provider, Question, TaskContext, Tool, ToolSettings,
+    AskError, Attempt, AttemptExit, Catalog, ExecutionEnd, Executor, Handoff, LogChunk, LogError, LogRange,
+    PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
 };
 use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ impl Stage {
     pub(crate) fn catalog(&self) -> Catalog {
         let tools = TOOLS.map(|(name, policy)| Tool::new(self.settings(name, policy)).unwrap());
         let handed_off = ToolSettings {
-            handoff: Some(1),
+            handoff: Handoff::After(1),
             output_schema: Some(json!({"type": "object", "required": ["total"]})),
             ..self.settings(HANDED_OFF, TaskPolicy::Optional)
         };

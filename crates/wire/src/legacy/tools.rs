@@ -7,7 +7,7 @@ use crate::{
     object::object,
     request_id::RequestId,
     splice::Edit,
-    tool::ToolEntry,
+    tool::{OutputSchema, ToolEntry},
     version::Version,
 };
 use longhaul_core::{Json, RpcFailure, TaskPolicy};
@@ -23,7 +23,9 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
         }
         let mut tool = *tool;
         // Legacy output is an object or nothing.
-        tool.output_schema = tool.output_schema.filter(|schema| describes_object(schema));
+        if !tool.output_schema.text().is_some_and(describes_object) {
+            tool.output_schema = OutputSchema::None;
+        }
         if push_listed(out, &tool, version) {
             continue;
         }

@@ -6,7 +6,8 @@ use crate::{
 };
 use longhaul_core::{Json, TaskPolicy};
 use longhaul_wire::{
-    Generation, ListCapability, ListKind, ResourcesCapability, ServerCapabilities, ToolEntry, Version, legacy, modern,
+    Generation, ListCapability, ListKind, OutputSchema, ResourcesCapability, ServerCapabilities, ToolEntry, Version,
+    legacy, modern,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -143,7 +144,7 @@ fn tools_are_listed_with_all_members() {
         title: Some("T"),
         description: Some("d"),
         input_schema: r#"{"type":"object"}"#,
-        output_schema: Some(r#"{"type":"array"}"#),
+        output_schema: OutputSchema::OfTool(r#"{"type":"array"}"#),
         annotations: Some(r#"{"readOnlyHint":true}"#),
         icons: Some(r#"[{"src":"https://acme.example/t.png","sizes":["48x48"]}]"#),
         meta: Some(r#"{"com.acme/k":1}"#),
@@ -187,7 +188,9 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
             title: Some("not shown"),
             description: Some("not shown"),
             input_schema: r#"{"type":"object"}"#,
-            output_schema: output.strip_prefix(r#","outputSchema":"#),
+            output_schema: output
+                .strip_prefix(r#","outputSchema":"#)
+                .map_or(OutputSchema::None, OutputSchema::OfTool),
             annotations: None,
             icons: None,
             meta: None,
@@ -197,7 +200,7 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
         let name = r#""name":"ours""#;
         // Who may get a hand-off is shown none.
         let hidden = ToolEntry {
-            output_schema: None,
+            output_schema: OutputSchema::None,
             ..entry
         };
         let mut out = String::new();

@@ -9,8 +9,8 @@ use crate::{
 };
 use longhaul_core::{Capability, Progress, TaskPolicy};
 use longhaul_wire::{
-    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, RpcError,
-    ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
+    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, OutputSchema,
+    RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
     jsonrpc::write_result,
     legacy::{
         self,
@@ -173,7 +173,7 @@ fn legacy_handshake_tools_questions_and_progress() {
         title: Some("Render video"),
         description: Some("Renders a project; minutes to hours."),
         input_schema: r#"{"type":"object","properties":{"project":{"type":"string"}},"required":["project"]}"#,
-        output_schema: None,
+        output_schema: OutputSchema::None,
         annotations: None,
         icons: None,
         meta: None,

@@ -6,8 +6,8 @@ use crate::{
 };
 use longhaul_core::{Json, LogLevel, Progress, TaskPolicy};
 use longhaul_wire::{
-    InputRequest, ListCapability, ListChange, ListKind, RequestId, ResourcesCapability, ServerCapabilities, ToolEntry,
-    Version, legacy,
+    InputRequest, ListCapability, ListChange, ListKind, OutputSchema, RequestId, ResourcesCapability,
+    ServerCapabilities, ToolEntry, Version, legacy,
     legacy::{client_task, input_request::Delivery},
     modern,
     notification::{write_cancelled, write_list_changed, write_log, write_progress, write_resource_updated},
@@ -116,7 +116,7 @@ fn tool() -> ToolEntry<'static> {
         title: None,
         description: None,
         input_schema: r#"{"type":"object"}"#,
-        output_schema: None,
+        output_schema: OutputSchema::None,
         annotations: None,
         icons: None,
         meta: None,

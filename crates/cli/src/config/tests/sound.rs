@@ -3,6 +3,7 @@
 use super::{SERVER, TOOL, environment, folder_with};
 use crate::config::{AuditConfig, Listen, Output, ServerConfig, auth::AuthConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
+use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
 use std::{fs, num::NonZeroU32, path::Path};
@@ -41,7 +42,7 @@ fn the_smallest_file_gets_every_default() {
     assert_eq!((tool.cwd.as_path(), tool.stdin.as_str()), (folder.path(), ""));
     assert_eq!(
         (tool.task, tool.deadline, tool.retention),
-        (TaskPolicy::Optional, None, 86_400_000)
+        (TaskPolicy::After(5_000), None, 86_400_000)
     );
     assert_eq!(
         (tool.max_output, tool.max_log, tool.concurrency),
@@ -178,7 +179,10 @@ task = "always"
     assert_eq!(tool.optional.iter().collect::<Vec<_>>(), ["text"]);
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
     assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
-    assert_eq!((tool.task, tool.handoff), (TaskPolicy::After(2_000), Some(45_000)));
+    assert_eq!(
+        (tool.task, tool.handoff),
+        (TaskPolicy::After(2_000), Handoff::After(45_000))
+    );
     assert_eq!(tool.immediate_response.as_deref(), Some("Hashing has begun."));
     let limits = Limits {
         requests_per_second: NonZeroU32::new(50),

@@ -302,12 +302,10 @@ fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
 }
 
 #[test]
-fn a_hand_off_that_no_client_can_get_is_pointed_out() {
-    let warnings = warnings_in("command = [\"true\"]\ntask = \"always\"\nhandoff = \"45s\"\n");
-    assert_eq!(
-        warnings,
-        [
-            "jobs.toml:8: `handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
-        ]
-    );
+fn a_tool_that_ends_the_default_hand_off_is_pointed_out() {
+    let tools = "command = [\"true\"]\n[[tool]]\nname = \"task_wait\"\ndescription = \"d\"\ncommand = [\"true\"]\n";
+    let told = "no call is handed off to clients without tasks, since the server's own tool `task_wait` is needed for that: rename this one, or set handoff = \"0s\" for all tools";
+    assert_eq!(warnings_in(tools), [format!("jobs.toml:7: {told}")]);
+    let off = "handoff = \"0s\"\n";
+    assert_eq!(warnings_in(&[off, tools, off].concat()), [""; 0]);
 }

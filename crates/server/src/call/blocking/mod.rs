@@ -30,6 +30,9 @@ const MOST_IN_A_ROW: u32 = 128;
 /// Between two promotions of a call that cannot be written.
 const PROMOTION_PAUSE: Duration = Duration::from_secs(1);
 
+/// After so long without progress a client that asks for progress is told that the call goes on.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
 /// How long an outcome waits for memory before its client gets an error to retry; the call itself is kept for longer.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -45,6 +48,8 @@ pub(crate) struct BlockingCall {
     notifications: RequestNotifications,
     questions: CallInputRequests,
     limit: Limit,
+    /// When the client is told that the call goes on.
+    heartbeat: Option<BoxFuture<'static, ()>>,
     /// Whether the call may have changed since it was last read.
     stale: bool,
     /// The questions that were open then.
@@ -153,6 +158,7 @@ impl BlockingCall {
         let is_kept = waiting.is_keyed() || matches!(hold, CallHold::Session(_));
         Self {
             limit: Limit::of(context.wait_policy, &**clock),
+            heartbeat: None,
             questions: CallInputRequests::of(
                 context.input_request_mode,
                 &context.calls.interaction.input_requests.unanswered,
@@ -221,6 +227,9 @@ impl BlockingCall {
                     continue;
                 }
             }
+            if self.heartbeat.is_none() && self.notifications.wants_progress() {
+                self.heartbeat = Some(self.calls.engine.ports().clock.sleep(HEARTBEAT));
+            }
             tokio::select! {
                 message = self.waiting.next_message() => match message {
                     Some(message) => if let Some(event) = self.event_for(&message) {
@@ -230,6 +239,17 @@ impl BlockingCall {
                 },
                 // What was asked is refused in the next round.
                 () = self.sender.ended(&*self.calls.engine.ports().clock), if self.sender.can_end() && !self.open.is_empty() => {}
+                () = is_due(&mut self.heartbeat) => {
+                    self.heartbeat = None;
+                    match self.waiting.read().await.map_err(store_failed)? {
+                        CallState::Changed(record) => {
+                            if let Some(text) = self.notifications.heartbeat(record.task.status.as_deref()) {
+                                return Ok(ResponderEvent::Notification(text));
+                            }
+                        }
+                        CallState::Ended(_) => self.stale = true,
+                    }
+                }
                 () = self.limit.is_over() => {
                     // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
@@ -280,10 +300,11 @@ impl BlockingCall {
                 }
                 None
             }
-            message => self
-                .notifications
-                .message_for(message)
-                .map(ResponderEvent::Notification),
+            message => {
+                let text = self.notifications.message_for(message)?;
+                self.heartbeat = None;
+                Some(ResponderEvent::Notification(text))
+            }
         }
     }
 
@@ -328,7 +349,8 @@ impl BlockingCall {
             audit.created(&task.id);
         }
         if self.limit.answer == Some(Instead::Text) {
-            return self.ended(&handed_off(task));
+            let tool = self.calls.engine.catalog().tool(&task.tool);
+            return self.ended(&handed_off(task, tool.as_deref()));
         }
         let now = self.calls.engine.ports().clock.read();
         let mut text = String::new();
@@ -340,6 +362,13 @@ impl BlockingCall {
 
     fn ended(&self, outcome: &Outcome) -> Response {
         response(&self.calls, &self.id, self.generation, outcome)
+    }
+}
+
+async fn is_due(heartbeat: &mut Option<BoxFuture<'static, ()>>) {
+    match heartbeat {
+        Some(heartbeat) => heartbeat.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// The names of the listed tools.
 async fn listed(served: &Authenticated, token: &str) -> Vec<String> {
-    let list = served.result(token, Post::modern("tools/list", json!({}))).await;
+    let list = served.result(token, Post::modern_plain("tools/list", json!({}))).await;
     assert_eq!(list["cacheScope"], "private", "{list}");
     let tools = list["tools"].as_array().unwrap().iter();
     tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -23,9 +23,12 @@ async fn listed(served: &Authenticated, token: &str) -> Vec<String> {
 async fn s_22_the_list_of_tools_shows_what_may_be_called() {
     let served = Authenticated::start().await;
     let all = listed(&served, "ann").await;
-    assert!(all.len() == 9 && all.contains(&"task_wait".to_owned()), "{all:?}");
+    assert!(all.len() == 10 && all.contains(&"task_wait".to_owned()), "{all:?}");
     assert_eq!(listed(&served, "ann-caller").await, ["optional"]);
-    assert_eq!(listed(&served, "ann-reader").await, ["task_wait", "task_status"]);
+    assert_eq!(
+        listed(&served, "ann-reader").await,
+        ["task_wait", "task_status", "task_list"]
+    );
     assert!(listed(&served, "ann-nothing").await.is_empty());
     assert_eq!(
         listed(&served, "bob").await,
