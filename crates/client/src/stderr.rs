@@ -33,7 +33,8 @@ pub fn describe_dropped(notice: fn(u64) -> String) {
     let _ = NOTICE.set(notice);
 }
 
-/// Writes one or more whole lines to standard error. Returns false if they were dropped, since nobody reads it, or it is closed.
+/// Writes to standard error, best whole lines: what is written or dropped at once counts as one. Returns false if it was dropped, since nobody reads it, or it is
+/// closed.
 ///
 /// ```
 /// longhaul_client::stderr::write_or_drop(b"the server has started\n");

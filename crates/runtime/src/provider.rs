@@ -100,7 +100,8 @@ pub trait Provider: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// The attempts, by their tasks and epochs, whose work goes on outside of this process on this host. Asked at a start, where many nodes share the store.
+    /// The attempts, by their tasks and epochs, whose work goes on outside of this process on this host. Asked where many nodes share the store: at a start, and by a node
+    /// that runs no tasks from time to time.
     fn running_outside(&self) -> BoxFuture<'_, Result<Vec<(TaskId, u32)>, LogError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
