@@ -441,3 +441,20 @@ async fn an_action_on_many_tasks_needs_a_filter_that_fits_it() {
     }
     world.state(&running, "running").await;
 }
+
+/// A server without a shared store has no host to give up.
+#[tokio::test]
+async fn giving_up_the_host_of_an_unknown_server_is_refused_and_recorded() {
+    let world = World::new(true).await;
+    let (status, refused) = world.act("/api/nodes/4711/give-up").await;
+    assert_eq!(
+        (status, &refused["error"]["kind"]),
+        (404, &json!("not_found")),
+        "{refused}"
+    );
+    let lines = world.audit.lines();
+    let outcomes: Vec<_> = lines.iter().filter(|line| line["action"] == "give-up").collect();
+    assert_eq!(outcomes.len(), 2, "{lines:?}");
+    assert_eq!(outcomes[1]["outcome"], "unknown");
+    assert!(outcomes[1]["detail"].to_string().contains("node 4711"));
+}

@@ -7,7 +7,7 @@ use longhaul_runtime::{
     ToolMessage,
 };
 use longhaul_store::MemoryStore;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const LEASE: u64 = 15_000;
 
@@ -151,6 +151,51 @@ async fn a_front_takes_over_from_nobody() {
     assert!(run.resumed);
     run.finish("done");
     assert_eq!(world.outcome(&other, &task.id).await, text("done"));
+}
+
+/// Runs a command of an attempt that its host has forgotten, until it is told to end it.
+struct Running(Mutex<Vec<(TaskId, u32)>>);
+
+impl Provider for Running {
+    fn kind(&self) -> &'static str {
+        "script"
+    }
+
+    fn revive(&self, _: &Json) -> Result<Arc<dyn Executor>, String> {
+        Err("no tool of the test is removed".to_owned())
+    }
+
+    fn running_outside(&self) -> BoxFuture<'_, Result<Vec<(TaskId, u32)>, LogError>> {
+        Box::pin(async { Ok(self.0.lock().unwrap().clone()) })
+    }
+
+    fn end_outside(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, ()> {
+        let ended = (task.clone(), epoch);
+        Box::pin(async move { self.0.lock().unwrap().retain(|running| *running != ended) })
+    }
+}
+
+/// A front on the host of a dead worker takes nothing back, and ends what was given up there.
+#[tokio::test]
+async fn a_front_ends_commands_of_its_host_that_were_given_up() {
+    let world = shared();
+    let (other, _) = start(&world, "other", NodeRole::Both, true).await;
+    let (worker, mut runs) = start(&world, "here", NodeRole::Worker, true).await;
+    let task = worker.create(worker.call("a")).await.unwrap();
+    let run = runs.next().await;
+    worker.end().await;
+    let running = Arc::new(Running(Mutex::new(vec![(task.id.clone(), run.attempt.epoch)])));
+    let mut here = world.clone();
+    (here.host, here.role) = (HostId("here".into()), NodeRole::Front);
+    here.providers = vec![running.clone()];
+    let (script, _) = Script::bound(true);
+    let _front = here.start([tool("a", script)]).await;
+    pass(&world, 120_000).await;
+    assert_eq!(running.0.lock().unwrap().len(), 1, "it is not given up yet");
+    other.give_up_host(worker.node_id()).await.unwrap();
+    pass(&world, 120_000).await;
+    assert!(running.0.lock().unwrap().is_empty());
+    assert!(world.task(&task.id).await.is_done());
 }
 
 /// A log, and what is known of attempts, are read at the server of their host.
