@@ -36,18 +36,31 @@ impl SessionKey {
         Self(name.into())
     }
 
+    /// The session of one connection, which it ends with.
+    pub fn of_connection(name: &str) -> Self {
+        Self([OF_CONNECTION, name].concat().into())
+    }
+
+    /// Whether it ends with its connection, so that its client cannot come back.
+    pub fn ends_with_connection(&self) -> bool {
+        self.0.starts_with(OF_CONNECTION)
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
+/// What the names of sessions begin with that end with their connection.
+const OF_CONNECTION: &str = "connection-";
+
 /// The principal that a task belongs to, and the session that created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Bound at creation; every read and write asks for it (invariant 5).
     pub principal: Principal,
-    /// The creating legacy session; only `tasks/list` without authentication uses it.
+    /// The creating legacy session: `tasks/list` without authentication lists its tasks, and the client of a plain call may come back in it.
     pub session: Option<SessionKey>,
 }
 

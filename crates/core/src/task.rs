@@ -159,6 +159,12 @@ impl Task {
         !self.is_done() && !self.announced && !self.keyed && self.retry_until.is_none()
     }
 
+    /// Whether the client of a plain call may come back to another server: in its session, if that is not its connection.
+    pub fn client_may_return(&self) -> bool {
+        let session = self.owner.session.as_ref();
+        session.is_some_and(|session| !session.ends_with_connection())
+    }
+
     /// Whether it waits without an attempt and without code in memory.
     pub fn is_suspended(&self) -> bool {
         self.state == State::Suspended

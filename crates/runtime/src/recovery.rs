@@ -22,7 +22,7 @@ const BATCH: usize = 256;
 pub struct Recovered {
     /// Attempts of earlier processes that were taken over at the start, whether still running, already ended, or lost.
     pub attempts: usize,
-    /// Plain calls whose caller is gone; they were cancelled.
+    /// Plain calls whose caller is gone for good; they were cancelled.
     pub orphaned_calls: usize,
     /// Live tasks by state, after all of the above.
     pub live: Counts,
@@ -34,6 +34,8 @@ const RECOVER_EVERY: Duration = Duration::from_secs(60);
 const SHORTEST_LOOK: Duration = Duration::from_millis(500);
 /// The pause while a host is away: what is bound to it and is asked to stop is ended soon.
 const LOOK_WHILE_AWAY: Duration = Duration::from_secs(2);
+/// How long a plain call whose server has died is kept for a client that may come back.
+const KEPT_FOR_CLIENT: Millis = 60_000;
 /// As many deleted tasks of this host are looked through for work that still runs.
 const MOST_TOMBSTONES: usize = 10_000;
 
@@ -98,7 +100,7 @@ async fn take_over(inner: &Arc<Inner>) -> Result<(usize, usize), StoreError> {
     Ok((take_over_attempts(inner).await?, orphaned_calls))
 }
 
-/// Order matters: orphaned calls are cancelled before their attempts are adopted, so that these attempts are stopped at once;
+/// Order matters: orphaned calls are cancelled, or kept for a while, before their attempts are adopted, so that these attempts are stopped at once;
 /// deadlines that passed while no server ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let (attempts, orphaned_calls) = take_over(inner).await?;
@@ -176,7 +178,7 @@ async fn was_given_up(node: &Node, id: &TaskId, epoch: u32) -> Result<bool, Stor
     }
 }
 
-/// Side by side, so that they share commits.
+/// Cancels the calls whose clients cannot come back, and keeps the others for a while; returns how many were cancelled. Side by side, so that they share commits.
 async fn cancel_orphaned_calls(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
@@ -191,11 +193,26 @@ async fn cancel_orphaned_calls(inner: &Arc<Inner>) -> Result<usize, StoreError> 
 }
 
 async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
+    if task.client_may_return() && keep_for_client(node, task).await? {
+        return Ok(false);
+    }
     let event = Event::CancelRequested(CancelMode::AtOnce);
     match node.store.apply(Change::of(&task.id, event, node.now())).await {
         Ok(_) => Ok(true),
         Err(ApplyError::Store(error)) => Err(error),
         // Another node that starts was quicker.
+        Err(_) => Ok(false),
+    }
+}
+
+/// Keeps a call for a client that may resume its stream. Returns whether it is kept: it is not, if it was asked to stop.
+async fn keep_for_client(node: &Node, task: &Task) -> Result<bool, StoreError> {
+    let event = Event::RetryAwaited {
+        until: node.now().plus(KEPT_FOR_CLIENT),
+    };
+    match node.store.apply(Change::of(&task.id, event, node.now())).await {
+        Ok(_) => Ok(true),
+        Err(ApplyError::Store(error)) => Err(error),
         Err(_) => Ok(false),
     }
 }

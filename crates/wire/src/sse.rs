@@ -8,6 +8,8 @@ pub const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// One event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Event<'a> {
+    /// Its name. Without one it is a message. Clients ignore the data of an event whose name they do not know.
+    pub name: Option<&'a str>,
     /// The id a legacy client can resume from. Left out if it holds a line break or NUL. Modern streams have no ids.
     pub id: Option<&'a str>,
     /// How many milliseconds the client should wait before it reconnects.
@@ -26,6 +28,9 @@ impl Event<'_> {
     /// assert_eq!(out, "data: {\ndata: }\n\n");
     /// ```
     pub fn write(&self, out: &mut String) {
+        if let Some(name) = self.name {
+            push_field(out, "event", name);
+        }
         if let Some(id) = self.id.filter(|id| !id.contains(['\n', '\r', '\0'])) {
             push_field(out, "id", id);
         }
@@ -80,12 +85,13 @@ mod tests {
     fn fields_are_in_order_and_an_id_cannot_inject_fields() {
         let mut out = String::new();
         Event {
+            name: Some("ready"),
             id: Some("s7-0"),
             retry_ms: Some(2_000),
             data: "",
         }
         .write(&mut out);
-        assert_eq!(out, "id: s7-0\nretry: 2000\ndata: \n\n");
+        assert_eq!(out, "event: ready\nid: s7-0\nretry: 2000\ndata: \n\n");
         out.clear();
         Event {
             id: Some("a\ndata: x"),

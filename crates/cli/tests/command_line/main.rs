@@ -8,6 +8,7 @@ mod auth;
 mod calls;
 mod isolation;
 mod issuers;
+mod resumed_streams;
 mod serving;
 mod support;
 mod tls;

@@ -1,7 +1,7 @@
 //! What the next process finds.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, text, tool};
-use longhaul_core::{Failure, Outcome, Retry, RetryOn, State, StopReason, TaskId, store::Counts};
+use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, settle, text, tool};
+use longhaul_core::{Failure, Outcome, Retry, RetryOn, SessionKey, State, StopReason, TaskId, store::Counts};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
 use std::sync::Arc;
 
@@ -52,6 +52,43 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
         world
             .until(&engine, &running, |task| task.active_attempt().is_none())
             .await;
+    });
+}
+
+/// A client with a session beyond its connection may come back, and does not have to be waited for long.
+#[test]
+fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
+    let (directory, clock) = home();
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([tool("a", script)]).await;
+        let mut call = engine.call("a");
+        call.owner.session = Some(SessionKey::named("0a"));
+        let id = engine.begin(call).await.unwrap().id().clone();
+        let mut left = engine.call("a");
+        left.owner.session = Some(SessionKey::of_connection("0b"));
+        engine.begin(left).await.unwrap();
+        runs.next().await;
+        id
+    });
+    Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        assert_eq!((recovered.orphaned_calls, recovered.live.running), (1, 1));
+        let run = loop {
+            let run = runs.next().await;
+            if run.attempt.task == id {
+                break run;
+            }
+        };
+        assert!(run.resumed);
+        clock.advance(59_000);
+        settle().await;
+        assert_eq!(run.cx.stop_requested(), None);
+        clock.advance(1_000);
+        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
+        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+        world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
     });
 }
 

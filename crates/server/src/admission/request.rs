@@ -16,6 +16,8 @@ pub(crate) struct AdmittedRequest<'a> {
     pub(crate) caller: Caller,
     /// The address that it came from, if it is asked for.
     pub(crate) address: Option<IpAddr>,
+    /// The plain call that its sender comes back for: this is its `tools/call`, without the arguments.
+    pub(crate) resumed_call: Option<&'a TaskId>,
     /// What the audit log is told of it.
     pub(crate) audit: Option<Arc<RequestAudit>>,
 }

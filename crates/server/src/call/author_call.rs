@@ -50,6 +50,7 @@ pub(crate) async fn answer(
             let task = task_of(&round)?;
             let context = CallContext {
                 calls: origin.calls,
+                tool: (*call.name).into(),
                 sender: origin.sender,
                 generation: origin.generation,
                 id: origin.id,

@@ -73,6 +73,7 @@ pub(crate) async fn rejoin(
             let context = CallContext {
                 sender: Arc::clone(request.caller.identity()),
                 calls: Arc::clone(calls),
+                tool: Arc::clone(&task.tool),
                 generation,
                 id,
                 notifications: RequestNotifications::requested_by(&calls.interaction, request)?,

@@ -1,5 +1,5 @@
 //! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation (T-08): the client may resume the stream. So
-//! the call continues until it ends. It is cancelled if the client cancels the request after all, or if its session ends first, because its answer could no
+//! the call continues until it ends; when this process dies, the next one keeps it for a while. It is cancelled if the client cancels the request after all, or if its session ends first, because its answer could no
 //! longer be delivered.
 
 use super::Calls;

@@ -16,7 +16,7 @@ use crate::{
         push::session_stream,
         rounds::{Asked, Round, State, call_ended},
     },
-    response::{Answer, OwnedRequestId, create_failed, store_failed},
+    response::{Answer, OwnedRequestId, answer_lost, create_failed, store_failed},
     session::Session,
 };
 use longhaul_core::{BoxFuture, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
@@ -330,6 +330,7 @@ impl Start {
         };
         let context = CallContext {
             calls: self.calls,
+            tool: Arc::clone(&self.call.tool.settings().name),
             sender: self.sender,
             generation: self.generation,
             id: self.id,
@@ -359,6 +360,43 @@ pub(super) async fn rejoin(context: CallContext, task: &TaskId) -> Result<Blocki
     let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
     let hold = hold.await.map_err(store_failed)?;
     Ok(BlockingCall::rejoined(context, waiting, hold))
+}
+
+/// Waits again for a plain call whose client comes back in its session: to another process, or after the call's stream was dropped.
+///
+/// # Errors
+/// That the answer is lost, if the call is not known or was cancelled; the store's.
+pub(crate) async fn resume(
+    calls: &Arc<Calls>,
+    request: &AdmittedRequest<'_>,
+    name: &str,
+    call: &TaskId,
+) -> Result<Answer, RpcError> {
+    let session = request.resumable_session().cloned().ok_or_else(answer_lost)?;
+    let notifications = RequestNotifications::requested_by(&calls.interaction, request)?;
+    let origin = CallOrigin::of(calls, request)?;
+    let tool = calls.engine.catalog().tool(name);
+    let route = tool.as_deref().and_then(|tool| origin.route(tool).ok());
+    let wait_policy = match route {
+        Some(Route::Wait(policy)) => policy,
+        Some(Route::Task) | None => WaitPolicy::Unlimited,
+    };
+    let waiting = calls.engine.rejoin(call).await.map_err(store_failed)?;
+    let waiting = waiting.ok_or_else(answer_lost)?;
+    let context = CallContext {
+        calls: Arc::clone(calls),
+        tool: name.into(),
+        sender: origin.sender,
+        generation: origin.generation,
+        id: origin.id,
+        notifications,
+        resumable_session: Some(session.clone()),
+        wait_policy,
+        input_request_mode: InputRequestMode::of(request, None),
+        audit: origin.audit,
+    };
+    let responder = Box::new(BlockingCall::resumed(context, session, waiting));
+    Ok(exchange::answer_with(&calls.interaction, request, responder))
 }
 
 /// The text for the model while the task runs (G1-15).

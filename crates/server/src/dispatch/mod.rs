@@ -25,7 +25,7 @@ use crate::{
     },
     signer::Signer,
 };
-use longhaul_core::truncate;
+use longhaul_core::{TaskId, truncate};
 use longhaul_runtime::{CustomMethod, SessionChange};
 use longhaul_wire::{
     AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
@@ -55,6 +55,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) mode: TransportMode,
     /// The address that it came from, if it is asked for.
     pub(crate) address: Option<IpAddr>,
+    /// The plain call that its sender comes back for: this is its `tools/call`, without the arguments.
+    pub(crate) resumed_call: Option<&'a TaskId>,
 }
 
 /// Finds the era and the method of each message.
@@ -180,6 +182,7 @@ impl Dispatcher {
         request: &Request<'_>,
     ) -> Result<Answer, RpcError> {
         if method == Method::ToolsCall
+            && admitted.resumed_call.is_none()
             && let Some(author) = self.methods.engine.catalog().call_handler()
         {
             let params = request.raw_params();
@@ -219,6 +222,7 @@ impl Dispatcher {
             headers: incoming.peer.headers(),
             caller: self.caller(incoming, era),
             address: incoming.address,
+            resumed_call: incoming.resumed_call,
             audit: None,
         }
     }

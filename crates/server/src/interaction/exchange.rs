@@ -10,7 +10,9 @@ use crate::{
     },
     interaction::Interaction,
     response::{
-        Answer, OwnedRequestId, after_begin, credentials_ended, revoked_after_begin, shutting_down,
+        Answer, OwnedRequestId, after_begin, credentials_ended,
+        resumption::Resumption,
+        revoked_after_begin, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::InFlightRequest,
@@ -125,6 +127,14 @@ pub(crate) trait Responder: Send + 'static {
     /// The transport has the response.
     fn answered(&mut self) {}
 
+    /// What a process does for the client that does not have the stream on which it is answered.
+    fn resumption(&self) -> Option<Resumption> {
+        None
+    }
+
+    /// The server closes, and the client was told so: it does not come back.
+    fn closed(&mut self) {}
+
     /// Whether the work goes on if the sender's credentials end before the response: it was admitted. Then it looks by itself whether they were revoked.
     fn goes_on(&self) -> bool {
         false
@@ -204,10 +214,15 @@ impl Exchange {
             }
         };
         let interaction = Arc::clone(&self.interaction);
-        Answer::Stream(stream::events(interaction.engine.ports(), |sink| async move {
+        let resumption = legacy.then(|| {
+            let of_work = self.responder.as_ref().and_then(|responder| responder.resumption());
+            of_work.unwrap_or_else(|| Resumption::fail([self.id.get()]))
+        });
+        let events = stream::events(interaction.engine.ports(), |sink| async move {
             // Nothing more is sent to a client that has left.
             let _ = self.stream(sink, first).await;
-        }))
+        });
+        Answer::Stream(events.resumed_by(resumption))
     }
 
     /// Sends what comes until the response, which is the last.
@@ -221,7 +236,15 @@ impl Exchange {
                 WaitOutcome::CloseStream => sink.close_stream().await?,
                 WaitOutcome::KeepAliveDue => sink.keep_alive(),
                 WaitOutcome::Cancelled => return Ok(()),
-                WaitOutcome::Closed(Response { text, .. }) => return sink.message(text).await,
+                // Whoever reads the stream no longer may come back to the next process.
+                WaitOutcome::Closed(_) if !ends_if_revoked && !sink.has_reader() => return Ok(()),
+                WaitOutcome::Closed(Response { text, .. }) => {
+                    sink.message(text).await?;
+                    if let Some(responder) = self.responder.as_mut().filter(|_| !ends_if_revoked) {
+                        responder.closed();
+                    }
+                    return Ok(());
+                }
                 WaitOutcome::Response(Response { text, .. }) => {
                     sink.message(text).await?;
                     self.answered();

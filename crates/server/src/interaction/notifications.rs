@@ -4,7 +4,7 @@ use super::progress::HighestProgress;
 use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::OwnedRequestId};
 use longhaul_core::{Json, LogLevel, Progress};
 use longhaul_runtime::ToolMessage;
-use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitation_complete, notification};
+use longhaul_wire::{Generation, RequestId, RpcError, legacy::input_request::write_elicitation_complete, notification};
 
 /// Which notifications one request asks for.
 pub(crate) struct RequestNotifications {
@@ -84,6 +84,11 @@ impl RequestNotifications {
         }
     }
 
+    /// The token for progress, if the client asks for it.
+    pub(crate) fn token(&self) -> Option<RequestId<'_>> {
+        self.token.as_ref().map(OwnedRequestId::get)
+    }
+
     /// Whether the client asks for progress.
     pub(crate) fn wants_progress(&self) -> bool {
         self.token.is_some()
@@ -116,7 +121,6 @@ impl RequestNotifications {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_wire::RequestId;
     use serde_json::value::RawValue;
 
     fn notifications(token: Option<&str>, level: Option<LogLevel>) -> RequestNotifications {

@@ -10,6 +10,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     let capabilities = params.capabilities;
     let ports = methods.engine.ports();
     let session = Session::begin(
+        request.headers.is_some(),
         version,
         capabilities,
         request.caller.principal().clone(),

@@ -15,7 +15,9 @@ use crate::{
         },
     },
     response::{
-        Answer, OwnedRequestId, credentials_ended, shutting_down, store_failed,
+        Answer, OwnedRequestId, credentials_ended,
+        resumption::Resumption,
+        shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::InFlightRequest,
@@ -67,7 +69,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         }
         None => None,
     };
-    let again = wait.request();
+    let again = Resumption::Repeat(wait.request());
     let events = stream::events(interaction.engine.ports(), |sink| {
         // Here and not in the future, so that the client misses nothing.
         let messages = recipient.map(|(session, token)| {
@@ -84,7 +86,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             let _ = wait.stream(sink, messages, record).await;
         }
     });
-    Ok(Answer::Stream(events.repeatable_by(again).with_permit(Some(permit))))
+    Ok(Answer::Stream(events.resumed_by(Some(again)).with_permit(Some(permit))))
 }
 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.

@@ -20,6 +20,9 @@ const LONGEST_WAIT_FOR_TOOL: Duration = Duration::from_secs(45);
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let params = request.params.call_tool()?;
+    if let Some(call) = request.resumed_call {
+        return Box::pin(start::resume(&methods.calls, request, &params.name, call)).await;
+    }
     let asked = Asked {
         method: Method::ToolsCall,
         target: &params.name,

@@ -1,5 +1,6 @@
 //! Answers, before a transport writes them.
 
+pub(crate) mod resumption;
 pub(crate) mod stream;
 
 use crate::{
@@ -226,6 +227,13 @@ pub(crate) fn shutting_down() -> RpcError {
 /// The error for a client whose credentials ended before anything had begun. Not 401, after which clients repeat their request with the same credentials.
 pub(crate) fn credentials_ended() -> RpcError {
     RpcError::invalid_request("The credentials have expired or were revoked").with_status(403)
+}
+
+/// The error for a client that comes back for an answer which this process does not have.
+pub(crate) fn answer_lost() -> RpcError {
+    RpcError::interrupted(
+        "The server was started anew, or keeps the answer no longer; whether the call has completed is not known here. Call again only if it may run twice",
+    )
 }
 
 /// The error in the place of one after which clients think that nothing has happened, for a call that may have begun.

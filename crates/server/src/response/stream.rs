@@ -1,5 +1,6 @@
 //! Answers of several messages: bounded, and ended when their reader leaves. Transports decide how a frame is written.
 
+use super::{Answer, resumption::Resumption};
 use crate::admission::limits::{Reservation, StreamPermit};
 use bytes::Bytes;
 use longhaul_runtime::Ports;
@@ -70,7 +71,7 @@ pub(crate) enum Frame {
 pub(crate) struct Events {
     receiver: mpsc::Receiver<Frame>,
     reader_presence: ReaderPresence,
-    repeat_request: Option<String>,
+    resumption: Option<Resumption>,
     /// The reader's, for as long as it reads.
     permit: Option<StreamPermit>,
 }
@@ -103,12 +104,9 @@ impl Events {
         self.receiver.recv().await
     }
 
-    /// With a request that leads to the same answer at any time, also after a restart.
-    pub(crate) fn repeatable_by(self, request: String) -> Self {
-        Self {
-            repeat_request: Some(request),
-            ..self
-        }
+    /// With what a process does for its client that does not have the stream.
+    pub(crate) fn resumed_by(self, resumption: Option<Resumption>) -> Self {
+        Self { resumption, ..self }
     }
 
     /// With the permit of whoever reads them.
@@ -121,9 +119,9 @@ impl Events {
         self.permit.take()
     }
 
-    /// The request that leads to the same answer at any time, if there is one.
-    pub(crate) fn repeat_request(&self) -> Option<&str> {
-        self.repeat_request.as_deref()
+    /// What a process does for its client that does not have the stream.
+    pub(crate) fn resumption(&self) -> Option<&Resumption> {
+        self.resumption.as_ref()
     }
 
     /// To record whether the stream is read.
@@ -180,7 +178,7 @@ pub(crate) fn channel() -> (Sink, Events) {
     let events = Events {
         receiver,
         reader_presence,
-        repeat_request: None,
+        resumption: None,
         permit: None,
     };
     (sink, events)
@@ -202,4 +200,31 @@ where
         }
     }));
     events
+}
+
+/// Sends an answer on a stream that is there already, as it comes.
+pub(crate) async fn send_answer(mut answer: Answer, sink: &Sink) {
+    // Nothing more is sent to a client that has left.
+    let _: Result<(), Gone> = async {
+        loop {
+            answer = match answer {
+                Answer::Later(later) => later.await,
+                Answer::Message { text, .. } => return sink.message(text).await,
+                Answer::Session { text, .. } | Answer::Challenge { text, .. } => return sink.message(text).await,
+                Answer::Accepted => return Ok(()),
+                Answer::Stream(mut events) => {
+                    while let Some(frame) = events.next().await {
+                        match frame {
+                            Frame::Message(text) => sink.message(text).await?,
+                            Frame::KeepAlive => sink.keep_alive(),
+                            // The stream may have more to send, of other requests.
+                            Frame::CloseStream => {}
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+    .await;
 }

@@ -38,8 +38,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new session, beginning `now`.
+    /// A new session, beginning `now`; `has_id` if its client can name it on another connection.
     pub(crate) fn begin(
+        has_id: bool,
         version: Version,
         capabilities: ClientCapabilities,
         principal: Principal,
@@ -50,7 +51,10 @@ impl Session {
         let mut bytes = [0u8; KEY_BYTES];
         entropy.fill(&mut bytes);
         Self {
-            key: name_of(&bytes),
+            key: match has_id {
+                true => name_of(&bytes),
+                false => SessionKey::of_connection(name_of(&bytes).as_str()),
+            },
             version,
             capabilities,
             principal,
@@ -153,6 +157,7 @@ mod tests {
         let info = json!({"name": "n".repeat(1000), "version": "1", "icons": ["…"]});
         let client = RawValue::from_string(info.to_string()).unwrap();
         Session::begin(
+            true,
             Version::V2025_06_18,
             capabilities,
             Principal::local(),

@@ -9,7 +9,8 @@ use crate::{
     dispatch::{Incoming, refuse_message},
     response::{
         Answer,
-        stream::{self, Frame, Gone, Sink, Text},
+        resumption::Resumption,
+        stream::{self, Text, send_answer},
     },
     session::Session,
     transport::front::Front,
@@ -95,9 +96,17 @@ pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) ->
         )
     });
     if incoming.takes_stream && !ready {
-        return Answer::Stream(stream::events(front.engine.ports(), |sink| async move {
-            join_all(pending.into_iter().map(|answer| send_answer(answer, &sink))).await;
-        }));
+        let requests = batch.members().filter_map(|member| match Message::parse(member) {
+            Ok(Message::Request(request)) => Some(request.id),
+            _ => None,
+        });
+        let resumption = Some(Resumption::fail(requests));
+        return Answer::Stream(
+            stream::events(front.engine.ports(), |sink| async move {
+                join_all(pending.into_iter().map(|answer| send_answer(answer, &sink))).await;
+            })
+            .resumed_by(resumption),
+        );
     }
     let together = async {
         let responses = join_all(pending.into_iter().map(response)).await;
@@ -154,33 +163,6 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
         Ok(Message::Notification(_) | Message::Response(_)) => Member::WithoutResponse(answer),
         Ok(Message::Request(_)) | Err(_) => Member::WithResponse(answer),
     }
-}
-
-/// Sends an answer on the stream of its batch, as it comes.
-async fn send_answer(mut answer: Answer, sink: &Sink) {
-    // Nothing more is sent to a client that has left.
-    let _: Result<(), Gone> = async {
-        loop {
-            answer = match answer {
-                Answer::Later(later) => later.await,
-                Answer::Message { text, .. } => return sink.message(text).await,
-                Answer::Session { text, .. } | Answer::Challenge { text, .. } => return sink.message(text).await,
-                Answer::Accepted => return Ok(()),
-                Answer::Stream(mut events) => {
-                    while let Some(frame) = events.next().await {
-                        match frame {
-                            Frame::Message(text) => sink.message(text).await?,
-                            Frame::KeepAlive => sink.keep_alive(),
-                            // Other requests of the batch may have more to send.
-                            Frame::CloseStream => {}
-                        }
-                    }
-                    return Ok(());
-                }
-            }
-        }
-    }
-    .await;
 }
 
 /// The response of an answer, for a client that takes no stream; `None` if the request was cancelled.

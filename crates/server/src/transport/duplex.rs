@@ -264,6 +264,7 @@ impl Duplex {
                     ..TransportMode::FULL
                 },
                 address: None,
+                resumed_call: None,
             };
             front.dispatcher.dispatch(&incoming).await
         };

@@ -37,6 +37,8 @@ pub(crate) enum Event {
     Comment,
     /// Names the event to resume from, and carries no message (T-06).
     Prime,
+    /// The same, under this name.
+    Named(String),
     /// Asks the client to wait before it resumes, before the stream is closed.
     Retry,
     Message(Value),
@@ -197,9 +199,10 @@ impl Connection {
         if text.starts_with(':') {
             return Some(Event::Comment);
         }
-        let mut data = None;
+        let (mut name, mut data) = (None, None);
         for line in text.split('\n') {
             match line.split_once(": ").unwrap_or_else(|| panic!("no field: {text:?}")) {
+                ("event", of) => name = Some(of),
                 ("id", id) => self.last_event_id = Some(id.to_owned()),
                 ("retry", millis) => assert!(millis.parse::<u64>().is_ok(), "{text:?}"),
                 ("data", line) => data = Some(line),
@@ -208,7 +211,10 @@ impl Connection {
         }
         Some(match data {
             None => Event::Retry,
-            Some("") => Event::Prime,
+            Some("") => match name {
+                Some(name) => Event::Named(name.to_owned()),
+                None => Event::Prime,
+            },
             Some(data) => Event::Message(self.received(data)),
         })
     }

@@ -267,9 +267,9 @@ async fn the_streams_of_a_session_are_limited() {
     open(&server, &server.session().await, None).await;
 }
 
-/// A client of an earlier revision reads every event as a message.
+/// A client of an earlier revision takes every event without a name for a message, and reads the id of any.
 #[tokio::test]
-async fn older_sessions_get_no_event_without_a_message() {
+async fn older_sessions_are_told_the_first_event_id_in_a_named_event() {
     let server = Server::start().await;
     let session = server.session_of("2025-06-18").await;
     let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1"))
@@ -278,14 +278,45 @@ async fn older_sessions_get_no_event_without_a_message() {
     let mut client = server.connect().await;
     client.send(&call.to_bytes()).await;
     client.head().await;
+    assert_eq!(client.event().await, Some(Event::Named("ready".to_owned())));
+    let first = client.last_event_id.take().unwrap();
+    drop(client);
+    let mut client = open(&server, &session, Some(&first)).await;
     assert!(matches!(client.event().await, Some(Event::Message(_))));
-    let last = client.last_event_id.take().unwrap();
     drop(client);
     server.stage.released.count();
     assert_eq!(
-        open(&server, &session, Some(&last)).await.messages(&call).await.len(),
-        1
+        open(&server, &session, Some(&first)).await.messages(&call).await.len(),
+        2
     );
+}
+
+/// A client whose request is open when it resumes a stream of an earlier process would wait until its own time limit if it were refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_streams_of_an_earlier_process_answer_their_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = || Options {
+        store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
+        ..Options::default()
+    };
+    let server = Server::with(on_disk()).await;
+    let session = server.session().await;
+    let (call, mut client) = begin(&server, &session, "1").await;
+    assert!(client.message().await.is_some());
+    let last = client.last_event_id.take().unwrap();
+    // It is told why it ended; this client does not hear that.
+    drop(client);
+    server.stage.released.count();
+    server.stage.finished.reaches(1).await;
+    server.stop().await;
+
+    let server = Server::with(on_disk()).await;
+    let stranger = server.session().await;
+    assert_eq!(refused(&server, &stranger, Some(&last)).await, (400, -32600));
+    let mut client = open(&server, &session, Some(&last)).await;
+    let rest = client.messages(&call).await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &call.body["id"]), "{rest:?}");
+    assert_eq!(rest[0]["error"]["data"]["reason"], "interrupted");
 }
 
 /// Opening a store blocks until its last owner closes it, so that needs a thread of its own.

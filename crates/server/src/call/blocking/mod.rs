@@ -15,7 +15,7 @@ use crate::{
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{OwnedRequestId, after_begin, credentials_ended, store_failed},
+    response::{OwnedRequestId, after_begin, credentials_ended, resumption::Resumption, store_failed},
     session::in_flight::InFlightRequest,
 };
 use input_requests::CallInputRequests;
@@ -39,6 +39,7 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A plain call whose client waits for it.
 pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
+    tool: Arc<str>,
     waiting: PendingCall,
     hold: CallHold,
     /// Asked nothing once its credentials have ended.
@@ -102,6 +103,7 @@ enum OnResponse {
 /// What a wait needs of its request, taken before the request's bytes are dropped.
 pub(crate) struct CallContext {
     pub(crate) calls: Arc<Calls>,
+    pub(crate) tool: Arc<str>,
     pub(crate) sender: Arc<Identity>,
     pub(crate) generation: Generation,
     pub(crate) id: OwnedRequestId,
@@ -147,6 +149,13 @@ impl BlockingCall {
         Self::new(context, waiting, hold, OnResponse::Abandon)
     }
 
+    /// Waits for a call whose client comes back in its session, to another process than the one that started the call, or after its stream was dropped. If
+    /// this request fails, the client may come back again.
+    pub(crate) fn resumed(context: CallContext, session: SessionKey, waiting: PendingCall) -> Self {
+        let hold = SessionHold::new(&context.calls, session, waiting.handle());
+        Self::new(context, waiting, CallHold::Session(hold), OnResponse::Keep)
+    }
+
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
     /// fails.
     pub(crate) fn rejoined(context: CallContext, waiting: PendingCall, hold: Hold) -> Self {
@@ -164,6 +173,7 @@ impl BlockingCall {
                 &context.calls.interaction.input_requests.unanswered,
             ),
             calls: context.calls,
+            tool: context.tool,
             stale: waiting.is_unread(),
             waiting,
             hold,
@@ -404,6 +414,25 @@ impl Responder for BlockingCall {
             (OnResponse::Abandon, CallHold::Session(hold)) => hold.abandon(),
             // Dropping the hold abandons the call; and a session's call has no rounds.
             (OnResponse::Abandon, CallHold::Request(_)) | (OnResponse::Keep, CallHold::Session(_)) => {}
+        }
+    }
+
+    fn resumption(&self) -> Option<Resumption> {
+        let call = self.waiting.id().clone();
+        let (id, name) = (self.id.get().as_json(), serde_json::json!(self.tool));
+        let token = self
+            .notifications
+            .token()
+            .map(|token| format!(r#","_meta":{{"progressToken":{}}}"#, token.as_json()));
+        let token = token.unwrap_or_default();
+        let request =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":{name}{token}}}}}"#);
+        Some(Resumption::Rejoin { call, request }).filter(|resumption| resumption.encode().is_some())
+    }
+
+    fn closed(&mut self) {
+        if let CallHold::Session(hold) = &mut self.hold {
+            hold.abandon();
         }
     }
 

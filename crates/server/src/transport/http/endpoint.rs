@@ -423,6 +423,7 @@ pub(crate) async fn incoming_message<'a>(
         identity,
         mode: front.http.mode,
         address: None,
+        resumed_call: None,
     })
 }
 

@@ -8,14 +8,19 @@ use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{Incoming, permission},
     interaction::push::{session_stream, streams::PushChannel},
-    response::{Answer, stream},
+    response::{
+        Answer, answer_lost,
+        resumption::Resumption,
+        stream::{self, Events, send_answer},
+    },
     session::Session,
     transport::front::Front,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use longhaul_core::KeptEvent;
-use longhaul_wire::{Headers, RpcError, Transport};
+use longhaul_wire::{Headers, RequestId, RpcError, Transport};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Ends the streams of a session that was ended while one of them was opened: ending the session did not find that one.
@@ -119,14 +124,17 @@ async fn resume_kept(
         if let Some(refused) = refused(front, identity, &kind.needs()) {
             return Ok(Some(refused));
         }
-        return go_on(front, session, (stream, nth), missed, permit).await.map(Some);
+        // A client that has the end of an answer, and not the response, resumes again.
+        if is_push(stream) || !missed.is_empty() {
+            return go_on(front, session, (stream, nth), missed, permit).await.map(Some);
+        }
     }
     if is_push(stream) {
         return Ok(None);
     }
-    match ask_again(front, (identity, session), stream, nth + 1).await? {
-        Repeated::Going(buffer) => read(front, &buffer, nth + 1, permit).map(Some),
-        Repeated::Refused(refusal) => Ok(Some(response(front, refusal))),
+    match answer_anew(front, (identity, session), stream, nth + 1).await? {
+        Anew::Going(buffer) => read(front, &buffer, nth + 1, permit).map(Some),
+        Anew::Refused(refusal) => Ok(Some(response(front, refusal))),
     }
 }
 
@@ -139,14 +147,10 @@ async fn go_on(
     missed: Vec<KeptEvent>,
     permit: StreamPermit,
 ) -> Result<Response, RpcError> {
-    let last = missed.last().map_or(nth, |event| event.nth);
     if !is_push(stream) {
-        // Without this, a client would resume for ever.
-        return match last > nth {
-            true => Ok(event_stream(sent_again(stream, &missed))),
-            false => Err(not_kept()),
-        };
+        return Ok(event_stream(sent_again(stream, &missed)));
     }
+    let last = missed.last().map_or(nth, |event| event.nth);
     let tells_of_resources = tells_of_resources(stream);
     let channel = (PushChannel::Dedicated, tells_of_resources);
     let events = session_stream::open(&front.interaction, session, channel);
@@ -199,25 +203,35 @@ pub(super) fn counted(
     })
 }
 
-/// What became of a request that was repeated.
-enum Repeated {
+/// What became of a stream whose requests are answered anew.
+enum Anew {
     Going(Arc<ReplayBuffer>),
-    /// Its sender may not make it any more.
+    /// Its sender may not make the request any more.
     Refused(Answer),
 }
 
-/// Repeats the request of a stream that an earlier process started, or that was dropped here, if its name carries the request.
-async fn ask_again(
+/// Answers the requests of a stream that an earlier process started, or that was dropped here, if its name says how: clients of which a request is
+/// open wait for its response until their own time limit when resuming is refused.
+async fn answer_anew(
     front: &Arc<Front>,
     (identity, session): (&Arc<Identity>, &Session),
     stream: &str,
     first: u64,
-) -> Result<Repeated, RpcError> {
-    let request = front
-        .http
-        .replay_buffers
-        .request_of(session, stream)
-        .ok_or_else(not_kept)?;
+) -> Result<Anew, RpcError> {
+    let resumption = front.http.replay_buffers.resumption_of(session, stream);
+    let (request, call) = match resumption.ok_or_else(not_kept)? {
+        Resumption::Repeat(request) => (request, None),
+        Resumption::Rejoin { call, request } => (request, Some(call)),
+        Resumption::Fail(ids) => {
+            let events = stream::events(front.engine.ports(), |sink| async move {
+                for failed in lost(&ids) {
+                    // Nothing more is sent to a client that has left.
+                    let _ = sink.message(failed).await;
+                }
+            });
+            return begin_again(front, (identity, session), events, (stream, first)).await;
+        }
+    };
     let (front_of_work, identity_of_work, session_of_work) = (Arc::clone(front), Arc::clone(identity), session.clone());
     let answer = front.engine.ports().run_to_completion(async move {
         let incoming = Incoming {
@@ -232,20 +246,28 @@ async fn ask_again(
             identity: &identity_of_work,
             mode: front_of_work.http.mode,
             address: None,
+            resumed_call: call.as_ref(),
         };
         front_of_work.dispatcher.dispatch(&incoming).await
     });
-    let answer = answer.await.settled().await;
-    let events = match answer {
+    let events = match answer.await {
         // Its reader has a permit.
         Answer::Stream(events) => events.with_permit(None),
-        Answer::Message { text, .. } => stream::events(front.engine.ports(), |sink| async move {
-            // Nothing more is sent to a client that has left.
-            let _ = sink.message(text).await;
+        refusal @ Answer::Challenge { .. } => return Ok(Anew::Refused(refusal)),
+        // The client sees at once that its stream goes on.
+        answer => stream::events(front.engine.ports(), |sink| async move {
+            send_answer(answer, &sink).await;
         }),
-        refusal @ Answer::Challenge { .. } => return Ok(Repeated::Refused(refusal)),
-        _ => return Err(not_kept()),
     };
+    begin_again(front, (identity, session), events, (stream, first)).await
+}
+
+async fn begin_again(
+    front: &Arc<Front>,
+    (identity, session): (&Arc<Identity>, &Session),
+    events: Events,
+    (stream, first): (&str, u64),
+) -> Result<Anew, RpcError> {
     let kind = StreamKind::Answer(identity.permissions().clone());
     let buffer = front
         .http
@@ -253,7 +275,19 @@ async fn ask_again(
         .begin_again(session, events, (stream, first), kind)
         .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
-    Ok(Repeated::Going(buffer))
+    Ok(Anew::Going(buffer))
+}
+
+/// The responses to requests whose answers are lost.
+fn lost(ids: &str) -> Vec<String> {
+    let ids: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{ids}]")).unwrap_or_default();
+    let ids = ids.iter().filter_map(|id| RequestId::from_raw(id));
+    ids.map(|id| {
+        let mut text = String::new();
+        answer_lost().write_response(&mut text, Some(id));
+        text
+    })
+    .collect()
 }
 
 /// Not 404, which would mean that the session has ended (T-13).

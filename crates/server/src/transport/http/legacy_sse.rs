@@ -147,8 +147,8 @@ impl Open {
 
 fn event(message: &str) -> Bytes {
     let mut event = String::with_capacity(message.len() + 32);
-    event.push_str("event: message\n");
     sse::Event {
+        name: Some("message"),
         data: message,
         ..sse::Event::default()
     }

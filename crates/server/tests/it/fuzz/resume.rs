@@ -45,7 +45,7 @@ const TOO_LONG: Duration = Duration::from_secs(11 * 60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Answers a call.
+    /// Answers a call, and afterwards with an error.
     Call,
     /// Answers a `tasks/result`, and can be asked for again.
     Wait,
@@ -157,12 +157,19 @@ impl<'w> Client<'w> {
                 Some(rest) => assert_eq!((reply.status, events(&reply)), (200, rest.to_vec()), "{reply:?}"),
                 None => is_refused(&reply),
             },
-            Some((stream, nth)) if stream.kind == Kind::Wait && reply.status == 200 => {
-                *stream = Stream::read(Kind::Wait, &reply);
+            Some((stream, nth)) if stream.kind != Kind::Push && reply.status == 200 => {
+                *stream = Stream::read(stream.kind, &reply);
                 assert_eq!((stream.first, stream.events.len()), (nth + 1, 1), "the count goes on");
-                assert_eq!(reply.messages[0].1["id"], "wait");
+                let message = &reply.messages[0].1;
+                match stream.kind {
+                    Kind::Wait => assert_eq!(message["id"], "wait"),
+                    _ => assert_eq!(
+                        (&message["id"], &message["error"]["data"]["reason"]),
+                        (&json!(1), &json!("interrupted"))
+                    ),
+                }
             }
-            Some((stream, nth)) if stream.kind == Kind::Wait => {
+            Some((stream, nth)) if stream.kind != Kind::Push => {
                 assert!(nth >= u64::from(u32::MAX), "a sound id: {reply:?}");
                 is_refused(&reply);
             }

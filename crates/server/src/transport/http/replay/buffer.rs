@@ -175,9 +175,9 @@ impl ReplayBuffer {
         self.state.borrow().next()
     }
 
-    /// Sends the client the event id from which it can resume, before anything else (T-06).
-    pub(super) fn prime(&self) {
-        self.push("", Some(RETRY_MS), None);
+    /// Sends the client the event id from which it can resume, before anything else (T-06): in an event of this name, if there is one.
+    pub(super) fn prime(&self, name: Option<&str>) {
+        self.push((name, ""), Some(RETRY_MS), None);
     }
 
     /// Writes a message, as soon as it fits.
@@ -185,10 +185,10 @@ impl ReplayBuffer {
         let mut state = self.state.subscribe();
         // The sender is `self`, so it is there.
         let _ = state.wait_for(|state| state.over || state.has_room(text.len())).await;
-        self.push(text, None, reservation);
+        self.push((None, text), None, reservation);
     }
 
-    fn push(&self, data: &str, retry_ms: Option<u64>, reservation: Option<Reservation>) {
+    fn push(&self, (name, data): (Option<&str>, &str), retry_ms: Option<u64>, reservation: Option<Reservation>) {
         self.state.send_modify(|state| {
             if state.over {
                 return;
@@ -196,6 +196,7 @@ impl ReplayBuffer {
             let id = format!("{}.{}", self.name, state.next());
             let mut event = String::with_capacity(data.len() + id.len() + 32);
             sse::Event {
+                name,
                 id: Some(&id),
                 retry_ms,
                 data,
@@ -388,7 +389,7 @@ pub(super) mod tests {
             events.reader_presence(),
             kept,
         );
-        buffer.prime();
+        buffer.prime(None);
         Arc::new(buffer)
     }
 
@@ -539,7 +540,7 @@ pub(super) mod tests {
         let all = KeptBytes::new(100);
         let buffer = buffer_within(all.of_principal());
         for _ in 0..3 {
-            buffer.push(&"x".repeat(50), None, None);
+            buffer.push((None, &"x".repeat(50)), None, None);
         }
         assert!(buffer.read(0, &still()).is_ok(), "nothing was read yet");
         let mut reader = buffer.read(0, &still()).unwrap();
@@ -560,12 +561,12 @@ pub(super) mod tests {
         let (greedy, modest) = (buffer_within(all.of_principal()), buffer_within(all.of_principal()));
         let mut reader = modest.read(0, &still()).unwrap();
         for _ in 0..3 {
-            modest.push("x", None, None);
+            modest.push((None, "x"), None, None);
             assert!(matches!(next(&mut reader), Some(Some(_))));
         }
         // Unread, so none of it can be dropped.
-        greedy.push(&"x".repeat(5_000), None, None);
-        modest.push("y", None, None);
+        greedy.push((None, &"x".repeat(5_000)), None, None);
+        modest.push((None, "y"), None, None);
         assert!(all.is_exceeded() && modest.read(0, &still()).is_ok());
     }
 }

@@ -11,7 +11,10 @@ use crate::{
         limits::Busy,
         permissions::{Grant, Permission, Permissions},
     },
-    response::stream::{Events, Frame, Text},
+    response::{
+        resumption::Resumption,
+        stream::{Events, Frame, Text},
+    },
     session::Session,
     shutdown::Shutdown,
     signer::Signer,
@@ -27,6 +30,8 @@ use std::{
 
 /// How long a stream can be resumed after its end; a push stream, after its reader has disconnected.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
+/// The name of the event that tells clients of older revisions the first event id.
+const PRIME: &str = "ready";
 /// Between two looks for streams that were kept long enough.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -118,17 +123,18 @@ impl ReplayBuffers {
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
         let entropy = &*self.0.ports.entropy;
         let name = match kind {
-            StreamKind::Answer(_) => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
+            StreamKind::Answer(_) => event_id::name(&self.0.event_ids, entropy, session, events.resumption()),
             StreamKind::Push { tells_of_resources } => event_id::push_name(entropy, tells_of_resources),
         };
         let buffer = match self.enter(session, (name, 0), &kind, &events) {
             Ok(buffer) => buffer,
             Err(busy) => return Err(TooManyStreams { busy, events }),
         };
-        // Older clients take each event for a message.
-        if session.version == Version::V2025_11_25 {
-            buffer.prime();
-        }
+        buffer.prime(match session.version {
+            Version::V2025_11_25 => None,
+            // They take each event without a name for a message, and read the id of any event.
+            _ => Some(PRIME),
+        });
         self.run(&session.key, &buffer, events, kind);
         Ok(buffer)
     }
@@ -157,9 +163,9 @@ impl ReplayBuffers {
         self.0.table.lock().find(session, name)
     }
 
-    /// The request that leads to the stream of this name, if `session` once had such a stream.
-    pub(crate) fn request_of(&self, session: &Session, name: &str) -> Option<String> {
-        event_id::request_of(&self.0.event_ids, session, name)
+    /// What is done for a client that resumes the stream of this name, if `session` once had such a stream.
+    pub(crate) fn resumption_of(&self, session: &Session, name: &str) -> Option<Resumption> {
+        event_id::resumption_of(&self.0.event_ids, session, name)
     }
 
     /// The events of a stream after the `nth`, if an event store has them all.

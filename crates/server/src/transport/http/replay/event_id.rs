@@ -1,13 +1,13 @@
 //! Event ids: `<stream>.<nth>`.
 
-use crate::{session::Session, signer::Signer};
+use crate::{response::resumption::Resumption, session::Session, signer::Signer};
 use longhaul_core::Entropy;
 
-/// A longer request is not put into event ids.
-const LONGEST_REQUEST: usize = 256;
 /// No stream has more events. A client may make up an event number of its own stream, from which the numbers then continue.
 const MOST_EVENTS: u64 = u32::MAX as u64;
 const NAME_BYTES: usize = 16;
+/// What the names of streams begin with that carry what is done once they are gone, if an event store has their events, too.
+const ANSWER: &str = "answer-";
 /// What the names of push streams begin with.
 const PUSH: &str = "push-";
 /// Of those that tell of tasks alone. A stream of an earlier release may tell of resources, too.
@@ -30,14 +30,25 @@ impl<'a> EventId<'a> {
     }
 }
 
-/// An unguessable name for a stream of `session`; with `again`, the request that leads to the same answer, signed.
-pub(super) fn name(signer: &Signer, entropy: &dyn Entropy, session: &Session, again: Option<&str>) -> String {
-    match again {
-        Some(request) if request.len() <= LONGEST_REQUEST => {
-            let body = [session.key.as_str(), "\n", request].concat();
-            signer.sign(body.as_bytes())
+/// An unguessable name for a stream of `session`: it carries what is done once the stream is gone, signed.
+pub(super) fn name(
+    signer: &Signer,
+    entropy: &dyn Entropy,
+    session: &Session,
+    resumption: Option<&Resumption>,
+) -> String {
+    let Some((resumption, text)) = resumption.and_then(|resumption| Some((resumption, resumption.encode()?))) else {
+        return random_name(entropy);
+    };
+    let body = [session.key.as_str(), "\n", &text].concat();
+    match resumption {
+        Resumption::Repeat(_) => signer.sign(body.as_bytes()),
+        Resumption::Rejoin { .. } => format!("{ANSWER}{}", signer.sign(body.as_bytes())),
+        // Nothing else in it differs from that of another stream, if a session uses the id of a request again.
+        Resumption::Fail(_) => {
+            let body = [body.as_str(), "\n", &random_name(entropy)].concat();
+            format!("{ANSWER}{}", signer.sign(body.as_bytes()))
         }
-        _ => random_name(entropy),
     }
 }
 
@@ -57,18 +68,23 @@ pub(crate) fn is_push(name: &str) -> bool {
     name.starts_with(PUSH)
 }
 
-/// Whether a name is random, so that only an event store has the stream's events after its process.
-pub(super) fn is_random(name: &str) -> bool {
+/// Whether an event store keeps the events of the stream of this name. Those of a request that can be repeated are not needed.
+pub(super) fn is_kept(name: &str) -> bool {
+    if name.starts_with(ANSWER) {
+        return true;
+    }
     let digits = name.strip_prefix(PUSH_OF_TASKS).or_else(|| name.strip_prefix(PUSH));
     let digits = digits.unwrap_or(name);
     digits.len() == 2 * NAME_BYTES && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The request that leads to the stream of this name, if `session` once had such a stream.
-pub(super) fn request_of(signer: &Signer, session: &Session, name: &str) -> Option<String> {
-    let body = String::from_utf8(signer.verify(name)?.0).ok()?;
-    let (key, request) = body.split_once('\n')?;
-    (key == session.key.as_str()).then(|| request.to_owned())
+/// What is done for a client that resumes the stream of this name, if `session` once had such a stream.
+pub(super) fn resumption_of(signer: &Signer, session: &Session, name: &str) -> Option<Resumption> {
+    let signed = name.strip_prefix(ANSWER).unwrap_or(name);
+    let body = String::from_utf8(signer.verify(signed)?.0).ok()?;
+    let mut lines = body.split('\n');
+    let (key, text) = (lines.next()?, lines.next()?);
+    Resumption::decode(text).filter(|_| key == session.key.as_str())
 }
 
 fn random_name(entropy: &dyn Entropy) -> String {

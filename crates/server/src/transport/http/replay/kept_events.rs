@@ -17,7 +17,7 @@ pub(super) struct KeptEvents {
 impl KeptEvents {
     /// The stream to keep events under; `None` if nothing keeps them.
     pub(super) fn stream(&self, session: &SessionKey, name: &str) -> Option<EventStream> {
-        (self.store.is_some() && event_id::is_random(name)).then(|| EventStream {
+        (self.store.is_some() && event_id::is_kept(name)).then(|| EventStream {
             session: session.clone(),
             name: name.into(),
         })
