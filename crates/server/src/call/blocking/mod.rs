@@ -419,7 +419,7 @@ impl Responder for BlockingCall {
 
     fn resumption(&self) -> Option<Resumption> {
         let call = self.waiting.id().clone();
-        let (id, name) = (self.id.get().as_json(), serde_json::json!(self.tool));
+        let (id, name) = (self.id.get().as_json(), serde_json::json!(&*self.tool));
         let token = self
             .notifications
             .token()
