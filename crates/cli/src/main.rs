@@ -51,6 +51,7 @@ mod stdio;
 mod task;
 mod tasks;
 mod tool_schema;
+mod transport_warnings;
 mod upstream_logins;
 mod variables;
 mod waiting;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
 
 /// Runs a client command on one thread.
 fn run_client(command: impl Future<Output = ExitCode>) -> ExitCode {
+    transport_warnings::show();
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(interrupt::or_ended(command));

@@ -3,6 +3,7 @@
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
     era::Era, error::excerpt, origin::Origin, param_headers, recorded_call::BatchLine, request::Request,
+    result_type::TASK,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
@@ -252,7 +253,7 @@ impl Connection {
         let done = |result| Ok(CallResponse::Done(Outcome::result(result)));
         let refused = |reason: &'static str, task: &Value| RequestError::UnexpectedTask {
             tool: excerpt(&tool.name).into_owned(),
-            task: excerpt(task["taskId"].as_str().unwrap_or_default()).into_owned(),
+            task: task["taskId"].as_str().unwrap_or_default().to_owned(),
             reason,
         };
         match (era, parsed.result_type.as_deref()) {
@@ -265,8 +266,7 @@ impl Connection {
                 },
                 _ => done(result),
             },
-            (Era::Modern(_), None | Some("complete")) => done(result),
-            (Era::Modern(server), Some("task")) => {
+            (Era::Modern(server), Some(TASK)) => {
                 let task = || serde_json::from_str(result.as_str()).unwrap_or_default();
                 if options.without_task {
                     return Err(refused("the call did not declare that it may become one", &task()));
@@ -276,10 +276,7 @@ impl Connection {
                 }
                 self.created(result.as_str(), era, tool)
             }
-            (Era::Modern(_), Some(other)) => Err(RequestError::Invalid(format!(
-                "unknown resultType {:?}",
-                excerpt(other)
-            ))),
+            (Era::Modern(_), _) => done(result),
         }
     }
 
@@ -292,7 +289,7 @@ impl Connection {
 
 fn is_modern_task(result: &Json) -> bool {
     let parsed: ResultMembers = serde_json::from_str(result.as_str()).unwrap_or_default();
-    parsed.result_type.as_deref() == Some("task")
+    parsed.result_type.as_deref() == Some(TASK)
 }
 
 /// Whether a call of the tool with these options asks a legacy server for a task.

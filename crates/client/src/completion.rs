@@ -2,7 +2,8 @@
 
 use crate::{Connection, RequestError};
 use longhaul_wire::Method;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Number, Value, json};
 
 /// What a server suggests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,14 +51,62 @@ impl Connection {
             params.insert("context".to_owned(), json!({"arguments": known}));
         }
         let result = self.request(Method::CompletionComplete, params).await?;
-        let result: Value = serde_json::from_str(result.as_str())
-            .map_err(|error| RequestError::Invalid(format!("its completion: {error}")))?;
-        let completion = &result["completion"];
-        let values = completion["values"].as_array().into_iter().flatten();
-        Ok(Completion {
-            values: values.filter_map(|value| value.as_str().map(str::to_owned)).collect(),
-            total: completion["total"].as_u64(),
-            has_more: completion["hasMore"] == true,
+        Completion::read(result.as_str())
+    }
+}
+
+/// The result of `completion/complete`.
+#[derive(Deserialize)]
+struct CompleteResult {
+    completion: Suggested,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Suggested {
+    values: Vec<String>,
+    total: Option<Number>,
+    has_more: Option<bool>,
+}
+
+impl Completion {
+    fn read(result: &str) -> Result<Self, RequestError> {
+        let CompleteResult { completion } = serde_json::from_str(result)
+            .map_err(|error| RequestError::Invalid(format!("its completion cannot be read: {error}")))?;
+        Ok(Self {
+            values: completion.values,
+            total: completion.total.as_ref().and_then(Number::as_u64),
+            has_more: completion.has_more.unwrap_or_default(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_that_is_none_is_an_error() {
+        let read = |completion: Value| Completion::read(&json!({"completion": completion}).to_string());
+        let all = read(json!({"values": ["a"], "total": 3, "hasMore": true, "other": 1})).unwrap();
+        assert_eq!(
+            (all.values, all.total, all.has_more),
+            (vec!["a".to_owned()], Some(3), true)
+        );
+        let least = read(json!({"values": []})).unwrap();
+        assert_eq!(least, Completion::default());
+        for nonsense in [
+            json!(null),
+            json!("a"),
+            json!([]),
+            json!({}),
+            json!({"values": "a"}),
+            json!({"values": [1]}),
+            json!({"values": [], "hasMore": "yes"}),
+            json!({"values": [], "total": "3"}),
+        ] {
+            assert!(read(nonsense.clone()).is_err(), "{nonsense}");
+        }
+        assert!(Completion::read("{}").is_err());
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
+    result_type,
     sent_call::SentCall,
     server_change::Changes,
     stale_era::{self, Doubt},
@@ -388,7 +389,11 @@ impl Connection {
         }
         .await;
         cancellation.id = None;
-        response
+        let response = response?;
+        if let (Era::Modern(_), Ok(result)) = (&**era, &response.outcome) {
+            result_type::check(&request.method, result)?;
+        }
+        Ok(response)
     }
 
     /// Whether a request that is no longer waited for is cancelled by a message (U-04, U-05). A call that asked for a task is not (G1-55), and over

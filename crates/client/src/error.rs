@@ -145,7 +145,7 @@ pub enum RequestError {
     UnexpectedTask {
         /// The tool.
         tool: String,
-        /// The beginning of the task's id.
+        /// The task's id, as a whole: whoever called can cancel it.
         task: String,
         /// Why it may not be.
         reason: &'static str,

@@ -16,6 +16,8 @@ use tokio::{sync::watch, task::AbortHandle};
 const LONGEST_WAIT_FOR_ANSWER: Duration = Duration::from_secs(2);
 /// How long a question that names no task may come before the status that tells whose it is.
 const LONGEST_WAIT_FOR_STATUS: Duration = Duration::from_secs(1);
+/// How many ends of tasks are kept that no answer has named yet.
+const MAX_ENDED_EARLY: usize = 16;
 /// How many tasks that ask are remembered with what they ask.
 const MAX_ASKING: usize = 64;
 
@@ -40,6 +42,8 @@ struct Tasks {
     calls: Vec<Unanswered>,
     /// The number of the next one.
     next_call: u64,
+    /// Those whose end was pushed before the answer that names them was read, the latest last.
+    ended_early: VecDeque<String>,
     /// The status messages with which tasks were last said to ask, the latest last.
     asking: VecDeque<(String, String)>,
 }
@@ -103,6 +107,10 @@ impl LegacyTasks {
     /// A task lives. Its questions go to `record` from now on.
     pub(crate) fn add(&self, task: &str, record: Option<&CallRecord>) {
         self.tasks.send_modify(|tasks| {
+            if let Some(at) = tasks.ended_early.iter().position(|ended| ended == task) {
+                tasks.ended_early.remove(at);
+                return;
+            }
             let known = tasks.live.entry(task.to_owned()).or_default();
             if let Some(record) = record {
                 *known = Some(record.clone());
@@ -158,6 +166,20 @@ impl LegacyTasks {
             tasks.may_ask.remove(task);
             tasks.live.remove(task).is_some()
         });
+    }
+
+    /// The server has pushed that a task has ended. It may be that of a call whose answer is not read yet.
+    pub(crate) fn pushed_end(&self, task: &str) {
+        self.tasks.send_if_modified(|tasks| {
+            if !tasks.live.contains_key(task) {
+                if tasks.ended_early.len() == MAX_ENDED_EARLY {
+                    tasks.ended_early.pop_front();
+                }
+                tasks.ended_early.push_back(task.to_owned());
+            }
+            false
+        });
+        self.ended(task);
     }
 
     /// The server has pushed the status of a task.

@@ -264,6 +264,7 @@ mod required_pages;
 mod response;
 mod response_cache;
 mod result_request;
+mod result_type;
 mod resumed_session;
 mod rounds;
 mod rpc_failure;

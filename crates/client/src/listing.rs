@@ -1,10 +1,9 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, TaskSnapshot, era::Era, error::excerpt, origin::Origin, request::Request};
+use crate::{Connection, RequestError, TaskSnapshot, era::Era, origin::Origin, request::Request};
 use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;
-use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use std::{
     borrow::Cow,
@@ -12,26 +11,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// What kind of result it is; legacy servers do not say.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResultKind {
-    result_type: Option<String>,
-}
-
-impl ResultKind {
-    /// Only calls of tools have results of other kinds (G2-11, G2-12).
-    fn ensure_complete(&self) -> Result<(), RequestError> {
-        match self.result_type.as_deref() {
-            None | Some("complete") => Ok(()),
-            Some(other) => Err(RequestError::Invalid(format!(
-                "unexpected resultType {:?}",
-                excerpt(other)
-            ))),
-        }
-    }
-}
 
 /// A longer list is refused as endless.
 const MAX_PAGES: usize = 1_000;
@@ -136,9 +115,6 @@ impl Connection {
             ..Request::new(method.as_str(), params.clone())
         };
         let (result, _) = self.exchange_rounds(build, &mut |_| {}, Origin::default()).await?;
-        let kind: ResultKind = serde_json::from_str(result.as_str())
-            .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
-        kind.ensure_complete()?;
         Ok(result)
     }
 

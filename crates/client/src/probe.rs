@@ -6,6 +6,7 @@ use crate::{
     era_cache::CachedEra,
     error::excerpt,
     response::{RpcResponse, read_response},
+    result_type,
     transport::{Outgoing, Transport},
 };
 use http::HeaderMap;
@@ -182,7 +183,10 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
     match send(transport, options, Method::Discover, id, headers, params).await {
         Ok(RpcResponse {
             outcome: Ok(result), ..
-        }) => interpret_result(result.as_str()),
+        }) => match result_type::check(Method::Discover.as_str(), &result) {
+            Ok(()) => interpret_result(result.as_str()),
+            Err(error) => Ok(Finding::NotModern(describe(&error))),
+        },
         Ok(RpcResponse {
             outcome: Err(failure), ..
         }) => interpret_failure(failure),

@@ -126,7 +126,7 @@ impl Connection {
             method if method == Method::TaskStatus.as_str() => {
                 if let Ok(task) = TaskSnapshot::read(params.get()) {
                     match task.status.is_final() {
-                        true => self.legacy_tasks().ended(&task.id),
+                        true => self.legacy_tasks().pushed_end(&task.id),
                         false => self.legacy_tasks().pushed(&task),
                     }
                     self.task_pushes().deliver(task);

@@ -9,6 +9,7 @@ use crate::{
     origin::Origin,
     request::Request,
     response::OnNotification,
+    result_type::INPUT_REQUIRED,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{Json, canonical_digest};
@@ -201,5 +202,5 @@ fn questions(result: &Json, era: &Era) -> Option<Round> {
         return None;
     }
     let round: Round = serde_json::from_str(result.as_str()).ok()?;
-    (round.result_type.as_deref() == Some("input_required")).then_some(round)
+    (round.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(round)
 }

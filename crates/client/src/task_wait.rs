@@ -60,8 +60,8 @@ impl TaskHandle {
         wait.follow_progress();
         if let Some(created) = self.created() {
             wait.report(created);
-            // An ended task only lacks its outcome.
-            if !created.status.is_final() {
+            // A task that has ended since only lacks its outcome.
+            if !created.status.is_final() && !wait.has_ended_since(created).await {
                 wait.pause(created).await?;
             }
         }
@@ -151,6 +151,28 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
+    /// Asks for pushes of the task, which was just created. Whether it is to be read at once: it has ended, or may have, since its server answered.
+    async fn has_ended_since(&mut self, created: &TaskSnapshot) -> bool {
+        let connection = self.handle.connection();
+        // A status that came before this is known there only.
+        let is_live = connection.legacy_tasks().is_live(self.handle.id());
+        let is_legacy = connection.known_era().await.is_some_and(|era| era.legacy().is_some());
+        self.subscribe(created) || (is_legacy && !is_live)
+    }
+
+    /// Asks for pushes of the task, if that is worth it. Whether they come already.
+    fn subscribe(&mut self, snapshot: &TaskSnapshot) -> bool {
+        // A task that ends soon needs no subscription, unless the next poll comes late.
+        let is_polled_soon = snapshot.poll_interval.is_none_or(|interval| interval <= SOON);
+        if self.push.is_some() || (self.polls <= 1 && is_polled_soon) {
+            return false;
+        }
+        let push = self.handle.connection().push_changes(self.handle.id());
+        let is_complete = push.is_complete();
+        self.push = Some(push);
+        is_complete
+    }
+
     /// Sends answers that wait, reads the task, and its outcome if it has ended.
     async fn poll(&mut self) -> Result<Polled, RequestError> {
         match self.questions.send(self.handle).await {
@@ -203,16 +225,9 @@ impl Wait<'_> {
         if !snapshot.status.is_final() {
             self.follow_progress();
             self.polls = self.polls.saturating_add(1);
-            // A task that ends soon needs no subscription, unless the next poll comes late.
-            let is_polled_soon = snapshot.poll_interval.is_none_or(|interval| interval <= SOON);
-            if (self.polls > 1 || !is_polled_soon) && self.push.is_none() {
-                let push = self.handle.connection().push_changes(self.handle.id());
-                let is_complete = push.is_complete();
-                self.push = Some(push);
-                if is_complete {
-                    // What was pushed on that stream since the task was read is not seen again.
-                    return Box::pin(self.poll()).await;
-                }
+            if self.subscribe(&snapshot) {
+                // What was pushed on that stream since the task was read is not seen again.
+                return Box::pin(self.poll()).await;
             }
             return Ok(Polled::Live(Box::new(snapshot)));
         }

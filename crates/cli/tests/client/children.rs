@@ -253,3 +253,31 @@ fn a_task_of_a_pair_of_streams_is_not_detached() {
     assert_eq!(peer.calls_of("tools/list").len(), 1);
     assert_eq!(peer.calls_of("tools/call").len(), 0);
 }
+
+/// It may have been meant as the answer.
+#[test]
+fn a_line_that_is_no_message_is_named_while_a_call_is_open() {
+    let home = tempfile::tempdir().unwrap();
+    let cases = r#"*'"tools/call"'*) echo 'Traceback: 5 is no answer'; echo 'and more'; said=done; result ;;"#;
+    let called = longhaul(&["call", "t", "--", "sh", "-c", &with(cases)], &home)
+        .output()
+        .unwrap();
+    assert_eq!(exit(&called, 0), "done");
+    let said = stderr(&called);
+    assert!(said.contains("Traceback: 5 is no answer"), "{said}");
+    assert!(!said.contains("and more"), "{said}");
+}
+
+/// As servers of that revision may.
+#[test]
+fn a_call_that_is_answered_in_a_batch_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let server = with(
+        r#"*'"tools/call"'*) printf '[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}},{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"RESULT"}]}}]\n' "$id" ;;"#,
+    );
+    let server = server.replace("2025-11-25", "2025-03-26");
+    let called = longhaul(&["call", "t", "--", "sh", "-c", &server], &home)
+        .output()
+        .unwrap();
+    assert_eq!(exit(&called, 0), "RESULT");
+}

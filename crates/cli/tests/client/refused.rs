@@ -155,7 +155,10 @@ fn a_recorded_task_needs_no_valid_default_server() {
 #[test]
 fn hints_name_the_file_of_another_client() {
     let served = scripted(|seen| match seen.headers.get("x-key").map(String::as_str) {
-        Some("secret") => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        Some("secret") if seen.method() == "tools/call" => {
+            seen.result(task("task-1", "working", json!({"resultType": "task"})))
+        }
+        Some("secret") => seen.result(task("task-1", "working", json!({}))),
         _ => seen.error(200, -32602),
     });
     let file = served.home.path().join("mcp.json");

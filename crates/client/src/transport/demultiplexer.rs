@@ -2,6 +2,7 @@
 
 use super::{
     Reply,
+    batch::{is_meant_as_batch, messages},
     unreadable::{Outline, number_of},
 };
 use crate::{RequestError, error::excerpt};
@@ -108,6 +109,8 @@ struct State {
     ended: Option<StreamEnd>,
     /// How many messages were dropped because they were not read in time.
     dropped: u64,
+    /// A line that is no message was named since the last request was opened.
+    has_named_noise: bool,
 }
 
 impl Demultiplexer {
@@ -120,13 +123,9 @@ impl Demultiplexer {
                 others: None,
                 ended: None,
                 dropped: 0,
+                has_named_noise: false,
             }),
         })
-    }
-
-    /// What messages call the server.
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     /// The messages that belong to request `id`, which `watches` something or is answered when it is done. Call it before the request is sent.
@@ -139,6 +138,7 @@ impl Demultiplexer {
         if let Some(end) = &state.ended {
             return Err(self.unreachable(end));
         }
+        state.has_named_noise = false;
         state.open.insert(
             id,
             OpenReader {
@@ -192,8 +192,13 @@ impl Demultiplexer {
         self.state.lock().ended.is_some()
     }
 
-    /// Hands a message on. Returns a request to be sent if it is not known whom it answers.
-    pub(super) fn deliver(&self, message: Vec<u8>) -> Option<String> {
+    /// Hands messages on: one, or a batch. Returns a request to be sent if it is not known whom one answers.
+    pub(super) fn deliver(&self, received: Vec<u8>) -> Option<String> {
+        let probes = messages(received).into_iter().map(|message| self.deliver_one(message));
+        probes.fold(None, Option::or)
+    }
+
+    fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
         let mut state = self.state.lock();
         let recipient = recipient(&message);
         if let Recipient::Unclear { id, why } = recipient {
@@ -237,7 +242,8 @@ impl Demultiplexer {
                 }
             }
             Recipient::Probe => state.end_doubt(),
-            Recipient::Noise | Recipient::Unclear { .. } => {}
+            Recipient::Noise => state.name_noise(&self.address, &message),
+            Recipient::Unclear { .. } => {}
         }
         None
     }
@@ -330,6 +336,14 @@ fn recipient(message: &[u8]) -> Recipient {
         Err(rejection) => rejection,
     };
     match Outline::of(message) {
+        None if is_meant_as_batch(message) => Recipient::Unclear {
+            id: None,
+            why: format!(
+                "its batch of answers cannot be read: {}: {}",
+                rejection.error,
+                excerpt(&String::from_utf8_lossy(message))
+            ),
+        },
         None => Recipient::Noise,
         Some(outline) if outline.is_response() => {
             let why = match serde_json::from_slice::<&RawValue>(message) {
@@ -348,6 +362,19 @@ fn recipient(message: &[u8]) -> Recipient {
 }
 
 impl State {
+    /// A line that is no message may be what a request waits for. One is named for each request.
+    fn name_noise(&mut self, address: &str, line: &[u8]) {
+        let is_waited_for = self.open.values().any(|reader| !reader.watches);
+        if is_waited_for && !std::mem::replace(&mut self.has_named_noise, true) {
+            let line = String::from_utf8_lossy(line);
+            tracing::warn!(
+                server = &*excerpt(address),
+                line = &*excerpt(&line),
+                "a server has written a line that is no message of MCP, while a request was open"
+            );
+        }
+    }
+
     /// An answer of which it is not certain whose it is. If only one request can be meant, it fails; else a probe is sent, and what is open when that is answered
     /// fails.
     fn unclear(&mut self, message: Vec<u8>, id: Option<u64>, why: String) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Transports: how messages reach a server and come back.
 
 mod authorized;
+mod batch;
 mod child;
 mod demultiplexer;
 mod http;
@@ -25,7 +26,7 @@ use crate::{RequestError, error::excerpt};
 use ::http::{HeaderMap, HeaderValue};
 use futures_util::{StreamExt, stream::BoxStream};
 use longhaul_core::BoxFuture;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Carries JSON-RPC messages to one server. [`Connection`](crate::Connection) does the rest: it detects the era, numbers requests, and serves the
 /// requests of the server.
@@ -155,6 +156,8 @@ pub struct Reply {
     /// Whether this is all that the server sent, so that the response is in it or does not come.
     pub(crate) is_whole: bool,
     messages: BoxStream<'static, Result<Vec<u8>, RequestError>>,
+    /// The messages of a batch that were not read yet.
+    unread: VecDeque<Vec<u8>>,
 }
 
 impl Reply {
@@ -165,6 +168,7 @@ impl Reply {
             session: None,
             is_whole: false,
             messages,
+            unread: VecDeque::new(),
         }
     }
 
@@ -234,8 +238,13 @@ impl Reply {
         })
     }
 
-    /// The next message; `None` at the end.
+    /// The next message; `None` at the end. Those of a batch come one by one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
-        self.messages.next().await.transpose()
+        if self.unread.is_empty()
+            && let Some(received) = self.messages.next().await.transpose()?
+        {
+            self.unread.extend(batch::messages(received));
+        }
+        Ok(self.unread.pop_front())
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{
     Outgoing, Reply, Transport,
+    batch::messages,
     demultiplexer::{Demultiplexer, StreamEnd},
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
@@ -199,18 +200,14 @@ async fn read(
                     continue;
                 }
                 if !has_spoken {
-                    has_spoken = Message::parse(line).is_ok();
+                    has_spoken = messages(line.to_vec())
+                        .iter()
+                        .any(|message| Message::parse(message).is_ok());
                     match (has_spoken, &foreign) {
                         (true, _) => *foreign = None,
                         (false, Some(_)) => {}
                         (false, None) => {
-                            let line = excerpt(&String::from_utf8_lossy(line)).into_owned();
-                            tracing::warn!(
-                                server = to.address(),
-                                line,
-                                "a server has written a line that is no message of MCP"
-                            );
-                            *foreign = Some(line);
+                            *foreign = Some(excerpt(&String::from_utf8_lossy(line)).into_owned());
                             late.as_mut().reset(tokio::time::Instant::now() + AFTER_FOREIGN_LINE);
                         }
                     }

@@ -47,6 +47,10 @@ impl Held {
     }
 
     fn answer(&self, result: Value) {
+        // The peer has noted a request a moment before its response is held.
+        while self.0.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
         let (id, stream) = self.0.lock().unwrap().remove(0);
         let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
         stream.send(format!("data: {response}\n\n")).unwrap();
