@@ -299,9 +299,14 @@ fn kind_of(error: &RequestError) -> &'static str {
             ..
         } => "unavailable",
         RequestError::LostTask { error, .. } => kind_of(error),
+        RequestError::NoResult { error, .. } => match **error {
+            RequestError::Rpc(_) => LOST,
+            ref other => kind_of(other),
+        },
         RequestError::InvalidAnswer { .. } => "usage",
         RequestError::InvalidOutput { .. } => INVALID_OUTPUT,
         RequestError::Invalid(_)
+        | RequestError::UnknownRevision { .. }
         | RequestError::AsksAgain { .. }
         | RequestError::UnexpectedTask { .. }
         | RequestError::TooLarge { .. }
@@ -352,6 +357,9 @@ impl From<RequestError> for Failure {
                 is_explained: false,
                 is_withdrawn: false,
             },
+            RequestError::NoResult { error, .. } if matches!(*error, RequestError::Rpc(_)) => {
+                Self::refused(message).of_kind(kind).with_run(true)
+            }
             // Whoever reads a task says that it is lost.
             RequestError::LostTask { error, .. } => (*error).into(),
             RequestError::InvalidAnswer { error, .. } => Self::usage(format!("{error}; nothing was answered")),

@@ -1,6 +1,6 @@
 //! The errors of requests.
 
-use crate::{InputRequest, InvalidAddress, InvalidAnswer, RpcFailure, TokenError};
+use crate::{InputRequest, InvalidAddress, InvalidAnswer, RpcFailure, TaskStatus, TokenError};
 use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
@@ -96,6 +96,12 @@ pub enum RequestError {
     /// The server accepted no handshake that this client may make, so it is probably no MCP server. The text says how it answered.
     #[error("cannot talk MCP with the server: {0}")]
     HandshakeFailed(String),
+    /// The server has agreed to a revision of MCP that this client does not know.
+    #[error("the server's response is invalid: it negotiates the unknown revision {revision:?}")]
+    UnknownRevision {
+        /// The beginning of what the server calls it.
+        revision: String,
+    },
     /// The server supports only revisions of MCP that this client does not know.
     #[error("cannot talk MCP with the server: it supports only revisions unknown to this client: {supported}")]
     UnsupportedRevisions {
@@ -167,6 +173,17 @@ pub enum RequestError {
     LostTask {
         /// The beginning of the task's id.
         task: String,
+        /// How the server has answered.
+        error: Box<RequestError>,
+    },
+    /// The task has ended, and its server does not give its result: it has none, or keeps it no longer. A recorded one is recorded as
+    /// [lost](crate::CallState::Lost).
+    #[error("the task {task} is over ({}), and its server gives no result of it: {error}", .status.as_str())]
+    NoResult {
+        /// The beginning of the task's id.
+        task: String,
+        /// How it has ended.
+        status: TaskStatus,
         /// How the server has answered.
         error: Box<RequestError>,
     },

@@ -142,7 +142,11 @@ async fn detect(
     };
     // A refusal that has nothing to do with the handshake is the same error as that of any other request.
     let is_general = error.is_refusal() && !matches!(error, RequestError::Rpc(_));
-    if error.is_transient() || is_general || matches!(error, RequestError::HandshakeFailed(_)) {
+    let is_explained = matches!(
+        error,
+        RequestError::HandshakeFailed(_) | RequestError::UnknownRevision { .. }
+    );
+    if error.is_transient() || is_general || is_explained {
         return Err(error);
     }
     let legacy = describe(&error);
@@ -299,7 +303,9 @@ async fn initialize(
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     let version = Version::parse(version)
         .filter(|version| version.generation() == Generation::Legacy)
-        .ok_or_else(|| RequestError::Invalid(format!("it negotiates the unknown revision {:?}", excerpt(version))))?;
+        .ok_or_else(|| RequestError::UnknownRevision {
+            revision: excerpt(version).into_owned(),
+        })?;
     let legacy = LegacySession {
         version,
         session: response.session,

@@ -497,13 +497,24 @@ impl TaskHandle {
 
     /// Reads the outcome of an ended legacy task (G1-29).
     pub(crate) async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
-        if self.connection.era().await?.legacy().is_none() {
-            let reason = format!("the task is {}, but its result is missing", status.as_str());
-            return Err(RequestError::Invalid(reason));
-        }
-        match self.request(Method::TasksResult).await {
+        let answer = match self.connection.era().await?.legacy() {
+            Some(_) => self.request(Method::TasksResult).await,
+            None => Err(RequestError::Invalid("its status has no result".to_owned())),
+        };
+        match answer {
             Ok(result) => Ok(Outcome::result(result)),
             Err(RequestError::Rpc(failure)) if status == TaskStatus::Failed => Ok(Outcome::RpcError(failure)),
+            Err(error @ (RequestError::Rpc(_) | RequestError::Invalid(_))) => {
+                let error = RequestError::NoResult {
+                    task: excerpt(&self.id).into_owned(),
+                    status,
+                    error: Box::new(error),
+                };
+                if let Some(record) = &self.record {
+                    record.mark_lost(&error.to_string()).await;
+                }
+                Err(error)
+            }
             Err(error) => Err(error),
         }
     }

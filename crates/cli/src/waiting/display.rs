@@ -105,8 +105,11 @@ impl Display {
                 };
                 self.progress(&message, fraction);
             }
-            // Its status says the same in words, or nothing.
-            Event::TaskProgress(progress) => self.fill(fraction(progress)),
+            Event::TaskProgress(progress) => match &progress.message {
+                Some(message) => self.progress(message, fraction(progress)),
+                // Its status says it in words, or nothing.
+                None => self.fill(fraction(progress)),
+            },
             Event::Status(task) if !task.status.is_final() => {
                 let message = status_line(task);
                 let fraction = fraction_in(&message);

@@ -223,7 +223,7 @@ impl Waiting<'_> {
                 self.server.task_line("cancel", task.id(), &[])
             ),
             // The task has ended, or was cancelled.
-            RequestError::InvalidOutput { .. } => return error.into(),
+            RequestError::InvalidOutput { .. } | RequestError::NoResult { .. } => return error.into(),
             // It is cancelled then, and its server may take its time.
             RequestError::Unanswered { .. } if record::read(task).await.is_ok_and(|now| now.status.is_final()) => {
                 return Failure::from(error).explained("the task was cancelled, since nobody can answer what it asks");

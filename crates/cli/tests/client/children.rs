@@ -281,3 +281,65 @@ fn a_call_that_is_answered_in_a_batch_ends() {
         .unwrap();
     assert_eq!(exit(&called, 0), "RESULT");
 }
+
+#[test]
+fn the_messages_of_the_progress_of_a_task_are_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let server = with(
+        r#"*'"tools/call"'*) token=$id; answer "{\"task\":$(task working)}" ;;
+    *'"tasks/get"'*) case "$seen" in
+      '') seen=1
+        printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"packing %s"}}\n' "$token" boxes
+        answer "$(task working)" ;;
+      *) answer "$(task completed)" ;;
+    esac ;;
+    *'"tasks/result"'*) said=done; result ;;"#,
+    );
+    let called = longhaul(&["call", "t", "--", "sh", "-c", &server], &home)
+        .output()
+        .unwrap();
+    assert_eq!(exit(&called, 0), "done");
+    assert!(stderr(&called).contains("packing boxes"), "{called:?}");
+}
+
+/// It would be waited for in vain.
+#[test]
+fn a_task_that_is_over_without_a_result_is_said_to_be_over() {
+    let home = tempfile::tempdir().unwrap();
+    let server = with(
+        r#"*'"tools/call"'*) answer "{\"task\":$(task working)}" ;;
+    *'"tasks/get"'*) answer "$(task completed)" ;;
+    *'"tasks/result"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"expired"}}\n' "$id" ;;"#,
+    );
+    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &server], &home)
+        .output()
+        .unwrap();
+    let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+    let error = &shown["error"];
+    assert_eq!(
+        (&error["kind"], &error["mayHaveRun"]),
+        (&json!("lost"), &json!(true)),
+        "{shown}"
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("is over (completed)") && !message.contains("may go on"),
+        "{message}"
+    );
+    assert_eq!(states(&home)[0]["state"], "lost");
+}
+
+#[test]
+fn a_revision_that_nobody_knows_is_an_invalid_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let server = with("").replace("2025-11-25", "2031-01-01");
+    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &server], &home)
+        .output()
+        .unwrap();
+    let shown: Value = serde_json::from_str(&exit(&called, 3)).unwrap();
+    assert_eq!(shown["error"]["kind"], "invalid_answer", "{shown}");
+    assert!(
+        shown["error"]["message"].as_str().unwrap().contains("2031-01-01"),
+        "{shown}"
+    );
+}

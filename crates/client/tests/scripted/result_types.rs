@@ -4,7 +4,7 @@ use crate::{
     peer::{Peer, modern, plain},
     task::modern_task,
 };
-use longhaul_client::{InputResponse, RequestError};
+use longhaul_client::{InputResponse, RequestError, TaskStatus};
 use serde_json::{Map, Value, json};
 
 /// Answers each method but `tasks/get` with this.
@@ -70,4 +70,19 @@ async fn a_description_of_another_kind_is_none() {
     let (connection, _) = peer.connection();
     let refused = connection.server().await.unwrap_err().to_string();
     assert!(refused.contains("resultType \"task\""), "{refused}");
+}
+
+#[tokio::test]
+async fn a_task_that_is_over_without_a_result_is_not_waited_for() {
+    let peer = modern(|seen| match seen.method() {
+        "tasks/get" => seen.result(modern_task("completed", json!({}))),
+        _ => plain(404, ""),
+    });
+    let (connection, _) = peer.connection();
+    let over = connection.task("t-1").wait(&mut |_| {}).await.unwrap_err();
+    assert!(
+        matches!(&over, RequestError::NoResult { task, status: TaskStatus::Completed, .. } if task == "t-1"),
+        "{over:?}"
+    );
+    assert!(!over.is_unknown_task() && !over.is_transient());
 }

@@ -4,7 +4,7 @@ use super::{handoff::ConnectionHandoff, identity::Identity};
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Requestor, Trace, Unreachable};
-use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
+use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
@@ -33,6 +33,22 @@ impl TransportMode {
             Generation::Legacy => self.sessions && self.streams,
             Generation::Modern => self.streams,
         }
+    }
+
+    /// Refuses what is not declared because the transport has no place for it.
+    ///
+    /// # Errors
+    /// −32601
+    pub(crate) fn ensure_served(self, generation: Generation, method: Method) -> Result<(), RpcError> {
+        let why = match method {
+            Method::TasksList | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe if !self.sessions => {
+                "this server has no sessions"
+            }
+            Method::LoggingSetLevel if !self.notifies(generation) => "this server pushes no log messages",
+            _ => return Ok(()),
+        };
+        let method = format!("{} ({why})", method.as_str());
+        Err(RpcError::method_not_found(generation, &method))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         }),
         prompts: prompts.then_some(ListCapability { list_changed: notifies }),
         completions: completes,
-        logging: caller.mode.streams,
+        logging: notifies,
         tasks: !author_calls || !snapshot.tools.is_empty(),
         task_list: caller.mode.sessions,
         idempotency: !author_calls,

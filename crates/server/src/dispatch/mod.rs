@@ -181,6 +181,8 @@ impl Dispatcher {
         custom: Option<Arc<CustomMethod>>,
         request: &Request<'_>,
     ) -> Result<Answer, RpcError> {
+        let caller = &admitted.caller;
+        caller.mode.ensure_served(caller.generation, method)?;
         if method == Method::ToolsCall
             && admitted.resumed_call.is_none()
             && let Some(author) = self.methods.engine.catalog().call_handler()

@@ -77,7 +77,7 @@ async fn a_server_without_sessions_gives_none_and_takes_none() {
         assert_eq!(status(&server, method, &headers).await, (405, Some("POST".to_owned())));
     }
     let [legacy, modern] = declared(&server).await;
-    assert_eq!(legacy["tools"], json!({}));
+    assert_eq!((&legacy["tools"], legacy.get("logging")), (&json!({}), None));
     assert_eq!(
         legacy["tasks"],
         json!({"cancel": {}, "requests": {"tools": {"call": {}}}})
@@ -103,14 +103,18 @@ async fn without_a_session_tasks_work_and_nobody_is_asked() {
     let why = why_not_asked(&server, &ask).await;
     assert!(why.contains("this server has no sessions"), "{why}");
 
+    // What is not declared is not served.
     for (method, params) in [
         ("tasks/list", json!({})),
         ("resources/subscribe", json!({"uri": "x://y"})),
+        ("resources/unsubscribe", json!({"uri": "x://y"})),
+        ("logging/setLevel", json!({"level": "debug"})),
     ] {
         let mut client = server.connect().await;
         let refused = client.exchange(&alone(method, params)).await.json();
+        assert_eq!(refused["error"]["code"], -32601, "{refused}");
         let message = refused["error"]["message"].as_str().unwrap();
-        assert!(message.ends_with("and this server has no sessions"), "{message}");
+        assert!(message.contains("this server"), "{message}");
     }
 }
 
@@ -162,6 +166,8 @@ async fn a_server_of_json_answers_everything_with_one_message() {
     );
     let subscribe = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": "x://y"}));
     assert_eq!(client.exchange(&subscribe).await.status(), 406);
+    let set_level = Post::legacy(Some(&session), "logging/setLevel", json!({"level": "debug"}));
+    assert_eq!(client.exchange(&set_level).await.json()["error"]["code"], -32601);
 
     for declared in declared(&server).await {
         assert_eq!(
