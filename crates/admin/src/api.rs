@@ -240,6 +240,7 @@ async fn journal(
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct LogPart {
+    attempt: String,
     offset: String,
     limit: String,
 }
@@ -247,12 +248,14 @@ struct LogPart {
 async fn log(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
-    ApiQuery(LogPart { offset, limit }): ApiQuery<LogPart>,
+    ApiQuery(LogPart { attempt, offset, limit }): ApiQuery<LogPart>,
 ) -> Result<Json<Value>, ApiError> {
+    let attempt = query::number("attempt", &attempt, 1.., "the number of an attempt, such as 1")?;
     let offset = query::number("offset", &offset, .., "a number of bytes")?;
     let limit = query::number("limit", &limit, .., "a number of bytes")?;
     let record = context.record_of(&task_id(&text)?).await?;
-    let read = context.engine.read_log(&record.task, LogRange { offset, limit }).await;
+    let range = LogRange { offset, limit };
+    let read = context.engine.read_log(&record.task, attempt, range).await;
     let chunk = match read {
         Err(AttemptFilesError::OnHost(host)) => {
             let message = context.where_files_are(&host).await?;
@@ -262,13 +265,20 @@ async fn log(
         Err(error) => return Err(ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string())),
         Ok(chunk) => chunk,
     };
-    let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", "this task has no log"))?;
+    let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", no_log(attempt)))?;
     Ok(Json(json!({
         "text": chunk.text,
         "offset": chunk.offset,
         "next": chunk.next,
         "total": chunk.total,
     })))
+}
+
+fn no_log(attempt: Option<u32>) -> String {
+    match attempt {
+        Some(attempt) => format!("this task has no log of an attempt {attempt}"),
+        None => "this task has no log".to_owned(),
+    }
 }
 
 /// Does an action on the task of the path.

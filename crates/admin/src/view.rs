@@ -367,6 +367,7 @@ pub(crate) fn attempt(attempt: &PastAttempt, now: Now) -> Value {
         "began": attempt.began.map(|at| timestamp(now, at)),
         "ended": attempt.ended.map(|at| timestamp(now, at)),
         "exit": attempt.exit.as_ref().and_then(|exit| exit.to_json()),
+        "lastLine": attempt.last_line,
     })
 }
 

@@ -179,6 +179,11 @@ impl Called<'_> {
         }
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&call.idempotency_key);
+        if call.detach {
+            options
+                .meta
+                .insert(longhaul_wire::meta::DETACHED.to_owned(), true.into());
+        }
         // Without a journal that can be read there is nothing to warn of, and `prepare` fails.
         let earlier = self.client.calls().await.unwrap_or_default();
         // A key that this command makes is a new one.

@@ -36,6 +36,9 @@ pub struct HistoryEntry {
     /// The text of an input request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// The last line that the command of a failed attempt wrote.
+    #[serde(default, rename = "lastLine", skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
     /// How the command of an attempt ended: `{"code": 3}` or `{"signal": "TERM"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<serde_json::Value>,

@@ -41,14 +41,15 @@ struct Page {
 }
 
 impl TaskHandle {
-    /// The end of the task's log, as much as the server returns at once (a Longhaul server: 64 KiB). Only Longhaul servers have
+    /// The end of the task's log, as much as the server returns at once (a Longhaul server: 64 KiB), of its latest attempt or of an `attempt`, by number. Only Longhaul servers have
     /// logs, as resources ([`TaskUri`]).
     ///
     /// # Errors
     /// [`RequestError::InvalidTaskId`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
     /// no log; otherwise any [`RequestError`].
-    pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
-        self.read(TaskPart::Log, None).await
+    pub async fn log(&self, attempt: Option<u32>) -> Result<Vec<u8>, RequestError> {
+        let contents = self.read_contents(TaskPart::Log, attempt, None).await?;
+        bytes(TaskPart::Log, contents)
     }
 
     /// The part of the task's log that begins at byte `from`, as much as the server returns at once; without `from`, its end. To follow a log, read on
@@ -57,7 +58,7 @@ impl TaskHandle {
     /// # Errors
     /// The same as [`log`](Self::log).
     pub async fn read_log(&self, from: Option<u64>) -> Result<LogChunk, RequestError> {
-        let contents = self.read_contents(TaskPart::Log, from).await?;
+        let contents = self.read_contents(TaskPart::Log, None, from).await?;
         let page = contents.last().and_then(|content| content.meta.get(meta::LOG_PAGE));
         let page = page.ok_or_else(|| RequestError::Invalid("its log does not say where it ends".to_owned()))?;
         let Page { next, total } = Page::deserialize(page).map_err(|error| invalid(TaskPart::Log, &error))?;
@@ -67,13 +68,19 @@ impl TaskHandle {
 
     /// Reads a part of the task, beginning at `from`.
     pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
-        let contents = self.read_contents(part, from).await?;
+        let contents = self.read_contents(part, None, from).await?;
         bytes(part, contents)
     }
 
-    async fn read_contents(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<Content>, RequestError> {
+    async fn read_contents(
+        &self,
+        part: TaskPart,
+        attempt: Option<u32>,
+        from: Option<u64>,
+    ) -> Result<Vec<Content>, RequestError> {
         let id: TaskId = self.id().parse().map_err(|_| RequestError::InvalidTaskId)?;
         let uri = TaskUri {
+            attempt,
             from,
             ..TaskUri::of(id, part)
         };

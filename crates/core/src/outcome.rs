@@ -211,6 +211,29 @@ impl Outcome {
         }
     }
 
+    /// What is said of a failure in one line where it is not the end: its first line, and the last one of a longer text.
+    ///
+    /// ```
+    /// use longhaul_core::Outcome;
+    /// let failed = Outcome::tool_error("sh exited with code 3\n\nwarning: x\nno such host\n");
+    /// assert_eq!(failed.failure_summary().as_deref(), Some("sh exited with code 3: no such host"));
+    /// assert_eq!(Outcome::tool_error("no such file").failure_summary().as_deref(), Some("no such file"));
+    /// ```
+    pub fn failure_summary(&self) -> Option<Arc<str>> {
+        let first = self.failure_line()?;
+        let Self::Result { json, .. } = self else {
+            return Some(first);
+        };
+        let texts = texts(json.as_str());
+        let mut lines = texts.first()?.lines().map(str::trim).filter(|line| !line.is_empty());
+        match (lines.next(), lines.next_back()) {
+            (Some(headline), Some(last)) if *headline == *first => {
+                Some(truncate(&format!("{first}: {last}"), MAX_STATUS_BYTES).into())
+            }
+            _ => Some(first),
+        }
+    }
+
     /// Its kind.
     pub fn verdict(&self) -> Verdict {
         match self {

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use vte::{Params, Parser, Perform};
 
+/// Some programs begin UTF-8 with it, and terminals show nothing of it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// How many lines the cursor may go up: less than a screen.
 const HIGHEST: usize = 40;
 /// A tab that does not stand at the end of its line moves to the next multiple.
@@ -18,6 +20,7 @@ const TAB: usize = 8;
 /// assert_eq!(terminal_text(b"\x1b]0;title\x07\x1b]8;;https://a.example\x1b\\link\x1b]8;;\x1b\\"), "link");
 /// ```
 pub fn terminal_text(output: &[u8]) -> Cow<'_, str> {
+    let output = output.strip_prefix(BYTE_ORDER_MARK).unwrap_or(output);
     let is_plain = |byte: &u8| !byte.is_ascii_control() || matches!(byte, b'\n' | b'\t');
     if output.iter().all(is_plain) {
         let text = String::from_utf8_lossy(output);

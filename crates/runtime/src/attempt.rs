@@ -448,6 +448,7 @@ async fn decide_end(
     };
     let failed_with = |outcome: Outcome, why, by| {
         let retry_at = again(why);
+        report_retry(cx, &outcome, retry_at);
         // A final error is in the outcome itself.
         let failed = retry_at.map(|_| cx.failed(by, message_of(&outcome).as_deref()));
         let end = AttemptEnd::Failed {
@@ -501,7 +502,11 @@ async fn decide_end(
                     }
                     failure.into()
                 }
-                None => crashed(retry, used, interrupted),
+                None => {
+                    let outcome = crashed(retry, used, interrupted);
+                    report_retry(cx, &outcome, retry_at);
+                    outcome
+                }
             };
             let end = AttemptEnd::Failed {
                 outcome,
@@ -524,6 +529,16 @@ async fn decide_end(
             let retry_at = (origin == AttemptOrigin::Claimed).then(|| delay_after_failed_start(cx, task, &why));
             (AttemptEnd::NeverStarted { retry_at }, None)
         }
+    }
+}
+
+/// Says in the status why the attempt failed, if another one follows. A durable task has that in its journal, and goes on where it was.
+fn report_retry(cx: &TaskContext, outcome: &Outcome, retry_at: Option<UnixMillis>) {
+    if retry_at.is_some()
+        && !cx.keeps_journal()
+        && let Some(why) = outcome.failure_summary()
+    {
+        cx.status(format!("attempt {} failed: {why}", cx.shared.fence.epoch));
     }
 }
 

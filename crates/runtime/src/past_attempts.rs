@@ -52,23 +52,37 @@ impl Engine {
         Ok(last.and_then(|attempt| attempt.exit))
     }
 
-    /// A part of the log of a task that the caller has already been found to own; `None` if it has none. Asks the server of the host that has it.
+    /// A part of the log of a task that the caller has already been found to own, of its latest attempt or an `attempt`, by number; `None` if that has
+    /// none. Asks the server of the host that has it.
     ///
     /// # Errors
     /// [`AttemptFilesError`].
-    pub async fn read_log(&self, task: &Task, range: LogRange) -> Result<Option<LogChunk>, AttemptFilesError> {
-        let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
+    pub async fn read_log(
+        &self,
+        task: &Task,
+        attempt: Option<u32>,
+        range: LogRange,
+    ) -> Result<Option<LogChunk>, AttemptFilesError> {
+        let Some(latest) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(None);
         };
+        let epoch = attempt.unwrap_or(latest);
+        if epoch == 0 || epoch > latest {
+            return Ok(None);
+        }
         let Some(kind) = self.0.kind(task).await? else {
             return Ok(None);
         };
-        if let Some(host) = self.other_host(task) {
-            let files = Files::of(&task.id, &kind, epoch);
-            return files.read_log(&self.0, host, range).await;
+        let other_host = self.other_host(task);
+        // Another host may have taken the task over after an earlier attempt.
+        if (other_host.is_none() || epoch < latest)
+            && let Some(provider) = self.0.provider(&kind)
+            && let Some(chunk) = provider.read_log(&task.id, epoch, range).await?
+        {
+            return Ok(Some(chunk));
         }
-        match self.0.provider(&kind) {
-            Some(provider) => Ok(provider.read_log(&task.id, epoch, range).await?),
+        match other_host {
+            Some(host) => Files::of(&task.id, &kind, epoch).read_log(&self.0, host, range).await,
             None => Ok(None),
         }
     }

@@ -3,7 +3,7 @@
 use crate::executor::Executor;
 use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// A part of a task's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,19 @@ pub struct PastAttempt {
     pub ended: Option<UnixMillis>,
     /// How it ended, if that is known.
     pub exit: Option<AttemptExit>,
+    /// The last line that it wrote, if it failed.
+    pub last_line: Option<String>,
+}
+
+impl PastAttempt {
+    /// Why it failed: how it ended, and the last line that it wrote; `None` if it did not fail, or that is not known.
+    pub fn failure(&self) -> Option<String> {
+        let exit = self.exit.as_ref().filter(|exit| **exit != AttemptExit::Code(0))?;
+        Some(match &self.last_line {
+            Some(line) => format!("{exit}: {line}"),
+            None => exit.to_string(),
+        })
+    }
 }
 
 /// How the work of an attempt ended.
@@ -63,6 +76,16 @@ impl AttemptExit {
             Self::Code(code) => Some(json!({"code": code})),
             Self::Signal(name) => Some(json!({"signal": name})),
             Self::NotStarted(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for AttemptExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(name) => write!(f, "killed by signal {name}"),
+            Self::NotStarted(why) => write!(f, "not started: {why}"),
         }
     }
 }
@@ -125,7 +148,7 @@ pub trait Provider: Send + Sync + 'static {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// A part of the log of the task's latest attempt; `None` if the kind keeps no logs or there is none yet.
+    /// A part of the log of an attempt; `None` if the kind keeps no logs or there is none yet.
     fn read_log(
         &self,
         task: &TaskId,

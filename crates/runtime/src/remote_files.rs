@@ -66,6 +66,9 @@ struct CarriedAttempt {
     began: Option<i64>,
     ended: Option<i64>,
     exit: Option<CarriedExit>,
+    /// Earlier releases do not send it.
+    #[serde(default)]
+    last_line: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -223,6 +226,7 @@ impl From<PastAttempt> for CarriedAttempt {
                 AttemptExit::Signal(name) => CarriedExit::Signal(name),
                 AttemptExit::NotStarted(why) => CarriedExit::NotStarted(why),
             }),
+            last_line: attempt.last_line,
         }
     }
 }
@@ -238,6 +242,7 @@ impl From<CarriedAttempt> for PastAttempt {
                 CarriedExit::Signal(name) => AttemptExit::Signal(name),
                 CarriedExit::NotStarted(why) => AttemptExit::NotStarted(why),
             }),
+            last_line: carried.last_line,
         }
     }
 }

@@ -17,6 +17,7 @@ fn definition(command: &[&str]) -> CommandDefinition {
         cwd: "/tmp".into(),
         stdin: String::new(),
         allow_leading_dash: names(&["dash"]),
+        integers: Default::default(),
         optional: names(&["maybe"]),
         allow_placeholders_in_scripts: false,
         output: OutputKind::Text,

@@ -94,6 +94,16 @@ async fn hundreds_of_megabytes_cost_neither_memory_nor_disk() {
 }
 
 #[tokio::test]
+async fn values_that_are_not_utf_8_reach_the_command() {
+    let folder = Folder::new();
+    let mut spec = folder.script("printf %s \"$HOME\"");
+    spec.env_bytes.insert("HOME".into(), b"/home/a\xff".to_vec());
+    let started = folder.start(&spec).await;
+    started.exit();
+    assert_eq!(stdout(&started.dir), b"/home/a\xff");
+}
+
+#[tokio::test]
 async fn the_environment_is_what_was_allowed_and_nothing_is_inherited() {
     let folder = Folder::new();
     // A descriptor without close-on-exec, as careless libraries leave them.

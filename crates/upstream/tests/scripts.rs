@@ -1,7 +1,7 @@
 //! Placeholders inside the scripts of interpreters are found, whatever starts the interpreter; arguments beside a script are not.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_upstream::command::placeholders_in_scripts;
+use longhaul_upstream::command::{HarmlessValues, placeholders_in_scripts};
 use proptest::prelude::*;
 use std::{collections::BTreeSet, process::Command};
 
@@ -11,7 +11,7 @@ fn elements(command: &[&str]) -> Vec<Option<usize>> {
 
 fn found(command: &[&str], stdin: &str, dashes: &[&str]) -> Vec<Option<usize>> {
     let dashes: BTreeSet<String> = dashes.iter().map(|name| (*name).to_owned()).collect();
-    placeholders_in_scripts(&owned(command), stdin, &dashes)
+    placeholders_in_scripts(&owned(command), stdin, &dashes, &HarmlessValues::default())
         .into_iter()
         .map(|placeholder| placeholder.element)
         .collect()
@@ -273,7 +273,9 @@ fn a_value_that_may_be_any_option_of_an_interpreter_is_code() {
 
 #[test]
 fn the_message_shows_the_safe_form() {
-    let message = |command: &[&str]| placeholders_in_scripts(&owned(command), "", &BTreeSet::new())[0].to_string();
+    let message = |command: &[&str]| {
+        placeholders_in_scripts(&owned(command), "", &BTreeSet::new(), &HarmlessValues::default())[0].to_string()
+    };
     assert_eq!(
         message(&["sh", "-c", "echo hi {who}"]),
         "`{who}` stands in a script that `sh` runs, so a caller could run any code; pass it as an argument: \
@@ -288,7 +290,7 @@ fn the_message_shows_the_safe_form() {
 
 /// The part of the message between `argument: ` and `; `.
 fn safe_form(command: &[&str]) -> Vec<String> {
-    let remedy = placeholders_in_scripts(&owned(command), "", &BTreeSet::new())[0]
+    let remedy = placeholders_in_scripts(&owned(command), "", &BTreeSet::new(), &HarmlessValues::default())[0]
         .remedy
         .clone();
     serde_json::from_str(remedy.strip_prefix("pass it as an argument: ").unwrap()).unwrap()

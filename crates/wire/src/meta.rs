@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub use crate::meta_keys::{
-    CLIENT_CAPABILITIES, CLIENT_INFO, DELETION, EXIT, IDEMPOTENCY, IDEMPOTENCY_KEY, LOG_LEVEL, LOG_PAGE, OUTPUT_PAGE,
-    PARENT, PROTOCOL_VERSION, RELATED_TASK, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
+    CLIENT_CAPABILITIES, CLIENT_INFO, DELETION, DETACHED, EXIT, IDEMPOTENCY, IDEMPOTENCY_KEY, LOG_LEVEL, LOG_PAGE,
+    OUTPUT_PAGE, PARENT, PROTOCOL_VERSION, RELATED_TASK, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
 };
 
 /// The longest idempotency key, in bytes. A key is stored as long as its task.
@@ -31,6 +31,7 @@ object! {
         log_level = "io.modelcontextprotocol/logLevel",
         related_task = "io.modelcontextprotocol/related-task",
         idempotency_key = "dev.longhaul/idempotency-key",
+        detached = "dev.longhaul/detached",
         progress_token = "progressToken",
         traceparent = "traceparent",
         tracestate = "tracestate",
@@ -164,6 +165,11 @@ impl<'a> Meta<'a> {
                 "_meta member {IDEMPOTENCY_KEY} must have 1 to {MAX_KEY_LENGTH} bytes; it has {length}"
             ))),
         }
+    }
+
+    /// Whether the caller does not wait, and wants a task at once if the call may become one.
+    pub fn is_detached(&self) -> bool {
+        self.members.detached.is_some_and(|raw| raw.get() == "true")
     }
 
     /// The members that neither MCP nor Longhaul defines, in order: an agreement between the sender and the tool.

@@ -16,6 +16,8 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key of a client's idempotency key: a repeated call with the same key finds the same task.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+/// Key of the wish, `true`, that a call is answered with a task at once where it may become one, since its caller does not wait.
+pub const DETACHED: &str = "dev.longhaul/detached";
 /// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability. Its member `retentionMs` says how long
 /// the server knows a key at least after the end of its task, and `cancel`, if true, that calls are cancelled by their keys, with the method
 /// `dev.longhaul/calls/cancel`.

@@ -1,4 +1,4 @@
-//! The URIs of a task's log, output and history, such as `longhaul://task/{id}/log{?offset,limit}`.
+//! The URIs of a task's log, output and history, such as `longhaul://task/{id}/log{?attempt,offset,limit}`.
 
 use longhaul_core::TaskId;
 use std::{fmt, str::FromStr};
@@ -30,6 +30,8 @@ pub struct TaskUri {
     pub task: TaskId,
     /// The part of it.
     pub part: TaskPart,
+    /// Of a log: the number of the attempt whose log it is, if that is not the latest one.
+    pub attempt: Option<u32>,
     /// Where to begin. Of a log: `offset`, the first byte; without it and without a limit, the end of the log is read. Of an output or
     /// a history: `after`, the index before the first one wanted.
     pub from: Option<u64>,
@@ -44,7 +46,7 @@ pub enum InvalidTaskUri {
     #[error("not the URI of a task's log, output or history")]
     NotATaskUri,
     /// The query of the URI is invalid.
-    #[error("{pair}: the URI of a task's {part} takes {from} and limit, each once, whole numbers")]
+    #[error("{pair}: the URI of a task's {part} takes {from} and limit, each once, whole numbers{}", if *.part == "log" { "; and attempt, above 0" } else { "" })]
     BadRange {
         /// The invalid query parameter.
         pair: String,
@@ -82,6 +84,7 @@ impl TaskUri {
         Self {
             task,
             part,
+            attempt: None,
             from: None,
             limit: None,
         }
@@ -89,15 +92,22 @@ impl TaskUri {
 
     fn take(&mut self, pair: &str) -> Option<()> {
         let (name, value) = pair.split_once('=')?;
+        if name == "attempt" && self.part == TaskPart::Log {
+            let number = number(value).and_then(|number| u32::try_from(number).ok())?;
+            return (number > 0 && self.attempt.replace(number).is_none()).then_some(());
+        }
         let slot = match name {
             "limit" => &mut self.limit,
             from if from == self.part.start_parameter() => &mut self.from,
             _ => return None,
         };
-        let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-        let number = value.parse().ok().filter(|_| digits)?;
-        slot.replace(number).is_none().then_some(())
+        slot.replace(number(value)?).is_none().then_some(())
     }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 impl FromStr for TaskUri {
@@ -135,7 +145,11 @@ impl fmt::Display for TaskUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "longhaul://task/{}/{}", self.task, self.part.name())?;
         let mut mark = '?';
-        for (name, value) in [(self.part.start_parameter(), self.from), ("limit", self.limit)] {
+        for (name, value) in [
+            ("attempt", self.attempt.map(u64::from)),
+            (self.part.start_parameter(), self.from),
+            ("limit", self.limit),
+        ] {
             if let Some(value) = value {
                 write!(f, "{mark}{name}={value}")?;
                 mark = '&';
@@ -155,10 +169,12 @@ mod tests {
         fn uris_round_trip(
             id in "[A-Za-z0-9_-]{1,64}",
             part in select(&TaskPart::ALL[..]),
+            attempt in proptest::option::of(1_u32..),
             from in any::<Option<u64>>(),
             limit in any::<Option<u64>>(),
         ) {
-            let uri = TaskUri { task: id.parse().unwrap(), part, from, limit };
+            let attempt = attempt.filter(|_| part == TaskPart::Log);
+            let uri = TaskUri { task: id.parse().unwrap(), part, attempt, from, limit };
             prop_assert_eq!(uri.to_string().parse::<TaskUri>().unwrap(), uri);
         }
 
@@ -189,6 +205,10 @@ mod tests {
             "log?offset=+1",
             "log?limit=1&limit=2",
             "log?after=1",
+            "log?attempt=0",
+            "log?attempt=1&attempt=1",
+            "log?attempt=4294967296",
+            "history?attempt=1",
             "output?offset=1",
             "history?from=1",
             "output?limit=99999999999999999999",

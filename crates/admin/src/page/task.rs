@@ -18,12 +18,13 @@ use crate::{
 use askama::Template;
 use axum::{
     Extension, Form,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     response::{IntoResponse, Redirect, Response},
 };
 use http::{StatusCode, header};
 use longhaul_core::{EntryKind, InputKey, TaskId};
 use longhaul_runtime::LogRange;
+use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -76,6 +77,7 @@ struct AttemptRow {
     began: String,
     ended: String,
     exit: String,
+    last_line: String,
 }
 
 pub(super) struct EntryRow {
@@ -227,6 +229,7 @@ fn attempt(attempt: &Value) -> AttemptRow {
             Value::Null => String::new(),
             exit => words(exit),
         },
+        last_line: text(&attempt["lastLine"]),
     }
 }
 
@@ -279,7 +282,7 @@ async fn log_end(context: &AdminContext, id: &TaskId) -> Result<Option<LogView>,
         limit: Some(SHOWN_LOG),
     };
     // A log that cannot be read hides nothing else of the task.
-    let read = context.engine.read_log(&record.task, range).await.ok().flatten();
+    let read = context.engine.read_log(&record.task, None, range).await.ok().flatten();
     Ok(read.filter(|chunk| chunk.total > 0).map(|chunk| LogView {
         is_cut: chunk.offset > 0,
         shown: chunk.next - chunk.offset,
@@ -288,16 +291,26 @@ async fn log_end(context: &AdminContext, id: &TaskId) -> Result<Option<LogView>,
     }))
 }
 
+/// Whose log is shown: that of the latest attempt if nothing is said.
+#[derive(Deserialize)]
+pub(super) struct OfAttempt {
+    attempt: Option<u32>,
+}
+
 /// The whole log as text.
-pub(super) async fn log(State(context): State<Arc<AdminContext>>, Path(text_of_id): Path<String>) -> Response {
-    match whole_log(&context, &text_of_id).await {
+pub(super) async fn log(
+    State(context): State<Arc<AdminContext>>,
+    Path(text_of_id): Path<String>,
+    Query(OfAttempt { attempt }): Query<OfAttempt>,
+) -> Response {
+    match whole_log(&context, &text_of_id, attempt).await {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(),
         Err(error) => error.show(&context, &format!("/tasks/{text_of_id}")),
     }
 }
 
 /// All of it, or what it says at its end if that would be too much.
-async fn whole_log(context: &AdminContext, text_of_id: &str) -> Result<String, PageError> {
+async fn whole_log(context: &AdminContext, text_of_id: &str, attempt: Option<u32>) -> Result<String, PageError> {
     let record = context.record_of(&id(text_of_id)?).await?;
     let unreadable = |text: String| PageError {
         status: StatusCode::SERVICE_UNAVAILABLE,
@@ -308,7 +321,7 @@ async fn whole_log(context: &AdminContext, text_of_id: &str) -> Result<String, P
             offset: Some(offset),
             limit: Some(limit),
         };
-        let read = context.engine.read_log(&record.task, range).await;
+        let read = context.engine.read_log(&record.task, attempt, range).await;
         read.map_err(|error| unreadable(error.to_string()))
     };
     let total = read(0, 1).await?.map_or(0, |chunk| chunk.total);

@@ -22,6 +22,7 @@ pub(super) async fn run(asked: &AdminLog) -> Result<Exit, Failure> {
     let log = Log {
         api,
         path: task_path(&id)?,
+        attempt: asked.attempt,
         follows: asked.follow,
         json: of.json,
     };
@@ -38,6 +39,7 @@ struct Log {
     api: Api,
     /// The address of its task.
     path: String,
+    attempt: Option<u32>,
     follows: bool,
     json: bool,
 }
@@ -87,7 +89,11 @@ impl Log {
     /// Prints the log from there to its end.
     async fn print_from(&self, offset: &mut u64) -> Result<(), Failure> {
         loop {
-            let path = format!("{}/log?offset={offset}&limit={PART}", self.path);
+            let attempt = self
+                .attempt
+                .map(|attempt| format!("&attempt={attempt}"))
+                .unwrap_or_default();
+            let path = format!("{}/log?offset={offset}&limit={PART}{attempt}", self.path);
             let part = self.api.get(&path).await?;
             let number = |member: &str| part[member].as_u64().unwrap_or_default();
             if number("total") < *offset {

@@ -435,12 +435,14 @@ pub(super) fn task(task: &Value) -> String {
         };
         member(
             "attempt",
-            &format!(
-                "{}  {}  {}  {exit}",
+            format!(
+                "{}  {}  {}  {exit}  {}",
                 attempt["epoch"],
                 text(attempt, "began"),
-                text(attempt, "ended")
-            ),
+                text(attempt, "ended"),
+                text(attempt, "lastLine")
+            )
+            .trim_end(),
         );
     }
     for entry in list(task, "journal") {

@@ -116,6 +116,9 @@ pub(crate) struct AdminLog {
     /// Print also what is added to the log, until the task ends
     #[arg(short, long)]
     pub(crate) follow: bool,
+    /// That of an earlier attempt; 1 is the first
+    #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempt: Option<u32>,
 }
 
 /// `longhaul admin reset`

@@ -297,6 +297,9 @@ pub(crate) struct Task {
     /// With --log: print also what is added to the log, until the task ends
     #[arg(short, long, requires = "log")]
     pub(crate) follow: bool,
+    /// With --log: that of an earlier attempt, by its number in --history; 1 is the first
+    #[arg(long, value_name = "N", requires = "log", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempt: Option<u32>,
     /// With --wait: stop waiting after this time. The task keeps running
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub(crate) timeout: Option<Millis>,

@@ -20,7 +20,9 @@ mod size;
 mod template;
 mod tls;
 mod tool;
+mod tool_warnings;
 mod upstream;
+mod values;
 
 #[cfg(test)]
 mod tests;

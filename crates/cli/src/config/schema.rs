@@ -114,7 +114,7 @@ fn is_negative_number(schema: &Value) -> bool {
 }
 
 /// The types a schema names, null aside.
-fn types(schema: &Value) -> Vec<&str> {
+pub(super) fn types(schema: &Value) -> Vec<&str> {
     let one = schema["type"].as_str().into_iter();
     let several = schema["type"]
         .as_array()
@@ -125,7 +125,7 @@ fn types(schema: &Value) -> Vec<&str> {
 }
 
 /// Follows a reference within the schema.
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     /// Nobody writes longer chains of references.
     const MOST_STEPS: usize = 8;
     let mut schema = schema;
@@ -273,7 +273,7 @@ struct SchemaProblem {
 
 /// Whether the schema can be used.
 fn check(schema: &Value) -> Result<(), SchemaProblem> {
-    let compiled = Schema::compile(schema, Origin::Own);
+    let compiled = Schema::with_formats(schema, Origin::Own, true);
     compiled.map(drop).map_err(|error| SchemaProblem {
         message: error.to_string(),
         property: property_of(&error.place),

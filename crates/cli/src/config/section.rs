@@ -64,6 +64,36 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("delay", "backoff"),
 ];
 
+/// What people look for that a key cannot give, and what to do instead.
+const IDEAS: &[(&[&str], &str)] = &[
+    (
+        &["schedule", "cron", "every", "at"],
+        "a tool runs when it is called: have cron or a systemd timer start `longhaul call`",
+    ),
+    (
+        &["depends", "depends_on", "needs", "requires"],
+        "calls do not wait for each other: run the steps in one script, or write a durable tool (docs/durable-tools.md)",
+    ),
+    (
+        &["confirm", "confirmation", "approve", "approval"],
+        "clients ask their user before a call: say what the tool does in `annotations`, such as { destructiveHint = true }; a durable tool can ask by itself",
+    ),
+    (
+        &["secret", "secrets", "password", "token"],
+        "put it into `env`, which is never shown, or let the command read a file that only this user can read",
+    ),
+    (
+        &["shell"],
+        "no shell reads the command: write command = [\"sh\", \"-c\", \"…\"]",
+    ),
+];
+
+/// What to do instead of the key `given`.
+fn idea(given: &str) -> Option<String> {
+    let (_, instead) = IDEAS.iter().find(|(names, _)| names.contains(&given))?;
+    Some((*instead).to_owned())
+}
+
 /// Suggests the key that `given` is another name of.
 fn meant(given: &str, known: &[&str]) -> Option<String> {
     let (_, key) = OTHER_NAMES.iter().find(|(other, _)| *other == given)?;
@@ -169,12 +199,14 @@ impl<'a> Section<'a> {
             .as_ref()
             .map(|label| format!(" in {label}"))
             .unwrap_or_default();
+        let is_tool = known.contains(&"command");
         let unknown = || {
             let names = self.entries.iter().map(|(name, _)| name);
             names.filter(|name| !known.contains(&name.get_ref().as_ref()))
         };
         for name in unknown() {
             let hint = meant(name.get_ref(), &known)
+                .or_else(|| idea(name.get_ref()).filter(|_| is_tool))
                 .or_else(|| nearest::suggestion(name.get_ref(), known.iter().copied()))
                 .unwrap_or_default();
             self.file.report(

@@ -46,7 +46,14 @@ impl Rules<'_> {
             if !seen.insert(placeholder.name) {
                 continue;
             }
-            if let Some(mistake) = mistake(placeholder, input_schema, usage) {
+            let is_variable = text.contains(&format!("${{{}}}", placeholder.name));
+            if is_variable && !schema::property_names(input_schema).contains(placeholder.name) {
+                let name = placeholder.name;
+                entry.report(format!(
+                    "`{key}`: variables such as `${{{name}}}` are not replaced, and `{{{name}}}` is not a property of the input: write the value itself, or in a script of a shell `${{{{{name}}}}}`"
+                ));
+                is_sound = false;
+            } else if let Some(mistake) = mistake(placeholder, input_schema, usage) {
                 entry.report(format!("`{key}`: {mistake}"));
                 is_sound = false;
             } else if let Some(warning) = self.warning(placeholder, input_schema, usage) {

@@ -5,11 +5,12 @@ use super::{
     schema,
     section::{Entry, Section},
     template::{self, Rules, TemplateUse},
+    tool_warnings, values,
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
-use longhaul_upstream::command::placeholders_in_scripts;
+use longhaul_upstream::command::{HarmlessValues, placeholders_in_scripts};
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::{
@@ -52,6 +53,10 @@ pub(crate) struct ToolConfig {
     pub(crate) allow_leading_dash: BTreeSet<String>,
     /// Allows placeholders in scripts that interpreters run.
     pub(crate) allow_placeholders_in_scripts: bool,
+    /// Properties that may stand there in any case.
+    pub(crate) harmless: HarmlessValues,
+    /// Properties that are integers, or arrays of them.
+    pub(crate) integers: BTreeSet<String>,
     /// The format of its standard output.
     pub(crate) output: Output,
     /// Regular expression that matches progress in a line of output: group `current`, optionally `total`.
@@ -196,8 +201,16 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     if let (Some(entry), Some(words)) = (&command_entry, &command)
         && allow_placeholders_in_scripts == Some(false)
     {
-        check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash);
+        let harmless = input_schema.as_ref().map(values::harmless).unwrap_or_default();
+        check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash, &harmless);
     }
+    warn(
+        section,
+        &command_entry,
+        command.as_deref(),
+        stdin.as_deref(),
+        input_schema.as_ref(),
+    );
     let output = read_output(section, environment);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
@@ -244,6 +257,8 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         cwd: cwd?,
         stdin: stdin?,
         optional: schema::optional_names(&input_schema),
+        harmless: values::harmless(&input_schema),
+        integers: values::integers(&input_schema),
         input_schema,
         allow_leading_dash: allow_leading_dash?,
         allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
@@ -261,6 +276,30 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         retry: retry?,
         annotations: annotations?,
     })
+}
+
+/// Warns about what the section may say and hardly means.
+fn warn(
+    section: &Section<'_>,
+    command_entry: &Option<Entry<'_>>,
+    command: Option<&[String]>,
+    stdin: Option<&str>,
+    input_schema: Option<&Value>,
+) {
+    if let Some(env) = section.get("env") {
+        tool_warnings::check_env(&env, input_schema);
+    }
+    if let Some(schema) = input_schema {
+        tool_warnings::check_schemas(section, schema);
+    }
+    let (Some(entry), Some(words)) = (command_entry, command) else {
+        return;
+    };
+    let optional = input_schema.map(schema::optional_names).unwrap_or_default();
+    tool_warnings::check_command(entry, words, input_schema, &optional);
+    if let (Some(schema), Some(stdin)) = (input_schema, stdin) {
+        tool_warnings::check_unused(section, schema, words, stdin);
+    }
 }
 
 /// Reads the program and the whole command, each `None` after a problem of its own. The program is the first element, and not a template.
@@ -315,9 +354,10 @@ fn check_scripts(
     words: &[String],
     stdin: Option<&Entry<'_>>,
     allow_leading_dash: &BTreeSet<String>,
+    harmless: &HarmlessValues,
 ) -> bool {
     let stdin_text = stdin.and_then(Entry::text_if_any).unwrap_or_default();
-    let found = placeholders_in_scripts(words, stdin_text, allow_leading_dash);
+    let found = placeholders_in_scripts(words, stdin_text, allow_leading_dash, harmless);
     let elements = command.elements("an array of strings").unwrap_or_default();
     for placeholder in &found {
         let entry = match placeholder.element {
@@ -366,6 +406,13 @@ pub(super) fn read_cwd(section: &Section<'_>, environment: &Environment) -> Opti
         let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
         if !path.is_dir() {
             entry.report(format!("`cwd`: {} is not a folder", path.display()));
+            return None;
+        }
+        if path.to_str().is_none() {
+            entry.report(format!(
+                "`cwd`: {} is not UTF-8, and commands cannot run there",
+                path.display()
+            ));
             return None;
         }
         Some(path)

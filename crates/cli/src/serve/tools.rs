@@ -45,6 +45,7 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         allow_leading_dash: tool.allow_leading_dash,
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
         optional: tool.optional,
+        integers: tool.integers,
         output,
         output_schema: output_schema.clone(),
         progress: tool.progress,
@@ -53,7 +54,7 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
     };
     let frozen = Json::trusted(definition.to_json());
     let executor = commands
-        .executor(definition, names.as_ref())
+        .executor(definition, names.as_ref(), &tool.harmless)
         .map_err(|error| UnusableTool {
             tool: tool.name.clone(),
             error,

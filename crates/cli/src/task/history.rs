@@ -53,7 +53,15 @@ fn format_entry(entry: &HistoryEntry) -> String {
             lines.push_str(&format!("       {}  try {nth} failed: {why}\n", one.at));
         }
     } else if let Some(why) = &entry.why {
-        lines.push_str(&format!("       {}\n", output::plain(why, "")));
+        let last = entry
+            .last_line
+            .as_ref()
+            .map(|line| format!(": {}", output::plain(line, "")));
+        lines.push_str(&format!(
+            "       {}{}\n",
+            output::plain(why, ""),
+            last.unwrap_or_default()
+        ));
     }
     lines
 }
@@ -71,7 +79,7 @@ mod tests {
             {"place": 3, "what": "timer", "at": "2026-11-20T09:00:03.000Z", "state": "waiting", "until": "2026-11-23T09:00:03.000Z"},
             {"place": 6, "what": "step \"deploy\"", "at": "2026-11-20T09:00:06.000Z", "state": "done", "tookMs": 61_500},
             {"place": 7, "what": "input \"go\"", "at": "2026-11-20T09:00:07.000Z", "state": "done", "question": "Go\non?"},
-            {"place": 1, "what": "attempt 1", "at": "2026-11-20T09:00:08.000Z", "state": "failed", "tookMs": 7, "why": "exit code 3", "exit": {"code": 3}},
+            {"place": 1, "what": "attempt 1", "at": "2026-11-20T09:00:08.000Z", "state": "failed", "tookMs": 7, "why": "exit code 3", "exit": {"code": 3}, "lastLine": "no\u{7} disk"},
             {"place": 4, "what": "failure", "at": "2026-11-20T09:00:04.000Z", "state": "failed", "by": "panic", "why": "it ended"},
             {"place": 5, "what": "failure 2", "at": "2026-11-20T09:00:05.000Z", "state": "failed", "why": "it ended"},
         ]);
@@ -85,7 +93,7 @@ mod tests {
     7  2026-11-20T09:00:07.000Z  input \"go\"  done
        asks: Go on?
     1  2026-11-20T09:00:08.000Z  attempt 1  failed in 7ms
-       exit code 3
+       exit code 3: no  disk
     4  2026-11-20T09:00:04.000Z  failure  failed (panic)
        it ended
     5  2026-11-20T09:00:05.000Z  failure 2  failed

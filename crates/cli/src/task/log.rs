@@ -5,10 +5,22 @@ use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::json;
 
-/// Prints the end of the log.
-pub(super) async fn print(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let log = match with_notice(task.connection().address(), task.log()).await {
-        Err(error) => return Err(no_log(named, task, error).await),
+/// Prints the end of the log, of the latest attempt or another.
+pub(super) async fn print(named: &Named, task: &TaskHandle, attempt: Option<u32>, json: bool) -> Result<Exit, Failure> {
+    let log = match with_notice(task.connection().address(), task.log(attempt)).await {
+        Err(error) => {
+            let latest = match attempt {
+                Some(_) => task.log(None).await.ok(),
+                None => None,
+            };
+            return Err(match (attempt, latest) {
+                (Some(attempt), Some(_)) if is_no_log(&error) => Failure::refused(format!(
+                    "there is no log of an attempt {attempt}. The history has the attempts:\n  {}",
+                    named.server.task_line("task", task.id(), &["--history"])
+                )),
+                _ => no_log(named, task, error).await,
+            });
+        }
         Ok(log) => log,
     };
     let log = String::from_utf8_lossy(&log);

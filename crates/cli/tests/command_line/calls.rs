@@ -196,3 +196,48 @@ fn check_says_what_would_be_served_or_what_is_wrong() {
     let bad = run(&["check", path, "--json"]);
     assert_eq!((exit(&bad), &json(&bad)["problems"][0]["line"]), (2, &Value::from(10)));
 }
+
+/// 5.0 and 5e0 are integers for a schema; programs want 5.
+#[test]
+fn an_integer_reaches_the_command_without_fraction_and_formats_are_checked() {
+    let tools = r#"
+[[tool]]
+name = "first"
+description = "prints its arguments"
+command = ["echo", "{n}", "x{n}", "{list}", "{free}"]
+input = { n = { type = "integer", minimum = 0 }, list = { type = "array", items = { type = "integer", minimum = 0 } }, free = { type = "number", minimum = 0 } }
+task = "never"
+
+[[tool]]
+name = "on"
+description = "takes a day"
+command = ["echo", "{day}"]
+input = { day = { type = "string", format = "date" } }
+task = "never"
+"#;
+    let served = Served::start_with(tools);
+    let url = served.url.as_str();
+    let call = run(&["call", url, "first", "n:=5.0", "list:=[1.0, 2e1, 3]", "free:=1.0"]);
+    assert_eq!((exit(&call), stdout(&call)), (0, "5 x5 1 20 3 1.0\n"), "{call:?}");
+    assert_eq!(stdout(&run(&["call", url, "on", "day=2026-02-28"])), "2026-02-28\n");
+    let refused = run(&["call", url, "on", "day=2026-02-30"]);
+    assert!(
+        exit(&refused) != 0 && format!("{refused:?}").contains("date"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_detached_call_is_a_task_also_of_a_tool_that_answers_quickly() {
+    let quick = "\n[[tool]]\nname = \"quick\"\ndescription = \"d\"\ncommand = [\"echo\", \"done\"]\n";
+    let served = Served::start_with(quick);
+    let url = served.url.as_str();
+    assert_eq!(stdout(&run(&["call", url, "quick"])), "done\n");
+    let detached = run(&["call", url, "quick", "--detach"]);
+    let id = stdout(&detached).trim();
+    assert_eq!(
+        (exit(&detached), stdout(&run(&["task", url, id, "--wait"]))),
+        (0, "done\n"),
+        "{detached:?}"
+    );
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod admin;
+mod attempt_logs;
 mod audit;
 mod auth;
 mod calls;

@@ -257,7 +257,7 @@ impl Tool {
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let compile = || {
-            Schema::compile(&settings.input_schema, Origin::Own).map_err(|error| ToolError::InputSchema {
+            Schema::with_formats(&settings.input_schema, Origin::Own, true).map_err(|error| ToolError::InputSchema {
                 tool: Arc::clone(&settings.name),
                 why: error.to_string(),
             })

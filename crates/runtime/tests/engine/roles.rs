@@ -29,6 +29,7 @@ impl Provider for Logs {
                 epoch,
                 began: None,
                 ended: None,
+                last_line: None,
                 exit: Some(AttemptExit::Signal("TERM".to_owned())),
             }])
         })
@@ -211,7 +212,7 @@ async fn files_of_another_host_are_read_there() {
         offset: Some(3),
         limit: Some(9),
     };
-    let log = front.read_log(&task, range).await.unwrap().unwrap();
+    let log = front.read_log(&task, None, range).await.unwrap().unwrap();
     assert_eq!(
         (&*log.text, log.offset, log.next, log.total),
         ("worker 1 Some(9)", 3, 5, 7)
@@ -223,13 +224,13 @@ async fn files_of_another_host_are_read_there() {
     worker.stop();
     let reading = crate::support::beside({
         let (front, task) = (front.clone(), task.clone());
-        async move { front.read_log(&task, range).await }
+        async move { front.read_log(&task, None, range).await }
     });
     pass(&world, 6_000).await;
     let elsewhere = AttemptFilesError::OnHost(HostId("worker".into()));
     assert_eq!(reading.await.unwrap(), Err(elsewhere.clone()));
     pass(&world, 40_000).await;
-    assert_eq!(front.read_log(&task, range).await, Err(elsewhere));
+    assert_eq!(front.read_log(&task, None, range).await, Err(elsewhere));
 }
 
 /// A host is given up when it is due, and not at the next look of every minute.

@@ -11,8 +11,17 @@ pub(crate) enum CallerMode {
     LegacyPlain,
     /// Modern, declaring tasks.
     ModernDeclaring,
+    /// Modern, declaring tasks and wanting one at once, since its caller does not wait.
+    ModernDetached,
     /// Modern, not declaring tasks.
     ModernPlain,
+}
+
+impl CallerMode {
+    /// Whether the call can be answered with a task.
+    pub(crate) fn takes_task(self) -> bool {
+        matches!(self, Self::LegacyTask | Self::ModernDeclaring | Self::ModernDetached)
+    }
 }
 
 /// How the call is run.
@@ -56,9 +65,9 @@ impl Route {
             (TaskPolicy::Always, CallerMode::LegacyPlain | CallerMode::ModernPlain) => {
                 Ok(Self::Wait(WaitPolicy::HandOff(0)))
             }
-            (TaskPolicy::Always | TaskPolicy::Optional, CallerMode::ModernDeclaring) | (_, CallerMode::LegacyTask) => {
-                Ok(Self::Task)
-            }
+            (TaskPolicy::Always | TaskPolicy::Optional, CallerMode::ModernDeclaring | CallerMode::ModernDetached)
+            | (TaskPolicy::After(_), CallerMode::ModernDetached)
+            | (_, CallerMode::LegacyTask) => Ok(Self::Task),
             (TaskPolicy::After(millis), CallerMode::ModernDeclaring) => Ok(Self::Wait(WaitPolicy::Promote(millis))),
             (TaskPolicy::Never, _) => Ok(Self::Wait(WaitPolicy::Unlimited)),
             (_, CallerMode::LegacyPlain | CallerMode::ModernPlain) => {
@@ -77,12 +86,15 @@ mod tests {
         const TASK: Result<Route, RouteError> = Ok(Route::Task);
         const WAIT: Result<Route, RouteError> = Ok(Route::Wait(Unlimited));
         const AFTER: Result<Route, RouteError> = Ok(Route::Wait(Promote(5)));
-        let mode = [LegacyTask, LegacyPlain, ModernDeclaring, ModernPlain];
+        let mode = [LegacyTask, LegacyPlain, ModernDeclaring, ModernDetached, ModernPlain];
         let table = [
-            (TaskPolicy::Never, [Err(CannotBeTask), WAIT, WAIT, WAIT]),
-            (TaskPolicy::Optional, [TASK, WAIT, TASK, WAIT]),
-            (TaskPolicy::After(5), [TASK, WAIT, AFTER, WAIT]),
-            (TaskPolicy::Always, [TASK, Err(MustBeTask), TASK, Err(MustDeclare)]),
+            (TaskPolicy::Never, [Err(CannotBeTask), WAIT, WAIT, WAIT, WAIT]),
+            (TaskPolicy::Optional, [TASK, WAIT, TASK, TASK, WAIT]),
+            (TaskPolicy::After(5), [TASK, WAIT, AFTER, TASK, WAIT]),
+            (
+                TaskPolicy::Always,
+                [TASK, Err(MustBeTask), TASK, TASK, Err(MustDeclare)],
+            ),
         ];
         for (policy, routes) in table {
             let found = mode.map(|mode| Route::of(policy, None, mode));

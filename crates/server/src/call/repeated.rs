@@ -93,7 +93,7 @@ pub(crate) async fn rejoin(
 
 /// A task stays one for a client that supports tasks. Otherwise the tool's policy decides, where it still allows the call.
 fn route(tool: Option<&Tool>, handoff: Option<Millis>, mode: CallerMode, task: &Task) -> Route {
-    let supports_tasks = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
+    let supports_tasks = mode.takes_task();
     if supports_tasks && task.announced {
         return Route::Task;
     }

@@ -101,7 +101,10 @@ pub(super) fn unroutable(why: RouteError, tool: &str) -> RpcError {
 
 pub(super) fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> CallerMode {
     match request.caller.generation {
-        Generation::Modern if request.caller.declares_tasks => CallerMode::ModernDeclaring,
+        Generation::Modern if request.caller.declares_tasks => match request.meta.is_detached() {
+            true => CallerMode::ModernDetached,
+            false => CallerMode::ModernDeclaring,
+        },
         Generation::Modern => CallerMode::ModernPlain,
         Generation::Legacy if task_metadata.is_some() => CallerMode::LegacyTask,
         Generation::Legacy => CallerMode::LegacyPlain,
@@ -159,7 +162,7 @@ impl CallOrigin {
 
     /// Whether its client can be answered with a task.
     pub(super) fn takes_task(&self) -> bool {
-        matches!(self.mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring)
+        self.mode.takes_task()
     }
 
     pub(super) fn route(&self, tool: &Tool) -> Result<Route, RouteError> {

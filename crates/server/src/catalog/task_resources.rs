@@ -17,9 +17,9 @@ use tracing::{error, info};
 
 /// How logs are listed.
 const LOG_TEMPLATE: &str = concat!(
-    r#"{"uriTemplate":"longhaul://task/{id}/log{?offset,limit}","name":"task_log","title":"Log of a task","mimeType":"text/plain","#,
+    r#"{"uriTemplate":"longhaul://task/{id}/log{?attempt,offset,limit}","name":"task_log","title":"Log of a task","mimeType":"text/plain","#,
     r#""description":"What a task's command has written so far, standard output and error in order of arrival. "#,
-    "Without a range: the last 64 KiB. _meta dev.longhaul/log tells which part it is (offset), where to read on (next) ",
+    "Of its latest attempt, or of an attempt (1 is the first). Without a range: the last 64 KiB. _meta dev.longhaul/log tells which part it is (offset), where to read on (next) ",
     r#"and how much there is (total), in bytes."}"#,
 );
 
@@ -35,7 +35,7 @@ const OUTPUT_TEMPLATE: &str = concat!(
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
     r#""mimeType":"application/json","description":"What a task's code has done, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
-    "(done, failed, cancelled, deadline, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
+    "(done, failed, cancelled, deadline, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, lastLine (what a failed command wrote last), by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 
@@ -145,7 +145,7 @@ impl Reading<'_> {
             offset: self.parsed.from,
             limit: self.parsed.limit,
         };
-        let read = self.engine.read_log(self.task, range).await;
+        let read = self.engine.read_log(self.task, self.parsed.attempt, range).await;
         let chunk = read.map_err(|error| self.unreadable("log", &error))?;
         let chunk = chunk.ok_or_else(|| self.not_found())?;
         Ok(self.text(&TextContent {
@@ -256,9 +256,8 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     };
     let (state, why) = match &attempt.exit {
         Some(AttemptExit::Code(0)) => ("done", None),
-        Some(AttemptExit::Code(code)) => (failed, Some(format!("exit code {code}"))),
-        Some(AttemptExit::Signal(name)) => (failed, Some(format!("killed by signal {name}"))),
-        Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}"))),
+        Some(exit @ AttemptExit::NotStarted(_)) => ("failed", Some(exit.to_string())),
+        Some(exit) => (failed, Some(exit.to_string())),
         None if is_current && attempt.began.is_some() => ("running", None),
         None if is_current => ("waiting", None),
         None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned())),
@@ -278,6 +277,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
         .map(|(began, ended)| ended.since(began));
     for (name, value) in [
         ("why", why.map(Value::from)),
+        ("lastLine", attempt.last_line.as_deref().map(Value::from)),
         ("exit", attempt.exit.as_ref().and_then(AttemptExit::to_json)),
         ("tookMs", took.map(Value::from)),
     ] {

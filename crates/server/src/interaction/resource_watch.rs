@@ -204,7 +204,7 @@ impl Part {
                     offset: Some(0),
                     limit: Some(0),
                 };
-                let bytes = match self.engine.read_log(task, nothing).await {
+                let bytes = match self.engine.read_log(task, None, nothing).await {
                     Ok(log) => log.map_or(0, |log| log.total),
                     // Its growth is not known here.
                     Err(AttemptFilesError::OnHost(_)) => 0,

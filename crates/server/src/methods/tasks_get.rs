@@ -7,7 +7,7 @@ use crate::{
     response::{Answer, store_failed},
 };
 use longhaul_core::{Capability, Origin, Task, store::Record};
-use longhaul_runtime::Engine;
+use longhaul_runtime::{Engine, QueueWait};
 use longhaul_wire::{Generation, RpcError, legacy, modern};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
@@ -73,7 +73,11 @@ pub(super) fn write_core(
 /// Puts what a queued task waits for into its status message. It would be out of date at once, so it is neither stored nor pushed.
 async fn say_what_it_waits_for(engine: &Engine, task: &mut Task) -> Result<(), RpcError> {
     if let Some(wait) = engine.queue_wait(task).await.map_err(store_failed)? {
-        task.status = Some(wait.to_string().into());
+        task.status = Some(match (&wait, task.status.take()) {
+            // Why there is another attempt, unless it says when that begins, too.
+            (QueueWait::NextTry(next), Some(why)) if !why.contains("next try") => format!("{why}; {next}").into(),
+            _ => wait.to_string().into(),
+        });
     }
     Ok(())
 }

@@ -136,7 +136,7 @@ impl Wait {
             offset: None,
             limit: Some(SHOWN),
         };
-        Some(self.interaction.engine.read_log(task, end).await.ok()??.text)
+        Some(self.interaction.engine.read_log(task, None, end).await.ok()??.text)
     }
 
     /// The response, if the task is done.

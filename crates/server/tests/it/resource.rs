@@ -130,7 +130,10 @@ async fn logs_are_listed_as_a_family() {
     };
     for post in listed("resources/templates/list", json!({})) {
         let templates = &server.result(&post).await["resourceTemplates"];
-        assert_eq!(templates[0]["uriTemplate"], "longhaul://task/{id}/log{?offset,limit}");
+        assert_eq!(
+            templates[0]["uriTemplate"],
+            "longhaul://task/{id}/log{?attempt,offset,limit}"
+        );
         // Whoever is shown a template may ask what its variables could become.
         for template in templates.as_array().unwrap() {
             let params = |uri: &Value| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": ""}});

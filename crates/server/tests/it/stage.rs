@@ -378,6 +378,7 @@ impl Provider for Logs {
             epoch,
             began: None,
             ended: None,
+            last_line: None,
             exit,
         };
         Box::pin(async move { Ok(vec![attempt]) })

@@ -3,7 +3,7 @@
 use super::{
     arguments::{ArgumentError, Arguments},
     progress::ProgressPattern,
-    script::{ScriptPlaceholder, placeholders_in_scripts},
+    script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts},
     template::{Rules, Template, TemplateError, list_of},
 };
 use longhaul_json_schema::{Origin, Schema};
@@ -55,6 +55,9 @@ pub struct CommandDefinition {
     /// Properties that may be absent or null.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub optional: BTreeSet<String>,
+    /// Properties, or elements of them, that are integers: 5.0 becomes the text 5.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub integers: BTreeSet<String>,
     /// What becomes of the standard output.
     #[serde(default)]
     pub output: OutputKind,
@@ -157,16 +160,16 @@ impl CommandDefinition {
         serde_json::from_str(json).map_err(DefinitionError::Malformed)
     }
 
-    /// Refuses placeholders in scripts, unless they are allowed. Asked when a tool is offered: a task that an earlier Longhaul accepted runs
+    /// Refuses placeholders in scripts, unless they are allowed or their values are `harmless`. Asked when a tool is offered: a task that an earlier Longhaul accepted runs
     /// as it was accepted.
     ///
     /// # Errors
     /// [`DefinitionError::Script`] with the first of them.
-    pub fn check_scripts(&self) -> Result<(), DefinitionError> {
+    pub fn check_scripts(&self, harmless: &HarmlessValues) -> Result<(), DefinitionError> {
         if self.allow_placeholders_in_scripts {
             return Ok(());
         }
-        let found = placeholders_in_scripts(&self.command, &self.stdin, &self.allow_leading_dash);
+        let found = placeholders_in_scripts(&self.command, &self.stdin, &self.allow_leading_dash, harmless);
         found
             .into_iter()
             .next()
@@ -276,6 +279,7 @@ impl CommandTool {
         let rules = Rules {
             optional: &self.definition.optional,
             allow_leading_dash: &self.definition.allow_leading_dash,
+            integers: &self.definition.integers,
         };
         let mut argv = Vec::with_capacity(self.definition.command.len());
         argv.extend(self.definition.command.first().cloned());

@@ -4,22 +4,22 @@ use super::{
     arguments::Arguments,
     attempt_dir::{AttemptDir, Attempts},
     definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
-    launch::{Launcher, environment, not_inherited},
+    launch::{Launcher, environment},
     log,
     output::{self, EndedCommand, Ending},
+    past_attempt::past_attempt,
     progress::{OutputReport, read_report},
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
+    script::HarmlessValues,
     supervisor_process::SupervisorProcess,
     unwritten_output::UnwrittenOutput,
 };
 use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,
-    UnixMillis,
 };
 use longhaul_runtime::{
-    Attempt, AttemptExit, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider,
-    TaskContext,
+    Attempt, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
 };
 use serde_json::json;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
@@ -61,9 +61,6 @@ struct Shared {
 impl CommandProvider {
     /// Commands whose attempts live in `attempts`, under supervisors that `launcher` starts.
     pub fn new(attempts: Attempts, launcher: Launcher, ports: Ports) -> Self {
-        for name in not_inherited() {
-            warn!("commands run without {name}: what this server has for it is not UTF-8");
-        }
         Self {
             shared: Arc::new(Shared {
                 attempts,
@@ -88,7 +85,8 @@ impl CommandProvider {
         self
     }
 
-    /// An executor for a tool of the configuration. `names` are the properties of its input, if no others are allowed.
+    /// An executor for a tool of the configuration. `names` are the properties of its input, if no others are allowed; those with `harmless` values may
+    /// stand in scripts.
     ///
     /// # Errors
     /// [`DefinitionError`]: what is wrong with the definition, and where.
@@ -96,8 +94,9 @@ impl CommandProvider {
         &self,
         definition: CommandDefinition,
         names: Option<&BTreeSet<String>>,
+        harmless: &HarmlessValues,
     ) -> Result<Arc<CommandExecutor>, DefinitionError> {
-        definition.check_scripts()?;
+        definition.check_scripts(harmless)?;
         Ok(Arc::new(self.run_by(CommandTool::new(definition, names)?)))
     }
 
@@ -234,20 +233,6 @@ async fn end(mut stream: UnixStream) {
     }
 }
 
-/// What an attempt's folder says of it; `None` if there is none.
-fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>> {
-    if !dir.is_there()? {
-        return Ok(None);
-    }
-    let exit = dir.exit().unwrap_or_default();
-    Ok(Some(PastAttempt {
-        epoch,
-        began: dir.started_at()?,
-        ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
-        exit: exit.map(|exit| AttemptExit::from(&exit.ended)),
-    }))
-}
-
 /// Runs one tool's command.
 pub struct CommandExecutor {
     shared: Arc<Shared>,
@@ -292,7 +277,7 @@ impl Executor for CommandExecutor {
             };
             if problem.is_none() && attempt.epoch > 1 {
                 // The status is still that of the attempt before it.
-                cx.status("started");
+                cx.status(self.started_again(&attempt, &cx).await);
             }
             self.follow(dir, state, problem, cx).await
         })
@@ -328,9 +313,11 @@ impl CommandExecutor {
         let clock = &cx.ports().clock;
         // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
+        let (env, env_bytes) = environment(&definition.env);
         let spec = Spec {
             argv: invocation.argv,
-            env: environment(&definition.env),
+            env,
+            env_bytes,
             cwd: definition.cwd.clone(),
             max_output: definition.max_output,
             max_log: definition.max_log,
@@ -340,6 +327,17 @@ impl CommandExecutor {
         };
         let prepared = dir.clone();
         blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
+    }
+
+    /// The status of an attempt that is not the first one: why the one before it has failed, if it has written how it ended.
+    async fn started_again(&self, attempt: &Attempt, cx: &TaskContext) -> String {
+        let before = attempt.epoch - 1;
+        let dir = self.shared.attempts.dir(&attempt.task, before);
+        let summary = blocking(cx.ports(), move || past_attempt(&dir, before)).await;
+        match summary.ok().flatten().and_then(|before| before.failure()) {
+            Some(why) => format!("attempt {} started; attempt {before} failed: {why}", attempt.epoch),
+            None => "started".to_owned(),
+        }
     }
 
     /// Follows an attempt to its end, whatever its state. `problem`: what kept it from being started, if that is known.

@@ -9,6 +9,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -118,18 +119,17 @@ impl Supervisor {
     }
 }
 
-/// The environment of a command: the allowed part of ours, then its own.
-pub(super) fn environment(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let inherited = inherited().filter_map(|(name, value)| Some((name, value.into_string().ok()?)));
-    inherited
-        .chain(own.iter().map(|(name, value)| (name.clone(), value.clone())))
-        .collect()
-}
-
-/// The names of variables that commands would inherit, but do not, since what they hold is not UTF-8.
-pub(super) fn not_inherited() -> Vec<String> {
-    let unreadable = inherited().filter(|(_, value)| value.to_str().is_none());
-    unreadable.map(|(name, _)| name).collect()
+/// The environment of a command, the allowed part of ours and its own: variables in UTF-8, and those whose values are not.
+pub(super) fn environment(own: &BTreeMap<String, String>) -> (BTreeMap<String, String>, BTreeMap<String, Vec<u8>>) {
+    let (mut texts, mut others) = (BTreeMap::new(), BTreeMap::new());
+    for (name, value) in inherited().filter(|(name, _)| !own.contains_key(name)) {
+        match value.into_string() {
+            Ok(text) => drop(texts.insert(name, text)),
+            Err(value) => drop(others.insert(name, value.into_vec())),
+        }
+    }
+    texts.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+    (texts, others)
 }
 
 fn inherited() -> impl Iterator<Item = (String, OsString)> {

@@ -22,6 +22,29 @@ pub(super) fn is_exact(text: &str) -> bool {
         .any(|written| Decimal::of(written).as_ref() == Some(&given))
 }
 
+/// The integer that a JSON number with a fraction or an exponent is, without them; `None` if it has neither, is no integer, or a very long one.
+pub(super) fn as_integer(text: &str) -> Option<String> {
+    /// A double has no more digits before its point.
+    const MOST_ZEROS: i64 = 308;
+    if !text.contains(['.', 'e', 'E']) {
+        return None;
+    }
+    let Decimal {
+        is_negative,
+        digits,
+        exponent,
+    } = Decimal::of(text)?;
+    if digits.is_empty() {
+        return Some("0".to_owned());
+    }
+    if !(0..=MOST_ZEROS).contains(&exponent) {
+        return None;
+    }
+    let sign = if is_negative { "-" } else { "" };
+    let zeros = "0".repeat(usize::try_from(exponent).ok()?);
+    Some(format!("{sign}{digits}{zeros}"))
+}
+
 /// A number's digits without zeros at either end, and the place of the last one.
 #[derive(PartialEq)]
 struct Decimal {
@@ -57,5 +80,27 @@ impl Decimal {
             digits: significant.to_owned(),
             exponent: exponent.checked_sub(places)?.checked_add(trimmed)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_integer;
+
+    #[test]
+    fn integers_are_written_without_fraction_and_exponent() {
+        for (text, expected) in [
+            ("5.0", Some("5")),
+            ("-5.00", Some("-5")),
+            ("50e-1", Some("5")),
+            ("1.5E3", Some("1500")),
+            ("0.0", Some("0")),
+            ("-0.0", Some("0")),
+            ("5", None),
+            ("5.5", None),
+            ("1e400", None),
+        ] {
+            assert_eq!(as_integer(text).as_deref(), expected, "{text}");
+        }
     }
 }

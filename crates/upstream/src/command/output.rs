@@ -10,7 +10,7 @@ use super::{
 };
 use longhaul_core::{
     Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper, skip_partial,
-    terminal_text,
+    terminal_text, truncate,
 };
 use longhaul_json_schema::Violation;
 use longhaul_private_dir::read_file;
@@ -25,6 +25,12 @@ const LISTED: usize = 5;
 const MAX_JSON_DEPTH: usize = MAX_RESULT_DEPTH - 1;
 /// Some programs begin UTF-8 with it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// And UTF-16.
+const UTF_16_MARKS: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
+/// Lines before or after JSON that are looked for.
+const FOREIGN_LINES: usize = 20;
+/// Of a line that is named as not being JSON, in bytes.
+const NAMED_LINE: usize = 200;
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
 
@@ -109,17 +115,17 @@ impl EndedCommand<'_> {
 
     /// The command has done its work, but its output is not what was promised: the caller gets the end of it.
     fn unusable(&self, problem: &str, stdout: &[u8]) -> io::Result<Outcome> {
-        let (quoted, dropped) = tail(
-            from_line(stdout, self.exit.stdout_bytes),
-            self.exit.stdout_bytes,
-            QUOTED,
-        );
-        self.failed_with(
-            &format!("the command succeeded, but {problem}"),
-            &quoted,
-            dropped,
-            &[STDOUT],
-        )
+        let headline = format!("the command succeeded, but {problem}");
+        if stdout.trim_ascii().is_empty() {
+            // What it wrote instead may say why.
+            let stderr = kept(self.dir, STDERR)?;
+            let written = self.exit.stderr_bytes;
+            let (quoted, dropped) = tail(from_line(&stderr, written), written, QUOTED);
+            return self.failed_with(&headline, &quoted, dropped, &[STDERR]);
+        }
+        let written = self.exit.stdout_bytes;
+        let (quoted, dropped) = tail(from_line(stdout, written), written, QUOTED);
+        self.failed_with(&headline, &quoted, dropped, &[STDOUT])
     }
 
     /// The last status and progress.
@@ -275,9 +281,12 @@ impl EndedCommand<'_> {
             ));
         }
         let stdout = stdout.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stdout);
+        if UTF_16_MARKS.iter().any(|mark| stdout.starts_with(mark)) {
+            return Err("its output is UTF-16; JSON is to be UTF-8".to_owned());
+        }
         let text = std::str::from_utf8(stdout)
             .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
-        let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
+        let raw: &RawValue = serde_json::from_str(text.trim()).map_err(|error| not_json(text, &error))?;
         if nests_deeper(raw.get().as_bytes(), MAX_JSON_DEPTH) {
             return Err(format!(
                 "its output is JSON nested deeper than {MAX_JSON_DEPTH} levels, the most that clients are sent"
@@ -391,7 +400,37 @@ fn signal_within(code: i32) -> Option<i32> {
     (signal > libc::SIGINT && signal::name(signal) != signal.to_string()).then_some(signal)
 }
 
-fn not_json(error: serde_json::Error) -> String {
+/// Names what stands before or after the JSON, if that is what is wrong: most often a warning of a library.
+fn not_json(text: &str, error: &serde_json::Error) -> String {
+    let is_json = |text: &str| {
+        let text = text.trim();
+        text.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok()
+    };
+    let advice = "all that is not JSON belongs on standard error";
+    let shown = |line: &str| terminal_text(truncate(line.trim(), NAMED_LINE).as_bytes()).into_owned();
+    if text.trim().is_empty() {
+        return "its output is empty, and JSON was promised".to_owned();
+    }
+    let begin = text.match_indices('\n').map(|(at, _)| at + 1);
+    let begin = begin.filter(|at| text[*at..].trim_start().starts_with(['{', '[']));
+    if let Some(at) = begin.take(FOREIGN_LINES).find(|at| is_json(&text[*at..]))
+        && let Some(line) = text[..at].lines().find(|line| !line.trim().is_empty())
+    {
+        return format!(
+            "its output is not JSON: before the JSON it wrote `{}`; {advice}",
+            shown(line)
+        );
+    }
+    let end = text.rmatch_indices('\n').map(|(at, _)| at).take(FOREIGN_LINES);
+    if let Some(line) = { end }
+        .filter(|at| text[..*at].trim_end().ends_with(['}', ']']) && is_json(&text[..*at]))
+        .find_map(|at| text[at..].lines().find(|line| !line.trim().is_empty()))
+    {
+        return format!(
+            "its output is not JSON: after the JSON it wrote `{}`; {advice}",
+            shown(line)
+        );
+    }
     format!("its output is not JSON: {error}")
 }
 

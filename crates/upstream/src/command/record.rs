@@ -11,8 +11,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct Spec {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// The environment.
     pub env: BTreeMap<String, String>,
+    /// The rest of it: variables whose values are not UTF-8.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env_bytes: BTreeMap<String, Vec<u8>>,
     /// Absolute folder to run in.
     pub cwd: PathBuf,
     /// Bytes of standard output kept for the result.

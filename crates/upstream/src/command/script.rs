@@ -3,10 +3,14 @@
 //! A value that is an argument stays one, whatever is in it. Inside a script it is code. So a placeholder in a script is refused unless the
 //! operator accepts it; in doubt it is refused.
 
+mod harmless;
 mod interpreters;
 mod rewrite;
 
+pub use harmless::HarmlessValues;
+
 use super::template::Template;
+use harmless::Place;
 use interpreters::{Interpreter, Operands, basename};
 use std::collections::BTreeSet;
 
@@ -31,6 +35,7 @@ pub fn placeholders_in_scripts(
     command: &[String],
     stdin: &str,
     allow_leading_dash: &BTreeSet<String>,
+    harmless: &HarmlessValues,
 ) -> Vec<ScriptPlaceholder> {
     let words: Vec<Word> = command
         .iter()
@@ -51,8 +56,13 @@ pub fn placeholders_in_scripts(
     .read(&mut scripts);
 
     let mut found: Vec<ScriptPlaceholder> = Vec::new();
-    for Script { element, program } in scripts.elements {
-        let Some(property) = words.get(element).and_then(|word| word.property.clone()) else {
+    for script in scripts.elements {
+        let (element, program) = (script.element, script.program);
+        let Some(text) = command.get(element).filter(|_| element > 0) else {
+            continue;
+        };
+        let may_harm = |property: &str| script.is_option || !harmless.has(property, text, script.place);
+        let Some(property) = properties(text).into_iter().find(|property| may_harm(property)) else {
             continue;
         };
         if found.iter().all(|other| other.element != Some(element)) {
@@ -66,7 +76,8 @@ pub fn placeholders_in_scripts(
         }
     }
     if let Some(program) = scripts.stdin
-        && let Some(property) = Word::new(stdin).property
+        && let Some(property) =
+            (properties(stdin).into_iter()).find(|property| !harmless.has(property, stdin, Place::Other))
     {
         found.push(ScriptPlaceholder {
             element: None,
@@ -76,6 +87,24 @@ pub fn placeholders_in_scripts(
         });
     }
     found
+}
+
+/// The elements of a command that its programs run as code, by their places in it.
+pub fn script_elements(command: &[String]) -> BTreeSet<usize> {
+    let words: Vec<Word> = command.iter().map(|text| Word::new(text)).collect();
+    let mut scripts = Scripts::default();
+    CommandLine {
+        words: &words,
+        allow_leading_dash: &BTreeSet::new(),
+    }
+    .read(&mut scripts);
+    scripts.elements.into_iter().map(|script| script.element).collect()
+}
+
+/// The placeholders of a template; none of what is no template.
+fn properties(text: &str) -> Vec<String> {
+    let template = Template::parse(text).unwrap_or_default();
+    template.properties().map(str::to_owned).collect()
 }
 
 /// An element of the command line as far as it is known before it is filled in.
@@ -121,6 +150,9 @@ struct Scripts {
 struct Script {
     element: usize,
     program: String,
+    place: Place,
+    /// What it is depends on the value: it may be an option.
+    is_option: bool,
 }
 
 struct CommandLine<'a> {
@@ -248,7 +280,7 @@ impl Reading<'_> {
                 continue;
             }
             if !options_end && self.may_become_an_option(word) {
-                self.found(at);
+                self.found_option(at);
             }
             if !is_option {
                 operands.push(at);
@@ -290,7 +322,7 @@ impl Reading<'_> {
                     at += usize::from(start.is_none());
                 }
                 ReadOption::Module => return,
-                ReadOption::Unknown if self.is_program => self.found(at - 1),
+                ReadOption::Unknown if self.is_program => self.found_option(at - 1),
                 ReadOption::Unknown => {}
             }
         }
@@ -378,9 +410,25 @@ impl Reading<'_> {
     }
 
     fn found(&mut self, element: usize) {
+        self.push(element, false);
+    }
+
+    fn found_option(&mut self, element: usize) {
+        self.push(element, true);
+    }
+
+    fn push(&mut self, element: usize, is_option: bool) {
+        let place = match self.interpreter.operands {
+            Operands::Joined { .. } => Place::Shell,
+            Operands::EachCode if ["make", "gmake"].contains(&&*self.program) => Place::Target,
+            _ if self.interpreter.is_shell => Place::Shell,
+            _ => Place::Other,
+        };
         self.scripts.elements.push(Script {
             element,
             program: self.program.clone(),
+            place,
+            is_option,
         });
     }
 

@@ -1,6 +1,9 @@
 //! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
 
-use super::arguments::{ArgumentError, Arguments, Given, Word};
+use super::{
+    arguments::{ArgumentError, Arguments, Given, Word},
+    number,
+};
 use std::collections::BTreeSet;
 
 /// A text is not a template.
@@ -76,6 +79,7 @@ pub struct Template {
 pub(super) struct Rules<'a> {
     pub(super) optional: &'a BTreeSet<String>,
     pub(super) allow_leading_dash: &'a BTreeSet<String>,
+    pub(super) integers: &'a BTreeSet<String>,
 }
 
 impl Template {
@@ -191,6 +195,7 @@ impl Template {
             && let Given::Words(words) = arguments.get(name)?
         {
             for word in words {
+                let word = rules.as_integer(name, word);
                 rules.check_dash(name, &word)?;
                 argv.push(word.text.into_owned());
             }
@@ -236,10 +241,21 @@ impl Template {
 impl Rules<'_> {
     fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Word<'a>>, ArgumentError> {
         match arguments.get(name)? {
-            Given::Word(word) => Ok(Some(word)),
+            Given::Word(word) => Ok(Some(self.as_integer(name, word))),
             Given::Words(_) => Err(ArgumentError::ArrayInside(name.to_owned())),
             Given::Absent if self.optional.contains(name) => Ok(None),
             Given::Absent => Err(ArgumentError::Missing(name.to_owned())),
+        }
+    }
+
+    /// JSON has one kind of numbers, so 5.0 and 5e0 are integers; programs want 5.
+    fn as_integer<'a>(&self, name: &str, word: Word<'a>) -> Word<'a> {
+        match number::as_integer(&word.text) {
+            Some(text) if word.is_number && self.integers.contains(name) => Word {
+                text: text.into(),
+                ..word
+            },
+            _ => word,
         }
     }
 

@@ -17,7 +17,7 @@ async fn status_and_progress_are_reported_and_the_log_is_readable() {
         (3.0, Some(8.0), Some("3/8"))
     );
     let log = engine
-        .read_log(&record.task, LogRange::default())
+        .read_log(&record.task, None, LogRange::default())
         .await
         .unwrap()
         .unwrap();
@@ -27,6 +27,7 @@ async fn status_and_progress_are_reported_and_the_log_is_readable() {
     let log = engine
         .read_log(
             &record.task,
+            None,
             LogRange {
                 offset: Some(4),
                 limit: Some(100),

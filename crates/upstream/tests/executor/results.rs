@@ -1,7 +1,8 @@
 //! What a command that ends by itself returns.
 
 use super::fixtures::{kill, pids, until};
-use super::support::{Server, create, outcome, result, scope, text};
+use super::support::{Server, becomes, create, outcome, result, scope, text};
+use longhaul_core::{Retry, RetryOn, store::Record};
 use longhaul_runtime::LogRange;
 use longhaul_upstream::command::OutputKind;
 use serde_json::json;
@@ -75,7 +76,7 @@ async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {
     let incomplete = &value["_meta"]["dev.longhaul/incomplete"];
     assert_eq!(incomplete["log"], json!(log));
     let whole = engine
-        .read_log(&task, LogRange::default())
+        .read_log(&task, None, LogRange::default())
         .await
         .unwrap()
         .unwrap()
@@ -211,10 +212,10 @@ async fn json_output_is_structured_content() {
     for (script, problem) in [
         (r#"echo '{"n": "x"}'"#, "output schema: at `/n`"),
         ("echo '{\"n\": '", "is not JSON"),
-        ("true", "is not JSON"),
+        ("true", "is empty"),
         (
             "echo deprecated setting; echo '{\"n\": 1}'",
-            "column 1\n\n[longhaul: its log is longhaul://task/",
+            "before the JSON it wrote `deprecated setting`; all that is not JSON belongs on standard error\n\n[longhaul: its log is longhaul://task/",
         ),
         (
             "echo deprecated setting; echo '{\"n\": 1}'",
@@ -273,7 +274,11 @@ async fn text_is_what_a_terminal_would_show() {
     let task = create(&engine, json!({})).await;
     let shown = "start\n 3%\ndone\n";
     assert_eq!(text(&outcome(&engine, &task.id).await), (shown.to_owned(), false));
-    let log = engine.read_log(&task, LogRange::default()).await.unwrap().unwrap();
+    let log = engine
+        .read_log(&task, None, LogRange::default())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(log.text, shown);
     assert!(log.total > 40, "places in the log are of its bytes: {log:?}");
     let (failure, _) = text(&Server::running(&format!("{frames}; exit 1")).run(json!({})).await);
@@ -359,4 +364,106 @@ async fn json_output_that_no_client_could_read_is_an_error() {
         assert!(is_error && text.contains(problem), "{text}");
         assert_eq!(value.get("structuredContent"), None, "{text}");
     }
+}
+
+/// Bytes that are not what was promised reach the caller, with what is wrong about them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_that_is_not_the_json_that_was_promised_is_shown_with_what_is_wrong() {
+    let cases = [
+        (
+            r#"printf 'warning: x\n{"n": 1}\n'"#,
+            "before the JSON it wrote `warning: x`",
+            r#"{"n": 1}"#,
+        ),
+        (
+            r#"printf '[note]\n\n[1]\n'"#,
+            "before the JSON it wrote `[note]`",
+            "[1]",
+        ),
+        (r#"printf '{"n": 1}\nbye\n'"#, "after the JSON it wrote `bye`", "bye"),
+        (
+            r#"printf 'hello \377 world'"#,
+            "not UTF-8 (after 6 bytes)",
+            "hello \u{fffd} world",
+        ),
+        (r"printf '\377\376[\000]\000'", "UTF-16", "[]"),
+        ("echo no such table >&2", "is empty", "no such table"),
+        (
+            "echo '{\"n\": NaN}'",
+            "not JSON: expected value at line 1 column 7",
+            "NaN",
+        ),
+    ];
+    for (script, problem, shown) in cases {
+        let mut server = Server::running(script);
+        server.definition.output = OutputKind::Json;
+        let engine = server.start().await;
+        let id = create(&engine, json!({})).await.id.clone();
+        let (text, is_error) = text(&outcome(&engine, &id).await);
+        let log = format!("longhaul://task/{id}/log (longhaul task {id} --log)");
+        assert!(
+            is_error && text.starts_with("the command succeeded, but its output"),
+            "{script}: {text}"
+        );
+        for part in [problem, shown, &log] {
+            assert!(text.contains(part), "{script}: {part} is not in {text}");
+        }
+    }
+    let mut server = Server::running(r#"printf '\357\273\277{"n": 1}'"#);
+    server.definition.output = OutputKind::Json;
+    let (value, _) = result(&server.run(json!({})).await);
+    assert_eq!(value["structuredContent"], json!({"n": 1}));
+    let server = Server::running(r"printf '\357\273\277hello'");
+    assert_eq!(text(&server.run(json!({})).await), ("hello".to_owned(), false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_attempt_says_why_the_one_before_it_failed_and_leaves_its_log() {
+    let mut server = Server::running(
+        "[ -e again ] || { touch again; echo the disk is full >&2; exit 3; }; until [ -e go ]; do sleep 0.01; done; echo fine",
+    );
+    server.retry = Retry {
+        attempts: 2,
+        backoff: 10,
+        on: vec![RetryOn::Error],
+    };
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id.clone();
+    let status = |record: &Record| record.task.status.as_deref().unwrap_or_default().to_owned();
+    let record = becomes(&engine, &id, |record| status(record).starts_with("attempt 2 started")).await;
+    let expected = "attempt 2 started; attempt 1 failed: exit code 3: the disk is full";
+    assert_eq!(status(&record), expected);
+    let past = engine.attempts(&record.task, 0, 10).await.unwrap();
+    assert_eq!(past[0].last_line.as_deref(), Some("the disk is full"));
+    std::fs::write(server.file("go"), "").unwrap();
+    outcome(&engine, &id).await;
+    let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
+    let mut logs = Vec::new();
+    for attempt in [None, Some(1), Some(2), Some(3), Some(0)] {
+        let log = engine.read_log(&task, attempt, LogRange::default()).await.unwrap();
+        logs.push(log.map(|log| log.text));
+    }
+    let log = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        logs,
+        [log("fine\n"), log("the disk is full\n"), log("fine\n"), None, None]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_next_attempt_is_awaited_the_status_says_why_the_last_one_failed() {
+    let mut server = Server::running("echo looking; echo no such host >&2; exit 7");
+    server.retry = Retry {
+        attempts: 2,
+        backoff: 3_600_000,
+        on: vec![RetryOn::Error],
+    };
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id.clone();
+    let record = becomes(&engine, &id, |record| {
+        record.task.attempts_used == 1 && record.task.active_attempt().is_none()
+    })
+    .await;
+    let status = record.task.status.unwrap();
+    assert_eq!(&*status, "attempt 1 failed: sh exited with code 7: no such host");
 }

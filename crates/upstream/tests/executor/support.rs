@@ -8,7 +8,7 @@ use longhaul_core::{
 use longhaul_runtime::{Call, Catalog, Engine, EngineOptions, Ports, Tool, ToolSettings};
 use longhaul_store::MemoryStore;
 use longhaul_upstream::command::{
-    Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, KIND, Launcher, OutputKind,
+    Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, HarmlessValues, KIND, Launcher, OutputKind,
 };
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};
@@ -38,6 +38,7 @@ impl Server {
             stdin: String::new(),
             allow_leading_dash: Default::default(),
             allow_placeholders_in_scripts: false,
+            integers: Default::default(),
             optional: ["word".to_owned()].into(),
             output: OutputKind::Text,
             output_schema: None,
@@ -71,7 +72,9 @@ impl Server {
     pub(crate) async fn start_with(&self, launcher: Launcher) -> Engine {
         let provider = CommandProvider::new(self.attempts.clone(), launcher, self.ports.clone());
         let provider = provider.with_kill_grace(self.kill_grace);
-        let executor = provider.executor(self.definition.clone(), None).unwrap();
+        let executor = provider
+            .executor(self.definition.clone(), None, &HarmlessValues::default())
+            .unwrap();
         let tool = Tool::new(ToolSettings {
             policy: TaskPolicy::Always,
             deadline: self.deadline,

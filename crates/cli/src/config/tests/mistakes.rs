@@ -180,9 +180,24 @@ fn bad_files_are_explained() {
         ),
         (
             "+tool\npostgres_url = \"x\"\n",
-            &["jobs.toml:7: unknown key `postgres_url` in [[tool]] `t`; the nearest known name is `progress`"],
+            &[
+                "jobs.toml:7: unknown key `postgres_url` in [[tool]] `t`; there is `allow_leading_dash`, `allow_placeholders_in_scripts`, `annotations`, `command`, `concurrency`, `cwd`, `deadline`, `description` and 18 more",
+            ],
+        ),
+        (
+            "+tool\nschedule = \"0 3 * * *\"\nshell = true\n",
+            &[
+                "jobs.toml:7: unknown key `schedule` in [[tool]] `t`; a tool runs when it is called: have cron or a systemd timer start `longhaul call`",
+                "jobs.toml:8: unknown key `shell` in [[tool]] `t`; no shell reads the command: write command = [\"sh\", \"-c\", \"…\"]",
+            ],
         ),
         // Commands and templates
+        (
+            "+t\ncommand = [\"ls\", \"${HOME}/a\"]\n",
+            &[
+                "jobs.toml:6: `command`: variables such as `${HOME}` are not replaced, and `{HOME}` is not a property of the input: write the value itself, or in a script of a shell `${{HOME}}`",
+            ],
+        ),
         (
             "+t\ncommand = \"ls -l\"\n",
             &["jobs.toml:6: `command` must be an array of strings, not \"ls -l\""],

@@ -316,3 +316,50 @@ fn the_admin_section_names_an_address_of_this_machine() {
     assert_eq!((admin.same_user, admin.metrics_key), (Some(false), false));
     assert_eq!(admin.allowed_hosts, ["ops.example.com".parse().unwrap()]);
 }
+
+#[test]
+fn placeholders_whose_values_hold_nothing_for_a_shell_may_stand_in_scripts() {
+    for (command, schema) in [
+        ("[\"sh\", \"-c\", \"make {x}\"]", "{ enum = [\"all\", \"test\"] }"),
+        (
+            "[\"sh\", \"-c\", \"make {x}\"]",
+            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
+        ),
+        ("[\"sh\", \"-c\", \"sleep {x}\"]", "{ type = \"integer\", minimum = 0 }"),
+        (
+            "[\"ssh\", \"host\", \"make\", \"{x}\"]",
+            "{ enum = [\"all\", \"test\"] }",
+        ),
+        ("[\"make\", \"{x}\"]", "{ type = \"string\", pattern = \"^[a-z]+$\" }"),
+    ] {
+        let folder = folder_with(&format!(
+            "{SERVER}{TOOL}command = {command}\ninput = {{ x = {schema} }}\n"
+        ));
+        let loaded = load(&folder.path().join("jobs.toml"), &environment());
+        assert!(loaded.is_ok(), "{command} {schema}: {}", loaded.unwrap_err());
+    }
+    for (command, schema) in [
+        ("[\"sh\", \"-c\", \"make {x}\"]", "{ type = \"string\" }"),
+        (
+            "[\"sh\", \"-c\", \"{x}\"]",
+            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
+        ),
+        ("[\"sh\", \"-c\", \"make {x}\"]", "{ enum = [\"all; reboot\"] }"),
+        (
+            "[\"ssh\", \"host\", \"{x}\"]",
+            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
+        ),
+        (
+            "[\"python3\", \"-c\", \"import {x}\"]",
+            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
+        ),
+    ] {
+        let folder = folder_with(&format!(
+            "{SERVER}{TOOL}command = {command}\ninput = {{ x = {schema} }}\n"
+        ));
+        assert!(
+            load(&folder.path().join("jobs.toml"), &environment()).is_err(),
+            "{command} {schema}"
+        );
+    }
+}

@@ -309,3 +309,122 @@ fn a_tool_that_ends_the_default_hand_off_is_pointed_out() {
     let off = "handoff = \"0s\"\n";
     assert_eq!(warnings_in(&[off, tools, off].concat()), [""; 0]);
 }
+
+#[test]
+fn an_option_that_may_lose_its_value_is_pointed_out() {
+    let at = |command: &str, more: &str| {
+        let input = "input = { tag = { type = \"string\" }, all = { type = \"array\", items = { type = \"string\" } }, path = { type = \"string\" } }";
+        warnings_in(&format!("command = [\"true\", {command}]\n{input}\n{more}"))
+    };
+    let used = "\"{path}\", \"{all}\"";
+    let optional = "optional = [\"tag\"]\n";
+    assert_eq!(
+        at(&format!("\"--tag\", \"{{tag}}\", {used}"), optional),
+        [
+            "jobs.toml:6: `command`: `tag` may be absent, and then `--tag`, if it is an option with a value, takes the next argument for it: write \"--tag={tag}\", which is left out with it"
+        ]
+    );
+    assert!(at(&format!("\"-t\", \"{{tag}}\", {used}"), optional)[0].contains("write \"-t{tag}\""));
+    let array = at("\"--all\", \"{all}\", \"{tag}\", \"{path}\"", "");
+    assert!(
+        array[0].contains("`all` may be an empty array") && array.len() == 1,
+        "{array:?}"
+    );
+    for sound in [
+        format!("\"--tag={{tag}}\", {used}"),
+        format!("\"--\", \"{{tag}}\", {used}"),
+        format!("\"tag\", \"{{tag}}\", {used}"),
+    ] {
+        assert_eq!(at(&sound, optional), [""; 0], "{sound}");
+    }
+    assert_eq!(at(&format!("\"--tag\", \"{{tag}}\", {used}"), ""), [""; 0]);
+}
+
+#[test]
+fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
+    let at = |elements: &str| warnings_in(&format!("command = [\"echo\", {elements}]\n"));
+    for (element, named) in [
+        ("$HOME/a", "`$HOME`"),
+        ("--dir=${{MY_DIR}}/x", "`${{MY_DIR}}`"),
+        ("~/a", "`~`"),
+        ("a", ""),
+        ("~a", ""),
+        ("cost: 5$", ""),
+        ("$x", ""),
+    ] {
+        let found = at(&format!("\"{element}\""));
+        assert_eq!(found.len(), usize::from(!named.is_empty()), "{found:?}");
+        assert!(found.iter().all(|line| line.contains(named)), "{named}: {found:?}");
+    }
+    for operator in ["|", "&&", ">", "2>&1"] {
+        let found = at(&format!("\"a\", \"{operator}\", \"b\""));
+        assert!(
+            found[0].contains(&format!("`{operator}` is passed to echo as an argument")),
+            "{found:?}"
+        );
+    }
+    let none = [""; 0];
+    assert_eq!(
+        warnings_in("command = [\"sh\", \"-c\", \"echo $HOME | cat > ~/x\"]\n"),
+        none
+    );
+    assert_eq!(
+        warnings_in("command = [\"find\", \".\", \"-exec\", \"true\", \"{{}}\", \";\"]\n"),
+        none
+    );
+    assert_eq!(warnings_in("command = [\"expr\", \"1\", \">\", \"2\"]\n"), none);
+    let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${T}\", C = \"$PATH:/x\", D = \"~/y\", E = \"plain\" }\n";
+    let found = warnings_in(env);
+    let named = ["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"];
+    assert_eq!(found.len(), named.len(), "{found:?}");
+    for (line, named) in found.iter().zip(named) {
+        assert!(line.contains(named) && !line.contains("s3cret"), "{line}");
+    }
+}
+
+#[test]
+fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
+    let at = |schema: &str| {
+        warnings_in(&format!(
+            "command = [\"echo\", \"--x={{x}}\"]\ninput = {{ x = {schema} }}\n"
+        ))
+    };
+    for (schema, named) in [
+        (
+            "{ pattern = \"^a$\" }",
+            "`x`: `pattern` binds values of the type string only",
+        ),
+        ("{ minLength = 1 }", "an array passes"),
+        ("{ maximum = 5 }", "add type = \"number\""),
+        ("{ allOf = [{ pattern = \"a\" }] }", "`pattern`"),
+        (
+            "{ type = \"string\", format = \"emial\" }",
+            "the format `emial` is not known",
+        ),
+        (
+            "{ type = \"string\", enum = [\"a\"], default = \"b\" }",
+            "its default is refused by its own schema",
+        ),
+        (
+            "{ type = \"string\", format = \"date\", default = \"soon\" }",
+            "its default is refused",
+        ),
+    ] {
+        let found = at(schema);
+        assert!(found.len() == 1 && found[0].contains(named), "{schema}: {found:?}");
+    }
+    for sound in [
+        "{ type = \"string\", pattern = \"^a$\" }",
+        "{ type = \"string\", allOf = [{ pattern = \"a\" }, { pattern = \"b\" }] }",
+        "{ anyOf = [{ type = \"string\" }, { type = \"integer\" }], minLength = 2 }",
+        "{ enum = [\"a\", \"b\"], default = \"a\" }",
+        "{ type = \"string\", format = \"date\", default = \"2026-01-01\" }",
+    ] {
+        assert_eq!(at(sound), [""; 0], "{sound}");
+    }
+    let unused = warnings_in("command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n");
+    assert_eq!(
+        unused,
+        ["jobs.toml:7: `input`: `x` is used by neither `command` nor `stdin`, so the command does not get it"]
+    );
+}

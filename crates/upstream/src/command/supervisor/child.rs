@@ -9,9 +9,13 @@ use rustix::{
     process::{Pid, Signal, WaitId, WaitIdOptions, WaitStatus},
 };
 use std::{
+    ffi::OsStr,
     fs::File,
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
     process::{Command, Stdio},
     sync::mpsc,
 };
@@ -32,6 +36,11 @@ pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
         .args(arguments)
         .env_clear()
         .envs(&spec.env)
+        .envs(
+            spec.env_bytes
+                .iter()
+                .map(|(name, value)| (name, OsStr::from_bytes(value))),
+        )
         .current_dir(&spec.cwd)
         .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())

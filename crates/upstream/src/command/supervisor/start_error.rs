@@ -41,8 +41,12 @@ fn find(spec: &Spec, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(spec.cwd.join(program)).filter(|path| path.exists());
     }
-    let folders = spec.env.get("PATH").map_or("", String::as_str);
-    let mut candidates = folders.split(':').map(|folder| spec.cwd.join(folder).join(program));
+    let text = spec.env.get("PATH").map(String::as_bytes);
+    let folders = text
+        .or(spec.env_bytes.get("PATH").map(Vec::as_slice))
+        .unwrap_or_default();
+    let folders = folders.split(|byte| *byte == b':').map(OsStr::from_bytes);
+    let mut candidates = folders.map(|folder| spec.cwd.join(folder).join(program));
     candidates.find(|path| path.is_file())
 }
 

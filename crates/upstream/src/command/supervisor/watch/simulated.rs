@@ -312,6 +312,7 @@ fn run(scenario: &Scenario) -> Outcome {
     let spec = Spec {
         argv: Vec::new(),
         env: Default::default(),
+        env_bytes: Default::default(),
         cwd: folder.path().to_owned(),
         max_output: u64::MAX,
         max_log: 0,

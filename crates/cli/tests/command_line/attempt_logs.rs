@@ -1,0 +1,47 @@
+//! The logs of attempts: that of the latest one, and those of the attempts before it.
+
+use super::support::*;
+use serde_json::Value;
+
+const FLAKY: &str = r#"
+[[tool]]
+name = "flaky"
+description = "fails once"
+command = ["sh", "-c", "[ -e failed ] && echo fine && exit; touch failed; echo the first reason >&2; exit 4"]
+retry = { attempts = 2, backoff = "10ms", on = ["error"] }
+task = "always"
+"#;
+
+#[test]
+fn the_log_of_an_earlier_attempt_is_read_by_its_number() {
+    let served = Served::start_with(FLAKY);
+    let url = served.url.as_str();
+    let started = run(&["call", url, "flaky", "--detach"]);
+    let id = stdout(&started).trim().to_owned();
+    let ended = run(&["task", url, &id, "--wait"]);
+    assert_eq!((exit(&ended), stdout(&ended)), (0, "fine\n"), "{ended:?}");
+
+    let data = served.folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let readers: [&[&str]; 2] = [&["task", url, &id, "--log"], &["admin", "log", data, &id]];
+    for reader in readers {
+        let read = |attempt: &[&str]| run(&[reader, attempt].concat());
+        assert_eq!(stdout(&read(&[])), "fine\n");
+        assert_eq!(stdout(&read(&["--attempt", "1"])), "the first reason\n", "{reader:?}");
+        assert_eq!(stdout(&read(&["--attempt", "2"])), "fine\n");
+        let none = read(&["--attempt", "3"]);
+        assert!(
+            exit(&none) != 0 && stderr(&none).contains("no log of an attempt 3"),
+            "{none:?}"
+        );
+        assert_eq!(exit(&read(&["--attempt", "0"])), 2);
+    }
+    let history = run(&["task", url, &id, "--history"]);
+    assert!(
+        stdout(&history).contains("exit code 4: the first reason"),
+        "{history:?}"
+    );
+    let shown = run(&["admin", "task", data, &id, "--json"]);
+    let shown: Value = serde_json::from_str(stdout(&shown)).unwrap();
+    assert_eq!(shown["attempts"][0]["lastLine"], "the first reason", "{shown}");
+}

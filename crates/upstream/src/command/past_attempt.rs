@@ -1,0 +1,34 @@
+//! What the folder of an attempt says of it afterwards.
+
+use super::{
+    attempt_dir::{AttemptDir, BOTH},
+    progress::read_report,
+    record::{CommandEnd, EVENT_TAIL},
+};
+use longhaul_core::UnixMillis;
+use longhaul_private_dir::read_file;
+use longhaul_runtime::{AttemptExit, PastAttempt};
+use std::io;
+
+/// The attempt `epoch`, whose folder is `dir`; `None` if there is none.
+pub(super) fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>> {
+    if !dir.is_there()? {
+        return Ok(None);
+    }
+    let exit = dir.exit().unwrap_or_default();
+    let has_failed = |exit: &&_| !matches!(exit, CommandEnd::Code(0) | CommandEnd::NotStarted(_));
+    let failed = exit.as_ref().map(|exit| &exit.ended).filter(has_failed);
+    Ok(Some(PastAttempt {
+        epoch,
+        began: dir.started_at()?,
+        ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
+        last_line: failed.and_then(|_| last_line(dir)),
+        exit: exit.map(|exit| AttemptExit::from(&exit.ended)),
+    }))
+}
+
+fn last_line(dir: &AttemptDir) -> Option<String> {
+    let both = read_file(&dir.file(BOTH)).ok()?;
+    let end = String::from_utf8_lossy(&both[both.len().saturating_sub(EVENT_TAIL)..]).into_owned();
+    read_report(&[&end], None, true).status
+}
