@@ -39,8 +39,8 @@ pub(crate) async fn offer_tools(
     let mut offered = upstream.offered.lock().await;
     let earlier = EarlierNames::of_tools(upstreams, upstream);
     let (mut kept, mut left_out) = (BTreeSet::new(), BTreeMap::new());
-    let tools = lists.map(|lists| lists.tools.as_slice()).unwrap_or_default();
-    for listed in tools {
+    let tools = lists.map(|lists| upstream.tools_of_all(lists)).unwrap_or_default();
+    for listed in &tools {
         let Some(name) = text_member(listed, "name") else {
             tracing::warn!(upstream = upstream.name(), "ignored a tool without a name");
             continue;
@@ -133,7 +133,8 @@ fn names_in_order(upstreams: &Upstreams) -> Vec<String> {
         let Some(lists) = upstream.lists().or_else(|| upstream.last_lists()) else {
             continue;
         };
-        let listed = lists.tools.iter().filter_map(|tool| text_member(tool, "name"));
+        let tools = upstream.tools_of_all(&lists);
+        let listed = tools.iter().filter_map(|tool| text_member(tool, "name"));
         names.extend(listed.filter_map(|name| match offering(&upstream, &name) {
             Offering::Tool { shown, .. } => Some(shown),
             Offering::LeftOut | Offering::Bound => None,

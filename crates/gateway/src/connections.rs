@@ -6,6 +6,7 @@
 use crate::{
     Target, UpstreamOptions,
     askers::{Askers, ClientsOfConnection, Context, Listeners, Registration},
+    client_lists::{ClientLists, ListEvent},
     followed::FollowedResources,
     listed::Lists,
 };
@@ -13,7 +14,7 @@ use longhaul_client::{
     ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError,
 };
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
-use longhaul_runtime::{Ports, Requestor, SessionLogs, Spawner};
+use longhaul_runtime::{ListClient, Ports, Requestor, SessionLogs, Spawner};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,6 +24,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::mpsc;
 
 /// The most connections of one principal, over all of its sessions and sets of capabilities. For one more, one is closed that nobody uses. If there is none, the
 /// call ends that has waited longest for its client to come back with an answer; without such a call the new one shares a connection of its kind, where its
@@ -65,6 +67,8 @@ pub(crate) struct UpstreamConnection {
     is_over: AtomicBool,
     /// The resources that are followed on it.
     pub(crate) followed: FollowedResources,
+    /// What it offers to its client.
+    pub(crate) lists: ClientLists,
 }
 
 /// There is no connection for a call.
@@ -80,6 +84,7 @@ pub(crate) enum RegisterError {
 impl UpstreamConnection {
     /// Makes a call or a request known to the connection.
     pub(crate) fn register(&self, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
+        self.lists.doubt();
         self.askers.register(context, delivered)
     }
 
@@ -153,6 +158,8 @@ pub(crate) struct Connections {
     /// The level of log messages that upstreams are asked for.
     log_level: Mutex<LogLevel>,
     open: Mutex<Open>,
+    /// Where what may have changed the lists of clients is handled.
+    list_events: OnceLock<mpsc::UnboundedSender<ListEvent>>,
 }
 
 impl Connections {
@@ -170,6 +177,7 @@ impl Connections {
             era_cache: EraCache::default(),
             log_level: Mutex::new(LogLevel::Info),
             open: Mutex::default(),
+            list_events: OnceLock::new(),
         };
         // Only what is wrong with the address: nothing is sent.
         connections.open_with(&Key::shared(connections.options.era))?;
@@ -200,7 +208,10 @@ impl Connections {
         let mut open = self.open.lock();
         for connection in open.get(&key).into_iter().flatten() {
             let entered = match can_be_asked && !connection.names_calls.load(Ordering::Relaxed) {
-                true => connection.askers.register_alone(context, delivered),
+                true => {
+                    connection.lists.doubt();
+                    connection.askers.register_alone(context, delivered)
+                }
                 false => Some(connection.register(context.clone(), delivered.clone())),
             };
             if let Some(registration) = entered {
@@ -251,6 +262,58 @@ impl Connections {
                 session: session.filter(|_| capabilities.roots).cloned(),
                 era,
             },
+        }
+    }
+
+    /// From now on what may have changed the lists of clients is handled there. It is set once.
+    pub(crate) fn set_list_events(&self, events: mpsc::UnboundedSender<ListEvent>) {
+        let _ = self.list_events.set(events);
+    }
+
+    pub(crate) fn list_events(&self) -> Option<mpsc::UnboundedSender<ListEvent>> {
+        self.list_events.get().cloned()
+    }
+
+    /// The connection that this client used last, if it is open and not that of the gateway itself.
+    pub(crate) fn open_for(&self, client: ListClient<'_>) -> Option<Arc<UpstreamConnection>> {
+        let key = self.key(client.principal, client.session, client.requestor);
+        if key == self.own_key() {
+            return None;
+        }
+        let open = self.open.lock();
+        let alike = open.get(&key)?.iter();
+        alike.max_by_key(|connection| *connection.used.lock()).cloned()
+    }
+
+    /// Whether it is the gateway's own.
+    pub(crate) fn is_own(&self, connection: &Arc<UpstreamConnection>) -> bool {
+        let open = self.open.lock();
+        let own = open.get(&self.own_key()).into_iter().flatten();
+        own.into_iter().any(|own| Arc::ptr_eq(own, connection))
+    }
+
+    /// What the connections of clients offer, with their principals, the latest used last.
+    pub(crate) fn client_lists(&self) -> Vec<(Option<Principal>, Arc<Lists>)> {
+        let (own, open) = (self.own_key(), self.open.lock());
+        let of_clients = open.iter().filter(|(key, _)| **key != own);
+        let mut all: Vec<_> = of_clients
+            .flat_map(|(key, alike)| alike.iter().map(move |connection| (key, connection)))
+            .filter_map(|(key, connection)| {
+                let lists = connection.lists.known()?;
+                Some((*connection.used.lock(), key.principal.clone(), lists))
+            })
+            .collect();
+        all.sort_by_key(|(used, ..)| *used);
+        all.into_iter()
+            .map(|(_, principal, lists)| (principal, lists))
+            .collect()
+    }
+
+    /// Connections were closed.
+    fn closed(&self, closed: &[Arc<UpstreamConnection>]) {
+        let had_lists = closed.iter().any(|connection| connection.lists.known().is_some());
+        if let Some(events) = self.list_events.get().filter(|_| had_lists) {
+            let _ = events.send(ListEvent::Closed);
         }
     }
 
@@ -338,6 +401,7 @@ impl Connections {
             alike.retain(|connection| !Arc::ptr_eq(connection, closed));
             !alike.is_empty()
         });
+        self.closed(std::slice::from_ref(closed));
         self.spawner.spawn(Box::pin(closed.connection.clone().close()));
     }
 
@@ -369,6 +433,7 @@ impl Connections {
             names_calls: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             followed: FollowedResources::default(),
+            lists: ClientLists::default(),
         }))
     }
 
@@ -447,7 +512,7 @@ impl Connections {
             let is_old = is_over || now.saturating_sub(*connection.used.lock()) >= IDLE;
             let stays = Arc::ptr_eq(connection, keep) || !is_old || !is_unused(connection);
             if !stays {
-                closed.push(connection.connection.clone());
+                closed.push(Arc::clone(connection));
             }
             stays
         };
@@ -455,8 +520,9 @@ impl Connections {
             alike.retain(&mut is_kept);
             !alike.is_empty()
         });
+        self.closed(&closed);
         for connection in closed {
-            connection.close().await;
+            connection.connection.clone().close().await;
         }
     }
 
@@ -473,6 +539,7 @@ impl Connections {
             _ => self.spawner.spawn(Box::pin(connection.connection.clone().close())),
         }
         connection.askers.forget_left();
+        connection.lists.forget();
         true
     }
 

@@ -239,7 +239,7 @@ impl UpstreamExecutor {
     /// Makes the call, once the upstream can be reached. It is sent again only while the upstream has not received it, or has refused it because it is busy.
     async fn call(
         &self,
-        connection: &UpstreamConnection,
+        connection: &Arc<UpstreamConnection>,
         registration: &Registration,
         attempt: &Attempt,
         cx: &TaskContext,

@@ -4,6 +4,7 @@ use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{offer_tools, offer_with_later},
     claims::{collisions, digest_of_names},
+    client_lists::{self, ClientTools},
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -20,7 +21,7 @@ use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
-use tokio::sync::{Mutex, broadcast::error::RecvError};
+use tokio::sync::{Mutex, broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// How long a start waits for upstreams that were never seen.
@@ -304,6 +305,9 @@ impl Gateway {
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
         engine
             .catalog()
+            .set_tool_view(Arc::new(ClientTools(Arc::clone(upstreams))));
+        engine
+            .catalog()
             .set_pending_tools(Arc::new(UnseenUpstreams(Arc::clone(upstreams))));
         self.spawn(follow_clients(Arc::clone(upstreams), engine.clone()));
         Unseen(unknown)
@@ -446,6 +450,15 @@ impl Gateway {
             upstream.set_lists(Some(Arc::clone(lists)));
             offer_with_later(engine, &self.upstreams, upstream, lists).await;
         }
+        let (events, received) = mpsc::unbounded_channel();
+        upstream.connections.set_list_events(events);
+        let of_clients = client_lists::follow(
+            Arc::clone(&self.upstreams),
+            engine.clone(),
+            Arc::clone(upstream),
+            received,
+        );
+        self.spawn(of_clients);
         // It is set once: an upstream begins once.
         let _ = upstream.connections.logs.set(engine.catalog().session_logs());
         let level = *engine.catalog().log_level().borrow();

@@ -12,6 +12,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod claims;
+mod client_lists;
 mod connections;
 mod definition;
 mod executor;

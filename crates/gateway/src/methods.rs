@@ -3,6 +3,7 @@
 use crate::{
     askers::Context,
     claims::EarlierNames,
+    client_lists,
     listed::{Lists, text_member},
     loops,
     progress::relayed_progress,
@@ -13,7 +14,7 @@ use crate::{
 };
 use longhaul_client::{CallOptions, Event, RequestError};
 use longhaul_core::{BoxFuture, Json, RpcFailure};
-use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext};
+use longhaul_runtime::{CustomMethod, Engine, HandlerError, ListClient, MethodHandler, RequestContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value};
 use std::{
@@ -77,11 +78,19 @@ impl MethodHandler for RelayedMethod {
         Box::pin(async move {
             let upstreams = &self.upstreams;
             let params: Map<String, Value> = serde_json::from_str(params.as_str()).unwrap_or_default();
+            let is_list = matches!(
+                self.relayed,
+                Relayed::ListPrompts | Relayed::ListResources | Relayed::ListTemplates
+            );
+            if is_list && let Some(known) = client_lists::until_known(upstreams, of(&cx)) {
+                known.await;
+            }
             match self.relayed {
-                Relayed::ListPrompts => Ok(list(upstreams, "prompts", |lists| &lists.prompts, "name")),
-                Relayed::ListResources => Ok(list(upstreams, "resources", |lists| &lists.resources, "uri")),
+                Relayed::ListPrompts => Ok(list(upstreams, &cx, "prompts", |lists| &lists.prompts, "name")),
+                Relayed::ListResources => Ok(list(upstreams, &cx, "resources", |lists| &lists.resources, "uri")),
                 Relayed::ListTemplates => Ok(list(
                     upstreams,
+                    &cx,
                     "resourceTemplates",
                     |lists| &lists.templates,
                     "uriTemplate",
@@ -94,13 +103,30 @@ impl MethodHandler for RelayedMethod {
     }
 }
 
+/// Who asks.
+fn of(cx: &RequestContext) -> ListClient<'_> {
+    ListClient {
+        principal: cx.principal(),
+        session: cx.session(),
+        requestor: cx.requestor(),
+    }
+}
+
 /// The entries of all upstreams, in the order of the configuration. Of several upstreams with an entry of one `key` the first one counts: requests for it go there.
-fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Json>, key: &str) -> Json {
+fn list(
+    upstreams: &Upstreams,
+    cx: &RequestContext,
+    member: &str,
+    entries: impl Fn(&Lists) -> &Vec<Json>,
+    key: &str,
+) -> Json {
     let mut out = format!(r#"{{"{member}":["#);
     let mut is_first = true;
     let mut uris = HashSet::new();
     for upstream in upstreams.all() {
-        let Some(lists) = upstream.lists() else { continue };
+        let Some(lists) = upstream.lists_for(of(cx)) else {
+            continue;
+        };
         let earlier = (key == "name").then(|| EarlierNames::of_prompts(upstreams, &upstream));
         let mut own_uris = Vec::new();
         for entry in entries(&lists) {
@@ -136,9 +162,9 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
 }
 
 /// The upstream that has a prompt of this name, and its own name for it.
-fn find_prompt(upstreams: &Upstreams, shown: &str) -> Option<(Arc<Upstream>, String)> {
+fn find_prompt(upstreams: &Upstreams, shown: &str, cx: &RequestContext) -> Option<(Arc<Upstream>, String)> {
     let found = upstreams.all().into_iter().find_map(|upstream| {
-        let lists = upstream.lists()?;
+        let lists = upstream.lists_for(of(cx))?;
         let mut names = lists.index().prompts.iter();
         let name = names.find(|name| upstream.offered_name(name) == shown)?.clone();
         Some((upstream, name))
@@ -152,7 +178,7 @@ async fn get_prompt(
     cx: &RequestContext,
 ) -> Result<Json, HandlerError> {
     let shown = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let (upstream, name) = find_prompt(upstreams, shown).ok_or(HandlerError::NotFound)?;
+    let (upstream, name) = find_prompt(upstreams, shown, cx).ok_or(HandlerError::NotFound)?;
     params.insert("name".to_owned(), name.into());
     forward(&upstream, "prompts/get", params, cx).await
 }
@@ -208,7 +234,7 @@ async fn complete(
     let upstream = match reference["type"].as_str() {
         Some("ref/prompt") => {
             let shown = reference["name"].as_str().unwrap_or_default();
-            let (upstream, name) = find_prompt(upstreams, shown).ok_or(HandlerError::NotFound)?;
+            let (upstream, name) = find_prompt(upstreams, shown, cx).ok_or(HandlerError::NotFound)?;
             params["ref"]["name"] = name.into();
             upstream
         }
@@ -216,7 +242,7 @@ async fn complete(
             let uri = reference["uri"].as_str().unwrap_or_default();
             let lists_it = |lists: &Lists| lists.index().template_uris.contains(uri);
             let mut all = upstreams.all().into_iter();
-            let found = all.find(|upstream| upstream.lists().is_some_and(|lists| lists_it(&lists)));
+            let found = all.find(|upstream| upstream.lists_for(of(cx)).is_some_and(|lists| lists_it(&lists)));
             found.ok_or(HandlerError::NotFound)?
         }
     };

@@ -10,7 +10,7 @@ use crate::{
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use longhaul_client::{Connection, RequestError, TokenError, Watch, WatchFilter};
+use longhaul_client::{Connection, RequestError, ServerDescription, TokenError, Watch, WatchFilter};
 use longhaul_core::{BoxFuture, Entropy, Millis, whole_millis};
 use longhaul_runtime::Engine;
 use std::{sync::Arc, time::Duration};
@@ -20,7 +20,7 @@ pub const KEPT_WHILE_DOWN: Millis = 60_000;
 /// How often an upstream is asked whether it is there, in milliseconds.
 const LOOK_EVERY: Millis = 15_000;
 /// How long the lists of an upstream wait for the subscription to their changes.
-const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(1);
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
 
@@ -118,14 +118,7 @@ async fn connect(
         .own()
         .map_err(|error| RequestError::Setup(error.to_string()))?;
     let server = connection.connection.server().await?;
-    let notifies = |capability: &str| server.capabilities[capability]["listChanged"] == true;
-    let filter = WatchFilter {
-        tools: notifies("tools"),
-        prompts: notifies("prompts"),
-        resources: notifies("resources"),
-        uris: Vec::new(),
-    };
-    let mut changes = ListChanges::of(&connection.connection, filter);
+    let mut changes = ListChanges::of(&connection.connection, ListChanges::filter(&server));
     // First, so that no change is missed and the lists are read once. An upstream that does not answer it is offered all the same.
     let subscribed = upstream.ports.within(LONGEST_SUBSCRIBING, changes.subscribed());
     if let Some(Err(error)) = subscribed.await {
@@ -238,7 +231,7 @@ async fn stay(
 }
 
 /// Changes of what an upstream offers.
-enum ListChanges {
+pub(crate) enum ListChanges {
     /// It does not notify of them.
     Unknown,
     /// It has not answered the subscription yet.
@@ -247,7 +240,18 @@ enum ListChanges {
 }
 
 impl ListChanges {
-    fn of(connection: &Connection, filter: WatchFilter) -> Self {
+    /// The lists whose changes the upstream notifies of.
+    pub(crate) fn filter(server: &ServerDescription) -> WatchFilter {
+        let notifies = |capability: &str| server.capabilities[capability]["listChanged"] == true;
+        WatchFilter {
+            tools: notifies("tools"),
+            prompts: notifies("prompts"),
+            resources: notifies("resources"),
+            uris: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of(connection: &Connection, filter: WatchFilter) -> Self {
         if filter == WatchFilter::default() {
             return Self::Unknown;
         }
@@ -256,7 +260,7 @@ impl ListChanges {
     }
 
     /// Completes when the upstream notifies of changes, or does not.
-    async fn subscribed(&mut self) -> Result<(), RequestError> {
+    pub(crate) async fn subscribed(&mut self) -> Result<(), RequestError> {
         if let Self::Subscribing(subscribing) = self {
             let watch = subscribing.await;
             *self = Self::Unknown;
@@ -266,7 +270,7 @@ impl ListChanges {
     }
 
     /// Waits for a change, or for a subscription before which there may have been one.
-    async fn next(&mut self) -> Result<(), RequestError> {
+    pub(crate) async fn next(&mut self) -> Result<(), RequestError> {
         match self {
             Self::Unknown => std::future::pending().await,
             Self::Subscribing(_) => self.subscribed().await,

@@ -175,7 +175,7 @@ impl Upstream {
     /// Why not.
     pub(crate) async fn connect(
         &self,
-        connection: &UpstreamConnection,
+        connection: &Arc<UpstreamConnection>,
         waiting: &mut Waiting,
         cx: Option<&TaskContext>,
     ) -> Result<(), UpstreamDown> {
@@ -185,7 +185,10 @@ impl Upstream {
                 true => connection.check().await,
                 false => connection.connect().await,
             };
-            let Err(error) = reached else { return Ok(()) };
+            let Err(error) = reached else {
+                connection.watch_lists(self).await;
+                return Ok(());
+            };
             let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
             if !may_come_back || !waiting.pause(self, cx, &error).await {
                 let upstream = self.name().to_owned();

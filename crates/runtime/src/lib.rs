@@ -68,10 +68,10 @@ pub use call::{Call, CancelError};
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
     Completeness, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError, Followed,
-    HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler,
+    HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient, MethodHandler,
     NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler,
     ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError,
-    ToolSettings, Unavailable, UriTemplate, Versions, executor_definition,
+    ToolSettings, ToolView, Unavailable, UriTemplate, Versions, executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{

@@ -5,6 +5,8 @@ mod asks_once;
 mod cells;
 mod check;
 mod client;
+#[cfg(unix)]
+mod client_lists;
 mod isolation;
 #[cfg(unix)]
 mod jobs;

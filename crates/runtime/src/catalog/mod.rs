@@ -12,6 +12,7 @@ mod prompt;
 mod resource;
 mod session;
 mod tool;
+mod tool_view;
 mod unavailable;
 mod uri_template;
 mod violation;
@@ -29,6 +30,7 @@ pub use tool::{
     ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, Tool, ToolError, ToolSettings,
     executor_definition,
 };
+pub use tool_view::{ListClient, ToolView};
 pub use unavailable::Unavailable;
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
@@ -96,6 +98,8 @@ pub struct Snapshot {
     pub follower: Option<Arc<dyn ResourceFollower>>,
     /// Knows which tools may still come.
     pub pending_tools: Option<Arc<dyn PendingTools>>,
+    /// Knows which of the tools a client is shown; all clients see all without it.
+    pub tool_view: Option<Arc<dyn ToolView>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
     /// What the server is called, in place of the name that it was made with: an object with `name` and `version`.
@@ -334,6 +338,11 @@ impl Catalog {
     /// Has calls of tools that are not there yet wait for them.
     pub fn set_pending_tools(&self, pending: Arc<dyn PendingTools>) {
         self.change(|new| new.pending_tools = Some(pending));
+    }
+
+    /// Sets what knows which of the tools a client is shown.
+    pub fn set_tool_view(&self, view: Arc<dyn ToolView>) {
+        self.change(|new| new.tool_view = Some(view));
     }
 
     /// Sets what the model is told of how to use what is offered, in place of the instructions that the server was made with. Clients that are connected are

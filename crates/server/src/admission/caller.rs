@@ -3,7 +3,7 @@
 use super::{handoff::ConnectionHandoff, identity::Identity};
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
-use longhaul_runtime::{Requestor, Trace, Unreachable};
+use longhaul_runtime::{ListClient, Requestor, Trace, Unreachable};
 use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
@@ -134,6 +134,15 @@ impl Caller {
                 .filter_map(|(key, raw)| Some((key, value(raw)?)))
                 .collect(),
         })
+    }
+
+    /// Who it is for lists that are not the same for all.
+    pub(crate) fn listing<'a>(&'a self, requestor: &'a Requestor) -> ListClient<'a> {
+        ListClient {
+            principal: self.principal(),
+            session: self.session_key(),
+            requestor,
+        }
     }
 
     /// The owner of its tasks.

@@ -26,7 +26,11 @@ use longhaul_wire::{
     modern, relayed,
 };
 use parking_lot::Mutex;
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// Entries on one page.
 const PAGE: usize = 100;
@@ -62,6 +66,8 @@ struct PageRequest<'a> {
     dialect: Dialect,
     handoff: ConnectionHandoff,
     sender: &'a Identity,
+    /// Tools that the sender does not have.
+    hidden: HashSet<String>,
     /// The index of its first entry.
     from: usize,
 }
@@ -123,6 +129,14 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
     if let (List::Tools, Some(why)) = (list, snapshot.unavailable_for(sender.principal())) {
         return Err(RpcError::internal(why.to_string()));
     }
+    let hidden = match &snapshot.tool_view {
+        Some(view) if list == List::Tools => {
+            let requestor = request.caller.requestor(request.meta)?;
+            view.hidden(request.caller.listing(&requestor))
+        }
+        _ => HashSet::new(),
+    };
+    let shows_all = hidden.is_empty() && list.shows_all_to(sender.permissions());
     let mut asked = PageRequest {
         lists,
         snapshot: &snapshot,
@@ -130,10 +144,11 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
         dialect,
         handoff: request.caller.mode.handoff.in_lists(),
         sender,
+        hidden,
         from: 0,
     };
     let text = match request.params.cursor()? {
-        None if !list.shows_all_to(sender.permissions()) => asked.write().0.into(),
+        None if !shows_all => asked.write().0.into(),
         None => asked.first_page(),
         Some(cursor) => {
             let from = list.after(&cursor, sender.principal(), &snapshot, &lists.cursors);
@@ -216,7 +231,7 @@ impl PageRequest<'_> {
     fn write_tools(&self, out: &mut String) -> bool {
         let permissions = self.sender.permissions();
         let mut tools = (self.snapshot.tools.values().skip(self.from))
-            .filter(|tool| permissions.allows(Permission::Call(tool.name())))
+            .filter(|tool| permissions.allows(Permission::Call(tool.name())) && !self.hidden.contains(&**tool.name()))
             // The server's own takes its place.
             .filter(|tool| FollowTool::named(tool.name(), self.snapshot, self.handoff).is_none());
         let texts: Vec<ToolTexts<'_>> = tools

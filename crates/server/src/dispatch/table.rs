@@ -29,13 +29,13 @@ enum Handler {
 }
 
 fn handler(method: Method) -> Option<Handler> {
-    use Completeness::{Complete, WithoutTools};
+    use Completeness::WithoutTools;
     use Handler::{Boxed, Offered, Sync, TasksGet};
     Some(match method {
         Method::Initialize => Offered(WithoutTools, initialize::answer),
         Method::Discover => Offered(WithoutTools, server_discover::answer),
         Method::Ping => Sync(ping::answer),
-        Method::ToolsList => Offered(Complete, tools_list::answer),
+        Method::ToolsList => Boxed(|methods, request| Box::pin(tools_list::answer(methods, request))),
         Method::ToolsCall => Boxed(|methods, request| Box::pin(tools_call::answer(methods, request))),
         Method::TasksGet => TasksGet,
         Method::TasksResult => Boxed(|methods, request| Box::pin(tasks_result::answer(methods, request))),

@@ -6,8 +6,19 @@ use crate::{
     catalog::pages::{self, List},
     response::Answer,
 };
+use longhaul_runtime::Completeness;
 use longhaul_wire::RpcError;
 
-pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let catalog = methods.engine.catalog();
+    if !catalog.is_known(Completeness::Complete) {
+        Box::pin(catalog.known(Completeness::Complete)).await;
+    }
+    if let Some(view) = &catalog.snapshot().tool_view {
+        let requestor = request.caller.requestor(request.meta)?;
+        if let Some(known) = view.until_known(request.caller.listing(&requestor)) {
+            known.await;
+        }
+    }
     pages::list_page(&methods.lists, request, List::Tools)
 }

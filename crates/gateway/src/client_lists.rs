@@ -1,0 +1,258 @@
+//! What the connection of a client to an upstream offers. A call may add tools in the process or session of its client, of which the gateway's own connection knows
+//! nothing. So the lists of a client come from its connection, if it has one; else from the gateway's own.
+
+use crate::{
+    catalog::offer_tools,
+    connections::UpstreamConnection,
+    listed::{Lists, text_member},
+    offering::{Offering, offering},
+    supervision::{LONGEST_SUBSCRIBING, ListChanges},
+    upstream::Upstream,
+    upstreams::Upstreams,
+};
+use futures_util::future::join_all;
+use longhaul_core::{BoxFuture, Json};
+use longhaul_runtime::{Engine, ListClient, ToolView};
+use parking_lot::RwLock;
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a list waits for an upstream. One that does one thing at a time answers after its call; then its last known lists count.
+const LONGEST_READ: Duration = Duration::from_secs(3);
+
+/// The lists of a connection, as they were last read on it.
+#[derive(Default)]
+pub(crate) struct ClientLists {
+    known: RwLock<Option<Arc<Lists>>>,
+    /// Something was done on the connection since.
+    is_stale: AtomicBool,
+    reading: Mutex<()>,
+    /// Follows their changes until the connection is dropped.
+    watching: RwLock<Option<DropGuard>>,
+}
+
+/// What may have changed the lists of clients.
+pub(crate) enum ListEvent {
+    /// The lists are to be read on this connection. Whoever waits is told when they were.
+    Read(Arc<UpstreamConnection>, Option<oneshot::Sender<()>>),
+    /// A connection was closed.
+    Closed,
+}
+
+impl ClientLists {
+    pub(crate) fn known(&self) -> Option<Arc<Lists>> {
+        self.known.read().clone()
+    }
+
+    /// The upstream may offer something else on this connection from now on.
+    pub(crate) fn doubt(&self) {
+        self.is_stale.store(true, Ordering::Relaxed);
+    }
+
+    /// The connection has another child.
+    pub(crate) fn forget(&self) {
+        *self.known.write() = None;
+    }
+}
+
+impl UpstreamConnection {
+    /// Whether its lists are to be read again before they are shown.
+    fn lists_are_stale(&self) -> bool {
+        // What runs may change them at any time.
+        self.connection.handshakes() > 0 && (self.lists.is_stale.load(Ordering::Relaxed) || !self.is_idle())
+    }
+
+    /// Follows the changes of its lists, if it does not yet. Call it before a call is sent, which may change them.
+    pub(crate) async fn watch_lists(self: &Arc<Self>, upstream: &Upstream) {
+        if self.lists.watching.read().is_some() || upstream.connections.is_own(self) {
+            return;
+        }
+        let Ok(server) = self.connection.server().await else {
+            return;
+        };
+        let until = CancellationToken::new();
+        {
+            let mut watching = self.lists.watching.write();
+            if watching.is_some() {
+                return;
+            }
+            *watching = Some(until.clone().drop_guard());
+        }
+        let mut changes = ListChanges::of(&self.connection, ListChanges::filter(&server));
+        // Of one that does not answer the subscription changes are not known.
+        let _ = upstream.ports.within(LONGEST_SUBSCRIBING, changes.subscribed()).await;
+        let (watched, events) = (Arc::downgrade(self), upstream.connections.list_events());
+        let following = async move {
+            while changes.next().await.is_ok() {
+                let (Some(connection), Some(events)) = (watched.upgrade(), &events) else {
+                    return;
+                };
+                connection.lists.doubt();
+                let _ = events.send(ListEvent::Read(connection, None));
+            }
+        };
+        upstream.ports.spawner.spawn(Box::pin(async move {
+            until.run_until_cancelled_owned(following).await;
+        }));
+    }
+}
+
+impl Upstream {
+    /// What it offers to this client.
+    pub(crate) fn lists_for(&self, client: ListClient<'_>) -> Option<Arc<Lists>> {
+        let shared = self.lists()?;
+        let own = self.connections.open_for(client);
+        Some(own.and_then(|connection| connection.lists.known()).unwrap_or(shared))
+    }
+
+    /// The tools that it offers to anyone: those in `lists`, and those that connections of clients have besides.
+    pub(crate) fn tools_of_all(&self, lists: &Lists) -> Vec<Json> {
+        let of_clients = self.connections.client_lists();
+        let mut tools = lists.tools.clone();
+        // What one principal is told of a tool is not for others.
+        let mut principals = of_clients.iter().map(|(principal, _)| principal);
+        let first = principals.next();
+        let is_one = principals.all(|principal| Some(principal) == first);
+        for (_, lists) in of_clients {
+            for tool in &lists.tools {
+                let Some(name) = text_member(tool, "name") else {
+                    continue;
+                };
+                let mut known = tools.iter_mut();
+                match known.find(|known| text_member(known, "name").as_ref() == Some(&name)) {
+                    Some(known) if is_one => known.clone_from(tool),
+                    Some(_) => {}
+                    None => tools.push(tool.clone()),
+                }
+            }
+        }
+        tools
+    }
+}
+
+/// Completes when what this client has is known, if something has to be asked for that.
+pub(crate) fn until_known(upstreams: &Upstreams, client: ListClient<'_>) -> Option<BoxFuture<'static, ()>> {
+    let mut asked = Vec::new();
+    for upstream in upstreams.all() {
+        let Some(connection) = upstream.connections.open_for(client) else {
+            continue;
+        };
+        let Some(events) = upstream
+            .connections
+            .list_events()
+            .filter(|_| connection.lists_are_stale())
+        else {
+            continue;
+        };
+        let (done, read) = oneshot::channel();
+        if events.send(ListEvent::Read(connection, Some(done))).is_ok() {
+            let ports = upstream.ports.clone();
+            asked.push(async move {
+                let _ = ports.within(LONGEST_READ, read).await;
+            });
+        }
+    }
+    (!asked.is_empty()).then(|| {
+        Box::pin(async move {
+            join_all(asked).await;
+        }) as _
+    })
+}
+
+/// Shows each client the tools of its own connections.
+pub(crate) struct ClientTools(pub(crate) Arc<Upstreams>);
+
+impl ToolView for ClientTools {
+    fn until_known(&self, client: ListClient<'_>) -> Option<BoxFuture<'static, ()>> {
+        until_known(&self.0, client)
+    }
+
+    fn hidden(&self, client: ListClient<'_>) -> HashSet<String> {
+        let mut hidden = HashSet::new();
+        for upstream in self.0.all() {
+            let (Some(shared), Some(own)) = (upstream.lists(), upstream.lists_for(client)) else {
+                continue;
+            };
+            let names = |tools: &[Json]| -> HashSet<String> {
+                tools.iter().filter_map(|tool| text_member(tool, "name")).collect()
+            };
+            let others = &names(&upstream.tools_of_all(&shared)) - &names(&own.tools);
+            hidden.extend(others.iter().filter_map(|name| match offering(&upstream, name) {
+                Offering::Tool { shown, .. } => Some(shown),
+                Offering::LeftOut | Offering::Bound => None,
+            }));
+        }
+        hidden
+    }
+}
+
+/// Reads the lists of clients when they may have changed, and offers what they have.
+pub(crate) async fn follow(
+    upstreams: Arc<Upstreams>,
+    engine: Engine,
+    upstream: Arc<Upstream>,
+    mut events: mpsc::UnboundedReceiver<ListEvent>,
+) {
+    let spawner = Arc::clone(&upstream.ports.spawner);
+    while let Some(event) = events.recv().await {
+        match event {
+            ListEvent::Closed => offer(&upstreams, &engine, &upstream).await,
+            ListEvent::Read(connection, done) => {
+                let (upstreams, engine, upstream) = (Arc::clone(&upstreams), engine.clone(), Arc::clone(&upstream));
+                let reading = async move {
+                    read(&upstreams, &engine, &upstream, &connection).await;
+                    drop(connection);
+                    if let Some(done) = done {
+                        let _ = done.send(());
+                    }
+                };
+                // A hanging child delays no other.
+                spawner.spawn(Box::pin(reading));
+            }
+        }
+    }
+}
+
+async fn read(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>, connection: &UpstreamConnection) {
+    let _one_at_a_time = connection.lists.reading.lock().await;
+    // What comes while they are read makes them stale again.
+    connection.lists.is_stale.store(false, Ordering::Relaxed);
+    let before = connection.lists.known().or_else(|| upstream.lists());
+    let lists = match Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await {
+        Ok(lists) => Arc::new(lists),
+        Err(error) => {
+            tracing::debug!(upstream = upstream.name(), %error, "the lists of a client were not read");
+            return connection.lists.doubt();
+        }
+    };
+    *connection.lists.known.write() = Some(Arc::clone(&lists));
+    let before = before.unwrap_or_default();
+    let catalog = engine.catalog();
+    if before.tools != lists.tools {
+        let version = catalog.snapshot().versions.tools;
+        offer(upstreams, engine, upstream).await;
+        if catalog.snapshot().versions.tools == version {
+            catalog.tool_list_changed();
+        }
+    }
+    if before.prompts != lists.prompts {
+        catalog.prompt_list_changed();
+    }
+    if before.resources != lists.resources || before.templates != lists.templates {
+        catalog.resource_list_changed();
+    }
+}
+
+async fn offer(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>) {
+    if let Some(lists) = upstream.lists() {
+        offer_tools(engine, upstreams, upstream, Some(&lists)).await;
+    }
+}
