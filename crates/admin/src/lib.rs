@@ -18,6 +18,7 @@ mod api_error;
 mod api_query;
 mod audit_view;
 mod bulk;
+mod clock_fault;
 mod context;
 mod costly_count;
 mod denied_requests;
@@ -50,6 +51,7 @@ mod view;
 mod words;
 
 pub use access::Access;
+pub use clock_fault::clock_fault;
 pub use disk_space::DiskSpace;
 pub use key_file::{KeyFile, KeyFileError};
 pub use listener::{AdminListener, AdminSocket};

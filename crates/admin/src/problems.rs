@@ -47,6 +47,10 @@ impl AdminContext {
                  (`longhaul restore --interrupt-queued` makes a copy in which nothing does)";
             problems.push(ProblemView::new(what, advice, "/"));
         }
+        if let Some(fault) = crate::clock_fault(self.engine.ports().clock.wall()) {
+            let advice = "then start the server again: what it has written meanwhile has wrong times";
+            problems.push(ProblemView::new(fault.to_owned(), advice, "/"));
+        }
         if let Some(space) = self
             .data_dir
             .as_deref()

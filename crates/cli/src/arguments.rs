@@ -107,7 +107,7 @@ pub(crate) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
 }
 
 fn read_file(name: &str, file: &str) -> Result<String, ArgumentError> {
-    std::fs::read_to_string(file).map_err(|error| ArgumentError::File {
+    longhaul_private_dir::read_named_text(file.as_ref()).map_err(|error| ArgumentError::File {
         name: name.to_owned(),
         file: file.to_owned(),
         reason: error.to_string(),

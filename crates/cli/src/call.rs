@@ -23,7 +23,6 @@ use longhaul_core::{Clock, format_duration};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
-    fs,
     io::{self, Read},
     path::Path,
     process::ExitCode,
@@ -460,7 +459,7 @@ fn read_input(file: &Path) -> Result<Map<String, Value>, Failure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => io::stdin().read_to_string(&mut text).map(drop),
-        false => fs::read_to_string(file).map(|read| text = read),
+        false => longhaul_private_dir::read_named_text(file).map(|read| text = read),
     };
     read.map_err(|error| wrong(&error))?;
     json_text::read(&text).map_err(|error| match error {

@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::Millis;
 use serde_json::{Map, Value};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// The name of an upstream, and its section.
 type Section = (String, Map<String, Value>);
@@ -21,8 +21,8 @@ pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
     let Some(file) = source.mcp_config() else {
         return config::load(source.path(), &environment);
     };
-    let text =
-        fs::read_to_string(file).map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
+    let text = longhaul_private_dir::read_named_text(file)
+        .map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
     of_mcp_servers(file, &text, &environment)
 }
 

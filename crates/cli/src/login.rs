@@ -15,7 +15,6 @@ use longhaul_client::{
 use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
 use std::{
-    fs,
     io::{self, BufRead, IsTerminal, Read},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -299,7 +298,7 @@ fn options(args: &args::Login, reached: &Arc<Notify>) -> Result<LoginOptions, Fa
     options.identity.metadata_url.clone_from(&args.client_metadata_url);
     if let Some(client_id) = args.client_id.clone() {
         let secret = args.client_secret_file.as_ref().map(|file| {
-            let secret = fs::read_to_string(file);
+            let secret = longhaul_private_dir::read_named_text(file);
             secret.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
         });
         let client_secret = secret.transpose()?.map(|secret| secret.trim_end().to_owned());

@@ -4,8 +4,10 @@
 //! make the server write, truncate or wait somewhere else: so each file is checked before it is used, by its type, its owner and its names.
 //! A path that leads to the directory may have links in it, as `/home` is one on some systems.
 
+mod named_file;
 mod socket_path;
 
+pub use named_file::{check_named, open_named, read_named, read_named_text};
 pub use socket_path::SocketPath;
 
 use rustix::fs::OFlags;

@@ -254,7 +254,7 @@ pub(super) fn task_path(id: &str) -> Result<String, Failure> {
 fn key(of: &Operated) -> Result<Option<String>, Failure> {
     let key = match &of.key_file {
         Some(file) => {
-            let text = fs::read_to_string(file);
+            let text = longhaul_private_dir::read_named_text(file);
             Some(text.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
         }
         None => std::env::var(KEY).ok(),

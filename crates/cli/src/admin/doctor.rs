@@ -5,10 +5,19 @@ use super::{
     show::{list, text},
 };
 use crate::{
-    args::Operated, config::Problem, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word,
+    args::Operated,
+    config::{DataDirConfig, Problem},
+    failure::Failure,
+    fields::as_word,
+    output,
+    result::Exit,
+    shell_word::shell_word,
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
+use longhaul_client::SystemClock;
+use longhaul_core::Clock as _;
+use longhaul_private_dir::check_named;
 use longhaul_store::{DirectoryReport, OpenError};
 use serde_json::{Value, json};
 use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
@@ -50,6 +59,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
                 let config = configured(of)?;
                 let api = Api::of_configured(of, &config);
                 let start = format!("start it: longhaul serve {}", of.target);
+                findings.extend(reserve_too_large(&config));
                 findings.extend(config.problems.iter().map(|problem| mistake(problem, &of.target)));
                 (config.data_dir, api, start, Some(config.is_shared))
             }
@@ -127,6 +137,11 @@ fn mistake(problem: &Problem, file: &str) -> Finding {
     Finding::new(problem.at(file), advice)
 }
 
+fn reserve_too_large(config: &DataDirConfig) -> Option<Finding> {
+    let why = DiskSpace::of(&config.data_dir)?.refuse_reserve(config.disk_reserve)?;
+    Some(Finding::new(why, "no server starts before"))
+}
+
 fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
     let shown = path.display();
     let Ok(found) = fs::metadata(path) else {
@@ -197,6 +212,15 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
             "move it away, and put the directory back if there was one: no server starts before",
         ));
     }
+    // What is in place of the database is found when its tasks are looked at.
+    for name in ["lock", "node", "host"] {
+        if let Err(error) = check_named(&path.join(name)) {
+            obstacles.push(Finding::new(
+                format!("{} cannot be used: {error}", path.join(name).display()),
+                "find out who put it there, and move it away: no server starts before",
+            ));
+        }
+    }
     if let Err(error) = KeyFile::check(path) {
         obstacles.push(Finding::new(
             format!("the API keys cannot be read: {error}"),
@@ -217,6 +241,9 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
 /// The tasks of a directory that no process owns. `is_shared`: whether its tasks are in a database of several servers, if that is known.
 /// Returns whether a server can start on it, and may.
 fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) -> bool {
+    if let Some(fault) = longhaul_admin::clock_fault(SystemClock.now()) {
+        findings.push(Finding::new(fault, "no server starts before"));
+    }
     if let Some(space) = DiskSpace::of(path).filter(DiskSpace::is_little) {
         findings.push(Finding::new(space.to_string(), DiskSpace::advice()));
     }

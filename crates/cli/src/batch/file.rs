@@ -62,7 +62,7 @@ impl<'a> BatchFile<'a> {
         takes_keys: bool,
     ) -> Result<Self, Failure> {
         let shown = path.display().to_string();
-        let file = File::open(path).and_then(|file| match file.metadata()?.is_file() {
+        let file = longhaul_private_dir::open_named(path).and_then(|file| match file.metadata()?.is_file() {
             true => Ok(file),
             false => Err(io::Error::other("it must be a file, since it is read twice")),
         });

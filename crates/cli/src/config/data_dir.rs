@@ -18,6 +18,8 @@ pub(crate) struct DataDirConfig {
     pub(crate) data_dir: PathBuf,
     /// Whether its tasks are in a database of several servers.
     pub(crate) is_shared: bool,
+    /// The room that is kept on its disk; 0 if that cannot be read.
+    pub(crate) disk_reserve: u64,
     /// The mistakes elsewhere, with which no server starts.
     pub(crate) problems: Vec<Problem>,
 }
@@ -47,6 +49,7 @@ pub(crate) fn load_for_data_dir(path: &Path, data_dir: Option<&Path>) -> Result<
             name: config.server.name,
             data_dir: given.unwrap_or(config.server.data_dir),
             is_shared: config.server.shared_store.is_some(),
+            disk_reserve: config.server.disk_reserve,
             problems,
         });
     }
@@ -79,6 +82,7 @@ fn read_server(file: &File, environment: &Environment, given: Option<PathBuf>) -
         name: name.unwrap_or_else(|| data_dir.display().to_string()),
         data_dir,
         is_shared,
+        disk_reserve: 0,
         problems: Vec::new(),
     })
 }

@@ -52,7 +52,7 @@ impl File {
             }],
             warnings: Vec::new(),
         };
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = longhaul_private_dir::read_named_text(path).map_err(failed)?;
         let absolute = std::path::absolute(path).map_err(failed)?;
         Ok(Self::of_text(absolute, text))
     }

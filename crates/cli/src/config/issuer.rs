@@ -67,7 +67,7 @@ pub(super) fn read(
                 file.display()
             ));
         }
-        let secret = fs::read_to_string(&file);
+        let secret = longhaul_private_dir::read_named_text(&file);
         let secret = secret.map_err(|error| entry.report(format!("`client_secret_file`: {}: {error}", file.display())));
         Some(secret.ok()?.trim_end().to_owned())
     });

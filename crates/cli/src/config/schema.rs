@@ -244,7 +244,7 @@ fn from_file(entry: &Entry<'_>, environment: &Environment) -> Option<Value> {
     let path = environment.resolve(entry.text()?, entry.file().folder());
     let path = path.map_err(|error| report(error.to_string())).ok()?;
     let shown = path.display();
-    let text = std::fs::read_to_string(&path);
+    let text = longhaul_private_dir::read_named_text(&path);
     let text = text
         .map_err(|error| report(format!("{shown} cannot be read: {error}")))
         .ok()?;

@@ -174,7 +174,7 @@ fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_written:
 
 /// The text of a file, without the byte order mark that some editors write before it.
 fn read_text(path: &Path) -> io::Result<(&'static str, String)> {
-    let text = fs::read_to_string(path)?;
+    let text = longhaul_private_dir::read_named_text(path)?;
     Ok(match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(bare) => (BYTE_ORDER_MARK, bare.to_owned()),
         None => ("", text),

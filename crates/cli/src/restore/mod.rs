@@ -141,7 +141,7 @@ fn read(backup: &Path, to: &Path) -> Result<(Header, Manifest), RestoreError> {
     let unpacked = match is_stdin {
         true => unpack(io::stdin().lock(), to),
         false => {
-            let opened = File::open(backup).and_then(|file| match file.metadata()?.is_dir() {
+            let opened = longhaul_private_dir::open_named(backup).and_then(|file| match file.metadata()?.is_dir() {
                 true => Err(io::ErrorKind::IsADirectory.into()),
                 false => Ok(file),
             });

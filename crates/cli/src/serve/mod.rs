@@ -25,8 +25,10 @@ use crate::{
 #[cfg(debug_assertions)]
 use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
+use longhaul_admin::DiskSpace;
+use longhaul_client::SystemClock;
 use longhaul_core::{
-    Millis,
+    Clock as _, Millis,
     store::{NewNode, NodeRole},
 };
 use longhaul_gateway::GatewayError;
@@ -83,6 +85,8 @@ enum ServeError {
     Upstreams(#[from] UpstreamError),
     #[error(transparent)]
     Server(#[from] longhaul::ServeError),
+    #[error("{0}; nothing was started")]
+    Machine(String),
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     #[error(transparent)]
@@ -156,6 +160,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     descriptors::raise_limit();
     descriptors::check_limit()?;
+    check_machine(&config.server)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -176,6 +181,23 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served
+}
+
+/// Whether the clock and the disk are such that tasks can be stored.
+fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
+    if let Some(fault) = longhaul_admin::clock_fault(SystemClock.now()) {
+        return Err(ServeError::Machine(fault.to_owned()));
+    }
+    let Some(space) = DiskSpace::of(&server.data_dir) else {
+        return Ok(());
+    };
+    if space.has_few_inodes() {
+        tracing::warn!("{space}");
+    }
+    match space.refuse_reserve(server.disk_reserve) {
+        Some(why) => Err(ServeError::Machine(why)),
+        None => Ok(()),
+    }
 }
 
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
@@ -399,7 +421,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
 
 /// The digest of the configuration, so that a changed one is noticed.
 fn digest(file: &Path) -> String {
-    match std::fs::read(file) {
+    match longhaul_private_dir::read_named(file) {
         Ok(text) => Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
         Err(error) => format!("unknown: {error}"),
     }

@@ -5,7 +5,7 @@ use crate::{args::EraArg, jsonc};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
-    env, fs, io,
+    env, io,
     path::{Path, PathBuf},
 };
 
@@ -88,7 +88,7 @@ impl Configured {
     /// Reads the user's `servers.toml`, if there is one, and the file named by `--mcp-config`, whose servers come first.
     pub(super) fn load(mcp_config: Option<&Path>) -> Result<Self, ServerError> {
         let mut configured = match own_file() {
-            Some(file) => match fs::read_to_string(&file) {
+            Some(file) => match longhaul_private_dir::read_named_text(&file) {
                 Ok(text) => Self::parse_toml(&text, &file.display().to_string())?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Self {
                     entries: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl Configured {
             None => Self::default(),
         };
         if let Some(file) = mcp_config {
-            let text = fs::read_to_string(file).map_err(|error| wrong(&file.display(), &error))?;
+            let text = longhaul_private_dir::read_named_text(file).map_err(|error| wrong(&file.display(), &error))?;
             let more = Self::parse_json(&text, &file.display().to_string())?;
             configured.entries.extend(more.entries);
             configured.file = more.file;

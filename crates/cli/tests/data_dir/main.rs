@@ -185,6 +185,103 @@ fn nothing_planted_is_followed_emptied_or_waited_for() {
     }
 }
 
+/// What an operator runs on such a directory, or on such a file, ends too, and says what is wrong.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_command_waits_for_a_fifo_in_place_of_a_file() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    // It is killed by the test run if it hangs.
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command
+            .args(words)
+            .env("XDG_STATE_HOME", "/nonexistent")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    for file in ["lock", "longhaul.db", "node", "keys.json", "admin.key", "host"] {
+        let place = Place::new();
+        let server = place.serve(&[]);
+        drop(server);
+        let planted = place.file("data").join(file);
+        let _ = fs::remove_file(&planted);
+        fifo(&planted);
+        let (data, copy, jobs) = (place.file("data"), place.file("copy"), place.file("jobs.toml"));
+        let [data, copy, jobs] = [&data, &copy, &jobs].map(|path| path.to_str().unwrap());
+        for words in [
+            &["admin", "doctor", data][..],
+            &["admin", "stats", data],
+            &["backup", data, copy],
+            &["keys", "list", jobs],
+            &["keys", "add", jobs, "me"],
+        ] {
+            run(words);
+        }
+        if ["lock", "longhaul.db", "keys.json", "node", "host"].contains(&file) {
+            let found = run(&["admin", "doctor", data]);
+            let said = String::from_utf8_lossy(&found.stdout).into_owned() + &String::from_utf8_lossy(&found.stderr);
+            assert!(
+                !found.status.success() && said.contains("a named pipe"),
+                "{file}: {said}"
+            );
+        }
+    }
+    let place = Place::new();
+    let named = place.file("named");
+    fifo(&named);
+    let named = named.to_str().unwrap();
+    for words in [
+        &["check", named][..],
+        &["serve", named],
+        &["serve", "--mcp-config", named],
+        &["keys", "add", named, "me"],
+        &["admin", "doctor", named],
+        &["backup", named, "copy"],
+        &["restore", named, "data"],
+        &["import", "claude-code", "--file", named],
+        &["call", "-s", "http://127.0.0.1:1/mcp", "tool", "--input", named],
+        &["tools", "--mcp-config", named, "-s", "x"],
+    ] {
+        let refused = run(words);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{words:?}: {said}");
+    }
+    let refused = run(&["check", named]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+    assert!(
+        said.contains("it is a named pipe, and should be a regular file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_reserve_that_is_larger_than_the_disk_is_refused() {
+    let place = Place::new();
+    let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
+    fs::write(
+        place.file("jobs.toml"),
+        jobs.replacen("[server]", "[server]\ndisk_reserve = \"1000000GiB\"", 1),
+    )
+    .unwrap();
+    let jobs = place.file("jobs.toml");
+    for words in [&["serve"][..], &["admin", "doctor"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(words)
+            .arg(&jobs)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("`disk_reserve` is 1024000000 MiB, and the disk of"),
+            "{said}"
+        );
+    }
+}
+
 /// Whatever it answers, it acknowledges nothing that the next server does not know.
 #[test]
 fn a_server_whose_directory_is_removed_ends_at_the_next_call() {

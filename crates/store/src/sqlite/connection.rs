@@ -1,6 +1,7 @@
 //! Opening connections, each with the settings of its use.
 
 use super::{InjectedFault, fault, open_error::OpenError, schema};
+use longhaul_private_dir::check_named;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
 
@@ -55,6 +56,12 @@ pub(super) fn overwrite_deleted(connection: &Connection, everywhere: bool) -> ru
 
 /// A connection that only reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
+    // SQLite would wait for the other end of a FIFO. A descriptor of our own would take its locks away when it is closed.
+    check_named(path).map_err(|source| OpenError::Io {
+        action: "use",
+        path: path.to_owned(),
+        source,
+    })?;
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection
         .execute_batch(&format!(

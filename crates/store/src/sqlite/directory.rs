@@ -5,7 +5,7 @@ use super::{
     reserve::Reserve,
 };
 use longhaul_core::HostId;
-use longhaul_private_dir::{PrivateDir, check_file, is_at};
+use longhaul_private_dir::{PrivateDir, check_file, is_at, open_named, read_named_text};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -163,7 +163,7 @@ pub(super) fn owner(path: &Path) -> io::Result<Option<String>> {
     match flock(&directory, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(is_locked(&path.join(LOCK))?.then(|| FOREIGN_LOCK.to_owned())),
         Err(Errno::WOULDBLOCK) => {
-            let text = std::fs::read_to_string(path.join(LOCK)).unwrap_or_default();
+            let text = read_named_text(&path.join(LOCK)).unwrap_or_default();
             Ok(Some(in_words(&text)))
         }
         Err(error) => Err(error.into()),
@@ -175,7 +175,7 @@ const FOREIGN_LOCK: &str =
     "a program that is no server holds its file `lock`, and no server starts meanwhile: find it with `fuser`";
 
 fn is_locked(lock: &Path) -> io::Result<bool> {
-    let file = match File::open(lock) {
+    let file = match open_named(lock) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened?,
     };

@@ -315,7 +315,7 @@ impl Shared {
 pub(super) fn read_file(path: &std::path::Path) -> Result<Vec<u8>, String> {
     let read = || {
         let mut text = Vec::new();
-        std::fs::File::open(path)?
+        longhaul_private_dir::open_named(path)?
             .take(LARGEST_FILE + 1)
             .read_to_end(&mut text)?;
         Ok(text)

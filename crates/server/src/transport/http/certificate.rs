@@ -182,7 +182,7 @@ pub(super) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> 
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::Read {
+    longhaul_private_dir::read_named(path).map_err(|source| TlsError::Read {
         path: path.to_owned(),
         source,
     })
