@@ -58,6 +58,17 @@ pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
     there().then_some(()).ok_or(RequirementError::Program { name })
 }
 
+/// Checks that systemd's reader of units is installed, and installs it if we have the permission.
+pub(crate) fn systemd_analyze() -> Result<(), RequirementError> {
+    let there = || process::answers(Command::new("systemd-analyze").arg("--version"));
+    if !there() {
+        install_package("systemd")?;
+    }
+    there()
+        .then_some(())
+        .ok_or(RequirementError::Program { name: "systemd" })
+}
+
 /// Installs a package of Debian, if we have the permission.
 fn install_package(name: &str) -> Result<(), RequirementError> {
     let has_apt = process::answers(Command::new("apt-get").arg("--version"));

@@ -115,6 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::python()?;
     requirement::postgres()?;
     requirement::program("pgbouncer")?;
+    requirement::systemd_analyze()?;
     let mut parts = PARTS.to_vec();
     if cfg!(target_os = "linux") {
         requirement::program("strace")?;

@@ -10,6 +10,7 @@ mod calls;
 mod isolation;
 mod issuers;
 mod resumed_streams;
+mod service_unit;
 mod serving;
 mod support;
 mod tls;
