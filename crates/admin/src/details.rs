@@ -414,6 +414,7 @@ impl AdminContext {
                 live: engine.store().live_tasks().await?,
                 usage: engine.store().usage(None).await?,
                 running_attempts: engine.running(),
+                nodes: engine.nodes().await?,
                 now: clock.now(),
             })
         };

@@ -9,6 +9,8 @@ use std::{sync::Arc, time::Duration};
 /// What a server says to its operators that only reads.
 pub(crate) const READS_ONLY: &str = "the server only reads: its database was restored, and nobody has accepted it. Stop it, and start it once with \
      --accept-restored-database (a server in Rust: `Server::accept_restored_database`): what is queued runs then, perhaps for the second time";
+/// What a front says that is alone.
+pub(crate) const NO_WORKER: &str = "no server lives that runs tasks: calls are accepted, and wait";
 /// How long the store may take to answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer counts for so long, in milliseconds: everybody who can connect may ask.
@@ -24,6 +26,7 @@ pub(crate) async fn ready(State(context): State<Arc<AdminContext>>) -> impl Into
         return (StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
     }
     match why_not_ready(&context).await {
+        None if context.readiness.0.lock().await.lacks_worker => (StatusCode::OK, format!("ready, but {NO_WORKER}\n")),
         None => (StatusCode::OK, "ready\n".to_owned()),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
@@ -53,6 +56,8 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     });
     let engine = &context.engine;
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
+    let has_worker = engine.ports().within(STORE_TIMEOUT, engine.has_worker()).await;
+    known.lacks_worker = matches!(has_worker, Some(Ok(false)));
     known.at = Some(context.now());
     known.why_not = match answered {
         Some(Ok(_)) if is_full || engine.store().refuses_payloads() => Some("the disk is full: calls are refused"),

@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::{
     AttemptOutcome, State, Task, UnixMillis, Usage, Verdict,
-    store::{CommitCounts, LiveTasks, StoreError},
+    store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, StoreError},
 };
 use longhaul_runtime::SlotUse;
 use longhaul_server::{Front, Limit};
@@ -52,6 +52,12 @@ struct OfToolAndOutcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfNode {
+    role: &'static str,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfUpstream {
     upstream: String,
 }
@@ -80,6 +86,7 @@ pub struct Metrics {
     queue_age: Family<OfTool, Gauge<f64, AtomicU64>>,
     stored_bytes: Gauge,
     running_attempts: Gauge,
+    nodes: Family<OfNode, Gauge>,
     taken_slots: Gauge,
     max_running: Gauge,
     concurrency: Family<OfTool, Gauge>,
@@ -146,6 +153,7 @@ pub(crate) struct Present {
     pub(crate) live: Vec<LiveTasks>,
     pub(crate) usage: Usage,
     pub(crate) running_attempts: usize,
+    pub(crate) nodes: Vec<NodeStatus>,
     pub(crate) now: UnixMillis,
 }
 
@@ -196,6 +204,7 @@ impl Default for Metrics {
             queue_age: Family::default(),
             stored_bytes: Gauge::default(),
             running_attempts: Gauge::default(),
+            nodes: Family::default(),
             taken_slots: Gauge::default(),
             max_running: Gauge::default(),
             concurrency: Family::default(),
@@ -267,6 +276,11 @@ impl Metrics {
             "running_attempts",
             "Attempts that this process works on",
             self.running_attempts.clone(),
+        );
+        all.register(
+            "nodes",
+            "Servers of the store by role, alive and dead with attempts",
+            self.nodes.clone(),
         );
         all.register("taken_slots", "Slots that attempts have", self.taken_slots.clone());
         all.register(
@@ -506,6 +520,20 @@ impl Metrics {
             .set(i64::try_from(present.usage.bytes).unwrap_or(i64::MAX));
         self.running_attempts
             .set(i64::try_from(present.running_attempts).unwrap_or(i64::MAX));
+        self.nodes.clear();
+        for role in [NodeRole::Both, NodeRole::Front, NodeRole::Worker] {
+            for (state, lives) in [("alive", true), ("dead", false)] {
+                let is_such = |node: &&NodeStatus| node.role == role && node.lease.is_live() == lives;
+                let count = present.nodes.iter().filter(is_such).count();
+                let label = OfNode {
+                    role: role.word(),
+                    state,
+                };
+                self.nodes
+                    .get_or_create(&label)
+                    .set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.taken_slots.set(gauge(observed.slots.taken));
         self.max_running.set(gauge(observed.slots.limit.unwrap_or(0)));

@@ -4,7 +4,7 @@ use crate::{
     DiskSpace,
     context::AdminContext,
     details::{ReadError, full_slots},
-    health::why_not_ready,
+    health::{NO_WORKER, why_not_ready},
     known_problems::ProblemView,
     query::TaskQuery,
     upstreams::UpstreamView,
@@ -96,6 +96,11 @@ impl AdminContext {
         let slots = self.engine.slots();
         problems.extend(tools.iter().filter_map(|tool| of_tool(tool, &slots)));
         problems.extend(tools.iter().filter_map(of_failures));
+        if !self.engine.has_worker().await? {
+            let advice =
+                "start a server with role \"worker\" or \"both\" on the same database, and look why there is none";
+            problems.push(ProblemView::new(NO_WORKER.to_owned(), advice, "/nodes"));
+        }
         for node in self.nodes().await?.nodes {
             if node.state == "dead" && node.bound_attempts > 0 {
                 let what = format!(

@@ -229,6 +229,18 @@ impl Engine {
         read_paused(&self.0).await
     }
 
+    /// Whether any node lives that runs tasks: this one, or another one with a lease. Without one calls are accepted, and wait.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn has_worker(&self) -> Result<bool, StoreError> {
+        if self.0.node.runs_tasks() {
+            return Ok(true);
+        }
+        let nodes = self.nodes().await?;
+        Ok(nodes.iter().any(|node| node.role.runs_tasks() && node.lease.is_live()))
+    }
+
     /// The nodes that share the store: those that live, and those that are dead and still hold attempts.
     ///
     /// # Errors

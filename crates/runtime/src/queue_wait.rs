@@ -14,6 +14,8 @@ pub enum QueueWait {
     Paused,
     /// A server that has its tool: this one does not.
     OtherServer,
+    /// A server that runs tasks: none lives.
+    NoWorker,
     /// The time of its next attempt. The text says which one, and when.
     NextTry(String),
     /// A slot.
@@ -30,6 +32,7 @@ impl fmt::Display for QueueWait {
         match self {
             Self::Paused => f.write_str("queued; the tool is paused"),
             Self::OtherServer => f.write_str("queued; it waits for a server that has its tool"),
+            Self::NoWorker => f.write_str("queued; it waits for a server that runs tasks"),
             Self::NextTry(text) => f.write_str(text),
             Self::Behind { tasks: 0, .. } => f.write_str("queued"),
             Self::Behind { tasks, or_more: false } => write!(f, "queued behind {tasks} of your tasks"),
@@ -53,6 +56,9 @@ impl Engine {
         let now = self.ports().clock.read();
         if task.ready_at > now.at {
             return Ok(Some(QueueWait::NextTry(self.0.next_try(task, now))));
+        }
+        if !self.has_worker().await? {
+            return Ok(Some(QueueWait::NoWorker));
         }
         if self.0.leaves_to_others(&task.tool) {
             return Ok(Some(QueueWait::OtherServer));

@@ -68,10 +68,17 @@ fn a_front_and_a_worker_share_the_work() {
 
     // Without a worker calls wait. The next one takes them.
     drop(runs);
+    let doctor = || front.printed(&["admin", "doctor", "jobs.toml"]);
+    until("the front knows that it is alone", || {
+        doctor().contains("no server lives that runs tasks: calls are accepted, and wait")
+    });
     let id = accepts.begin();
     assert_eq!(accepts.look(&id), "working");
+    let shown = String::from_utf8(accepts.run(&["task", &id]).stdout).unwrap();
+    assert!(shown.contains("it waits for a server that runs tasks"), "{shown}");
     let runs = worker.serve(&[]);
     until("it runs", || front.runs() == 2);
+    until("it is not alone", || !doctor().contains("no server lives"));
     fs::write(front.file("gate"), "").unwrap();
     until("it has ended", || accepts.look(&id) == "completed");
     drop(runs);

@@ -89,6 +89,13 @@ pub struct NodeStatus {
     pub bound_attempts: u64,
 }
 
+impl LeaseStatus {
+    /// Whether the node lives.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Unlimited | Self::Held(1..))
+    }
+}
+
 impl NodeStatus {
     /// A node in words: its name and address as far as they are known, and its number.
     ///
