@@ -23,7 +23,8 @@ const LOOK: &str = "SELECT current_setting('server_version'), current_setting('s
          (SELECT bool_and(has_table_privilege(every.oid, 'SELECT') AND has_table_privilege(every.oid, 'INSERT') \
              AND has_table_privilege(every.oid, 'UPDATE') AND has_table_privilege(every.oid, 'DELETE')) \
              FROM pg_class AS every WHERE every.relnamespace = spaces.oid AND every.relkind = 'r'), \
-         (SELECT count(*) FROM pg_stat_replication WHERE current_setting('synchronous_standby_names') = '') \
+         (SELECT count(*) FROM pg_stat_replication WHERE current_setting('synchronous_standby_names') = ''), \
+         current_setting('server_encoding') \
      FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS spaces ON spaces.nspname = $1 \
      LEFT JOIN pg_class AS tables ON tables.relnamespace = spaces.oid AND tables.relname = 'schema_version'";
 const VERSION: &str = "SELECT version FROM schema_version";
@@ -91,6 +92,10 @@ pub(crate) async fn look(
     if row::number(&found, 1)? < OLDEST {
         return Ok(Err(OpenError::OldServer(server_version)));
     }
+    let encoding = text(13)?;
+    if *encoding != *"UTF8" {
+        return Ok(Err(OpenError::Encoding(encoding.to_string())));
+    }
     let (role, database) = (quoted(&text(2)?), text(3)?);
     let (space, has_tables) = (quoted(schema), may(10)?.is_some());
     let refused = |what: String, remedy: String| Ok(Err(OpenError::Rights { what, remedy }));
@@ -126,6 +131,10 @@ pub(crate) async fn look(
             .transpose()?,
         false => None,
     };
+    if let Some(found) = schema_version.filter(|found| *found > known) {
+        let schema = schema.clone();
+        return Ok(Err(OpenError::NewerSchema { schema, found, known }));
+    }
     let is_present = schema_version.is_some_and(|version| version >= known);
     if !is_present && may(8)? == Some(false) {
         return refused(

@@ -40,6 +40,11 @@ pub enum OpenError {
     /// The server is too old.
     #[error("the PostgreSQL server has version {0}; 14 or later is needed")]
     OldServer(String),
+    /// The database cannot hold all texts.
+    #[error(
+        "the database has the encoding {0}, and tasks are UTF-8: make one with `CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`"
+    )]
+    Encoding(String),
     /// A later release has migrated the schema.
     #[error(
         "the schema `{schema}` has version {found}, and this release knows versions up to {known}: start the release that migrated it, or a later one"

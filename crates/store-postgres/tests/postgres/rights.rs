@@ -93,3 +93,27 @@ async fn a_database_is_described_before_it_is_used() {
     assert!(after.warnings[0].contains("full_page_writes = off"), "{after:?}");
     assert_eq!(after.server_version, before.server_version);
 }
+
+/// What a start refuses is refused by a look, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_another_encoding_and_one_of_a_later_release_are_refused_at_once() {
+    let server = Server::private().await;
+    let administrator = connect(&server.address).await;
+    let latin = "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'";
+    administrator.batch_execute(latin).await.unwrap();
+    let schema = Schema::new(&server);
+    let refusals = async |address: &str| {
+        let inspected = PostgresStore::inspect(address, schema.options()).await.map(drop);
+        let opened = PostgresStore::open(address, schema.options()).await.map(drop);
+        [inspected, opened].map(|refused| refused.unwrap_err().to_string())
+    };
+    for said in refusals(&format!("{} dbname=latin", server.address)).await {
+        assert!(said.contains("has the encoding LATIN1, and tasks are UTF-8"), "{said}");
+    }
+    drop(schema.open().await);
+    let later = format!("UPDATE {}.schema_version SET version = version + 1", schema.name);
+    administrator.batch_execute(&later).await.unwrap();
+    for said in refusals(&schema.address).await {
+        assert!(said.contains("this release knows versions up to"), "{said}");
+    }
+}
