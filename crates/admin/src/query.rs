@@ -135,6 +135,7 @@ impl TaskQuery {
             },
             parent: id("parent", &self.parent)?,
             asks: match self.asks.as_str() {
+                "" if self.state.trim() == ASKING => true,
                 "" | "no" | "false" => false,
                 "yes" | "true" | "on" => true,
                 _ => return Err(invalid("asks", &self.asks, "yes or no")),
@@ -169,12 +170,16 @@ pub(crate) fn invalid(name: &'static str, value: &str, must_be: &'static str) ->
     }
 }
 
+/// The word of clients for live tasks with an open question.
+const ASKING: &str = "asking";
+
 fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
-    const WORDS: &str = "queued, running, suspended, blocked, succeeded, failed, cancelled, live or ended, or several of them with commas between them";
+    const WORDS: &str = "queued, running, suspended, blocked, succeeded, failed, cancelled, live or ended, or several of them with commas between them; or asking alone";
     let mut wanted = Vec::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let means = |state: &State| match word {
             "live" => !matches!(state, State::Done(_)),
+            ASKING if text.trim() == ASKING => !matches!(state, State::Done(_)),
             "ended" => matches!(state, State::Done(_)),
             word => state_word(*state) == word,
         };
@@ -238,6 +243,16 @@ mod tests {
             at: UnixMillis(10_000_000),
             offset: 0,
         })
+    }
+
+    #[test]
+    fn asking_is_a_word_for_live_tasks_with_a_question() {
+        let asking = search(|query| query.state = "asking".into()).unwrap().filter;
+        let live = search(|query| (query.state, query.asks) = ("live".into(), "yes".into()))
+            .unwrap()
+            .filter;
+        assert_eq!((&asking.states, asking.asks), (&live.states, live.asks));
+        assert!(search(|query| query.state = "asking,failed".into()).is_err());
     }
 
     #[test]

@@ -146,6 +146,9 @@ fn shown(result: &Json, printing: Printing<'_>) -> (String, Option<String>) {
     match serde_json::from_str::<Value>(result.as_str()) {
         Ok(mut value) if printing.json => {
             printing.mark(&mut value);
+            if let Some((id, _)) = printing.task.filter(|_| value.is_object()) {
+                value["taskId"] = id.into();
+            }
             (value.to_string(), None)
         }
         Ok(value) => (as_text(&value), None),
