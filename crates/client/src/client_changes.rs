@@ -2,7 +2,7 @@
 
 use crate::{Connection, LogLevel, RequestError, era};
 use longhaul_wire::Method;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 impl Connection {
     /// Asks for log messages of `level` and above from now on, if [`Options::logging`](crate::Options::logging) says who gets them: a modern server with each request, a legacy one that
@@ -41,5 +41,20 @@ impl Connection {
             }
             None => Ok(()),
         }
+    }
+
+    /// Sends a notification that MCP does not define. Connects if there is no connection.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Invalid`], and nothing is sent, if `params` is not an object.
+    pub async fn notify(&self, method: &str, params: Value) -> Result<(), RequestError> {
+        let params = match params {
+            Value::Object(params) => params,
+            Value::Null => Map::new(),
+            _ => return Err(RequestError::Invalid("params must be an object".to_owned())),
+        };
+        let era = self.era().await?;
+        let message = era::build_message(method, None, params);
+        self.send_message(&era, message).await.map(drop)
     }
 }

@@ -192,11 +192,15 @@ impl Connection {
         tracing::debug!(?era, "connected");
         self.0.handshakes.fetch_add(1, Ordering::Relaxed);
         let options = &self.0.options;
-        let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
+        let is_wanted = options.inputs.is_some() || options.logging.is_some() || options.other_notifications.is_some();
+        let is_wanted = is_wanted || self.0.listening.is_wanted();
         // A modern server sends what belongs to a request on its stream; over a pipe there is only one, and log messages do not say whose they are.
         let is_wanted = match era.legacy() {
             Some(_) => is_wanted || self.0.transport.is_session(),
-            None => options.logging.is_some() && self.0.transport.is_session(),
+            None => {
+                let is_heard = options.logging.is_some() || options.other_notifications.is_some();
+                is_heard && self.0.transport.is_session()
+            }
         };
         if is_wanted {
             self.listen();

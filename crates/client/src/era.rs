@@ -89,7 +89,8 @@ impl LegacySession {
 /// Adds the `_meta` of a modern request (L-05), which declares the tasks extension (G2-04).
 pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options) {
     let mut capabilities = options.declared();
-    capabilities.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
+    let extensions = capabilities.entry("extensions").or_insert_with(|| json!({}));
+    extensions[TASKS_EXTENSION] = json!({});
     let mut own = json!({
         meta::PROTOCOL_VERSION: Version::V2026_07_28.as_str(),
         meta::CLIENT_INFO: options.client.to_json(),

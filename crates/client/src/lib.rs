@@ -248,6 +248,7 @@ mod open_questions;
 mod options;
 mod origin;
 mod other_login;
+mod other_notifications;
 mod output_schema;
 mod param_headers;
 mod pending_call;
@@ -329,6 +330,7 @@ pub use longhaul_core::{
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use other_login::OtherLogin;
+pub use other_notifications::OtherNotifications;
 pub use pending_call::{PendingCall, StopWaiting};
 pub use polling::LONGEST_POLL_INTERVAL;
 pub use progress::Progress;

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{EraCache, InputHandler, Logging, Proxy, SystemClock, TokenProvider, WireObserver};
+use crate::{EraCache, InputHandler, Logging, OtherNotifications, Proxy, SystemClock, TokenProvider, WireObserver};
 use http::HeaderMap;
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
@@ -39,6 +39,11 @@ pub struct Options {
     pub hosts_tasks: bool,
     /// Which log messages servers are asked for, and who gets them. Default: none.
     pub logging: Option<Logging>,
+    /// Gets the notifications that MCP does not define. Default: they are ignored.
+    pub other_notifications: Option<OtherNotifications>,
+    /// `extensions` and `experimental` of capabilities that the client declares for others, such as one in front of which it is: an object with these members.
+    /// Default: none.
+    pub relayed_capabilities: Map<String, Value>,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,
     /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
@@ -65,6 +70,8 @@ impl Options {
             wire: None,
             hosts_tasks: false,
             logging: None,
+            other_notifications: None,
+            relayed_capabilities: Map::new(),
             clock: Arc::new(SystemClock),
             jitter_seed: None,
         }
@@ -73,9 +80,11 @@ impl Options {
     /// The capabilities that every server is told.
     pub(crate) fn declared(&self) -> Map<String, Value> {
         let inputs = self.inputs.as_deref();
-        inputs
+        let mut declared = inputs
             .map(|inputs| inputs.capabilities().declaration())
-            .unwrap_or_default()
+            .unwrap_or_default();
+        declared.extend(self.relayed_capabilities.clone());
+        declared
     }
 
     /// The capabilities that a legacy server is told.

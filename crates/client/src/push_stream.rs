@@ -7,13 +7,15 @@ use crate::{
     response::{ServerRequest, Unreadable},
 };
 use http::HeaderMap;
-use longhaul_core::Millis;
+use longhaul_core::{Json, Millis};
 use longhaul_wire::{Message, Method, jsonrpc::Notification};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// The first and the longest wait before the push stream is opened again, in milliseconds.
 const OPEN_AGAIN: (Millis, Millis) = (1_000, 30_000);
+
+const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 
 impl Connection {
     /// Opens the push stream of a legacy session, or of a pipe, if it is not open.
@@ -119,6 +121,10 @@ impl Connection {
         if let Some(logging) = &self.options().logging {
             logging.notify(notification, source);
         }
+        let is_other = !Method::is_known(&notification.method) && notification.method != ELICITATION_COMPLETE;
+        if let Some(others) = self.options().other_notifications.as_ref().filter(|_| is_other) {
+            return others.hand_on(&notification.method, notification.raw_params().map(Json::from));
+        }
         let Some(params) = notification.raw_params() else {
             return;
         };
@@ -138,7 +144,7 @@ impl Connection {
                     served.withdrawn.notify_one();
                 }
             }
-            "notifications/elicitation/complete" => {
+            ELICITATION_COMPLETE => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if let (Some(inputs), Some(id)) = (&self.options().inputs, params["elicitationId"].as_str()) {
                     self.listening().finished_pages.note(id);

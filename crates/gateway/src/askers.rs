@@ -10,7 +10,7 @@
 use crate::{checkpoint::OpenQuestion, open_questions::OpenQuestions, question::UpstreamQuestion};
 use futures_util::{FutureExt, future::Shared};
 use longhaul_client::{InputRequest, LogMessage, RequestRef, TaskHandle};
-use longhaul_core::{BoxFuture, Clock, Json, Principal, SessionKey, TaskId};
+use longhaul_core::{BoxFuture, Clock, Json, LogLevel, Principal, SessionKey, TaskId};
 use longhaul_runtime::{
     AskError, JournalError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext, ToolMessage,
 };
@@ -415,7 +415,24 @@ impl Askers {
             logger,
             data,
             relayed,
+            method: None,
         });
+    }
+
+    /// Passes a notification on that MCP does not define: to whose connection it is.
+    pub(crate) fn notify(&self, method: &str, params: Option<&Json>) {
+        let listeners = self.listeners.as_ref();
+        if let Some((listeners, logs)) = listeners.and_then(|listeners| Some((listeners, listeners.logs.get()?))) {
+            logs.send(SessionLog {
+                principal: listeners.principal.clone(),
+                session: listeners.session.clone(),
+                level: LogLevel::Info,
+                logger: None,
+                data: Json::trusted("null"),
+                relayed: params.map(relayed::params),
+                method: Some(method.into()),
+            });
+        }
     }
 
     /// The process that ran the calls is gone: none of those that were given up runs any more.

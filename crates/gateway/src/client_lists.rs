@@ -12,7 +12,8 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Engine, ListClient, ToolView};
+use longhaul_runtime::{Engine, ListClient, NotificationHandler, RequestContext, ToolView};
+use longhaul_wire::relayed;
 use parking_lot::RwLock;
 use std::{
     collections::HashSet,
@@ -27,6 +28,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long a list waits for an upstream. One that does one thing at a time answers after its call; then its last known lists count.
 const LONGEST_READ: Duration = Duration::from_secs(3);
+/// The same of one that was not read before: its server may have to be started.
+const LONGEST_FIRST_READ: Duration = Duration::from_secs(30);
 
 /// The lists of a connection, as they were last read on it.
 #[derive(Default)]
@@ -138,25 +141,70 @@ impl Upstream {
     }
 }
 
+/// Whether it may send notifications of its own at any time: a client has a connection for them from its first list on.
+fn notifies(upstream: &Upstream) -> bool {
+    let is_relayed = upstream.connections.is_only() && !upstream.options().shared;
+    let lists = upstream.lists().filter(|_| is_relayed);
+    lists.is_some_and(|lists| relayed::capabilities(&lists.capabilities).contains_key("experimental"))
+}
+
+/// Passes notifications of clients on that MCP does not define, to the only upstream.
+pub(crate) struct ClientNotifications(pub(crate) Arc<Upstreams>);
+
+impl NotificationHandler for ClientNotifications {
+    fn handle(self: Arc<Self>, method: String, params: Json, cx: RequestContext) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let all = self.0.all();
+            let Some(upstream) = all.first().filter(|upstream| upstream.connections.is_only()) else {
+                return;
+            };
+            let connection = upstream
+                .connections
+                .of_client(cx.principal(), cx.session(), cx.requestor());
+            let params = serde_json::from_str(params.as_str()).unwrap_or_default();
+            let sent = match connection {
+                Ok(connection) => {
+                    (connection.connection.notify(&method, params).await).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = sent {
+                tracing::debug!(
+                    upstream = upstream.name(),
+                    method,
+                    error,
+                    "a notification was not passed on"
+                );
+            }
+        })
+    }
+}
+
 /// Completes when what this client has is known, if something has to be asked for that.
 pub(crate) fn until_known(upstreams: &Upstreams, client: ListClient<'_>) -> Option<BoxFuture<'static, ()>> {
     let mut asked = Vec::new();
     for upstream in upstreams.all() {
-        let Some(connection) = upstream.connections.open_for(client) else {
+        let connections = &upstream.connections;
+        // What is offered may depend on what the client declares.
+        let is_special = connections.relayed(client.requestor).is_some() || notifies(&upstream);
+        let connection = match connections.open_for(client) {
+            None if is_special => connections
+                .of_client(client.principal, client.session, client.requestor)
+                .ok(),
+            open => open,
+        };
+        let Some(connection) = connection else { continue };
+        let is_unread = is_special && connection.lists.known().is_none();
+        let is_asked = is_unread || connection.lists_are_stale();
+        let Some(events) = connections.list_events().filter(|_| is_asked) else {
             continue;
         };
-        let Some(events) = upstream
-            .connections
-            .list_events()
-            .filter(|_| connection.lists_are_stale())
-        else {
-            continue;
-        };
+        let longest = if is_unread { LONGEST_FIRST_READ } else { LONGEST_READ };
         let (done, read) = oneshot::channel();
         if events.send(ListEvent::Read(connection, Some(done))).is_ok() {
             let ports = upstream.ports.clone();
             asked.push(async move {
-                let _ = ports.within(LONGEST_READ, read).await;
+                let _ = ports.within(longest, read).await;
             });
         }
     }
@@ -221,7 +269,8 @@ pub(crate) async fn follow(
     }
 }
 
-async fn read(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>, connection: &UpstreamConnection) {
+async fn read(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>, connection: &Arc<UpstreamConnection>) {
+    connection.watch_lists(upstream).await;
     let _one_at_a_time = connection.lists.reading.lock().await;
     // What comes while they are read makes them stale again.
     connection.lists.is_stale.store(false, Ordering::Relaxed);

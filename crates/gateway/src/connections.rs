@@ -11,11 +11,13 @@ use crate::{
     listed::Lists,
 };
 use longhaul_client::{
-    ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError,
+    ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, OtherNotifications,
+    RequestError,
 };
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
 use longhaul_runtime::{ListClient, Ports, Requestor, SessionLogs, Spawner};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -42,6 +44,8 @@ struct Key {
     /// Of a client with roots.
     session: Option<SessionKey>,
     era: EraChoice,
+    /// Extensions and experimental capabilities of the client, as JSON.
+    relayed: Option<String>,
 }
 
 impl Key {
@@ -51,6 +55,7 @@ impl Key {
             capabilities: ClientCapabilities::default(),
             session: None,
             era,
+            relayed: None,
         }
     }
 }
@@ -144,6 +149,8 @@ fn is_unused(connection: &Arc<UpstreamConnection>) -> bool {
 /// The open connections to an upstream.
 pub(crate) struct Connections {
     options: UpstreamOptions,
+    /// There is no other upstream.
+    is_only: bool,
     version: &'static str,
     clock: Arc<dyn Clock>,
     spawner: Arc<dyn Spawner>,
@@ -165,9 +172,15 @@ pub(crate) struct Connections {
 impl Connections {
     /// # Errors
     /// The URL cannot be used.
-    pub(crate) fn new(options: UpstreamOptions, version: &'static str, ports: &Ports) -> Result<Self, InvalidAddress> {
+    pub(crate) fn new(
+        options: UpstreamOptions,
+        is_only: bool,
+        version: &'static str,
+        ports: &Ports,
+    ) -> Result<Self, InvalidAddress> {
         let connections = Self {
             options,
+            is_only,
             version,
             clock: Arc::clone(&ports.clock),
             spawner: Arc::clone(&ports.spawner),
@@ -261,6 +274,7 @@ impl Connections {
                 },
                 session: session.filter(|_| capabilities.roots).cloned(),
                 era,
+                relayed: self.relayed(requestor).map(ToString::to_string),
             },
         }
     }
@@ -339,8 +353,20 @@ impl Connections {
                 },
                 session: None,
                 era,
+                relayed: None,
             },
         }
+    }
+
+    /// What the client declares that is passed on: to the only upstream. Of several it is not known for which it is.
+    pub(crate) fn relayed<'a>(&self, requestor: &'a Requestor) -> Option<&'a Value> {
+        let relayed = requestor.relayed_capabilities.as_ref();
+        relayed.filter(|_| self.is_only && !self.options.shared)
+    }
+
+    /// Whether there is no other upstream.
+    pub(crate) fn is_only(&self) -> bool {
+        self.is_only
     }
 
     fn connection(&self, key: &Key) -> Result<Arc<UpstreamConnection>, RegisterError> {
@@ -452,6 +478,9 @@ impl Connections {
         let mut options = Options::named("longhaul-gateway", self.version);
         options.era = key.era;
         options.era_cache = self.era_cache.clone();
+        if let Some(Ok(Value::Object(relayed))) = key.relayed.as_deref().map(serde_json::from_str) {
+            options.relayed_capabilities = relayed;
+        }
         options.clock = Arc::clone(&self.clock);
         if capabilities != ClientCapabilities::default() {
             options.inputs = Some(Arc::new(ClientsOfConnection {
@@ -465,6 +494,14 @@ impl Connections {
                 askers.log(message);
             }
         }));
+        let notified = Arc::downgrade(&askers);
+        options.other_notifications = self.is_only.then(|| {
+            OtherNotifications::new(move |method, params| {
+                if let Some(askers) = notified.upgrade() {
+                    askers.notify(method, params.as_ref());
+                }
+            })
+        });
         let connection = match &self.options.target {
             Target::Command(child) => Connection::over(ChildProcess::new(child.clone()), options),
             Target::Http { url, headers, tokens } => {

@@ -4,7 +4,7 @@ use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{offer_tools, offer_with_later},
     claims::{collisions, digest_of_names},
-    client_lists::{self, ClientTools},
+    client_lists::{self, ClientNotifications, ClientTools},
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -19,7 +19,7 @@ use futures_util::future::{join_all, select_all};
 use longhaul_client::{InvalidAddress, RequestError};
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::{Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
+use longhaul_runtime::{AuthorHandlers, Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -127,19 +127,22 @@ pub(crate) fn make_all(
     ports: &Ports,
 ) -> Result<Vec<Arc<Upstream>>, GatewayError> {
     let naming = Naming::of(&upstreams, prefix)?;
+    let is_only = upstreams.len() == 1;
     let upstreams = upstreams.into_iter();
-    upstreams.map(|options| make(options, naming, version, ports)).collect()
+    upstreams
+        .map(|options| make(options, (naming, is_only), version, ports))
+        .collect()
 }
 
 fn make(
     options: UpstreamOptions,
-    naming: Naming,
+    (naming, is_only): (Naming, bool),
     version: &'static str,
     ports: &Ports,
 ) -> Result<Arc<Upstream>, GatewayError> {
     let upstream = options.name.clone();
-    let connections =
-        Connections::new(options, version, ports).map_err(|error| GatewayError::Address { upstream, error })?;
+    let connections = Connections::new(options, is_only, version, ports)
+        .map_err(|error| GatewayError::Address { upstream, error })?;
     Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
 }
 
@@ -303,6 +306,11 @@ impl Gateway {
         engine
             .catalog()
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
+        let mut author = AuthorHandlers::clone(&engine.catalog().snapshot().author);
+        if author.fallback_notification.is_none() {
+            author.fallback_notification = Some(Arc::new(ClientNotifications(Arc::clone(upstreams))));
+            engine.catalog().set_author_handlers(author);
+        }
         engine
             .catalog()
             .set_tool_view(Arc::new(ClientTools(Arc::clone(upstreams))));
@@ -343,13 +351,15 @@ impl Gateway {
         let _one_at_a_time = self.reloading.lock().await;
         let before = self.upstreams.all();
         let mut all = Vec::with_capacity(upstreams.len());
+        let is_only = upstreams.len() == 1;
         for options in upstreams {
-            let same = before
-                .iter()
-                .find(|known| known.naming == naming && *known.options() == options);
+            let same = before.iter().find(|known| {
+                let is_same = known.naming == naming && known.connections.is_only() == is_only;
+                is_same && *known.options() == options
+            });
             all.push(match same {
                 Some(same) => Arc::clone(same),
-                None => make(options, naming, self.version, &self.ports)?,
+                None => make(options, (naming, is_only), self.version, &self.ports)?,
             });
         }
         if may_collide(&all)

@@ -3,6 +3,8 @@
 use crate::upstreams::Upstreams;
 use longhaul_core::Json;
 use longhaul_runtime::Engine;
+use longhaul_wire::relayed;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Tells clients what upstreams say of themselves.
@@ -23,6 +25,15 @@ pub(crate) fn offer(upstreams: &Upstreams, engine: &Engine) {
     let info = info.map(|lists| Json::from(&lists.info));
     if engine.catalog().snapshot().server_info != info {
         engine.catalog().set_server_info(info);
+    }
+    let only = all.first().filter(|upstream| upstream.connections.is_only());
+    let declared = only.and_then(|upstream| upstream.last_lists());
+    let declared = declared.map(|lists| relayed::capabilities(&lists.capabilities));
+    let declared = declared
+        .filter(|declared| !declared.is_empty())
+        .map(|declared| Json::from(&Value::from(declared)));
+    if engine.catalog().snapshot().relayed_capabilities != declared {
+        engine.catalog().set_relayed_capabilities(declared);
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Requestor {
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
+    /// Extensions and experimental capabilities that it has declared, and that this server does not act on: an object with `extensions` and `experimental`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relayed_capabilities: Option<Value>,
     /// Why it cannot be asked anything, if that is not for lack of a capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,

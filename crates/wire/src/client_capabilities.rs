@@ -1,8 +1,8 @@
 //! Client capabilities: what a client declares in `initialize`, or in each modern request.
 
-use crate::{json, object::object};
+use crate::{json, object::object, relayed};
 use longhaul_core::ClientCapabilities;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 object! {
     /// The members of a `capabilities` object that are read.
@@ -30,6 +30,15 @@ pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
     let mut top = Declared::default();
     top.fill(raw.get()).ok()?;
     Some(top.capabilities())
+}
+
+/// What a `capabilities` object declares for others than this server, as [`relayed::capabilities`] says; `None` if there is nothing.
+pub fn relayed(raw: &RawValue) -> Option<Value> {
+    // Nearly all clients declare nothing of the kind, and each request of a modern one has its capabilities.
+    let may_have = raw.get().contains("\"extensions\"") || raw.get().contains("\"experimental\"");
+    let declared: Value = serde_json::from_str(raw.get()).ok().filter(|_| may_have)?;
+    let relayed = relayed::capabilities(&declared);
+    (!relayed.is_empty()).then(|| relayed.into())
 }
 
 impl Declared<'_> {

@@ -114,6 +114,16 @@ impl<'a> Meta<'a> {
         }
     }
 
+    /// The text of the capabilities that the client declares for this request.
+    pub fn raw_client_capabilities(&self) -> Option<&'a RawValue> {
+        let (text, path) = self.source;
+        let text = match path {
+            [] => text,
+            path => object::find(text, path)?.get(),
+        };
+        object::find(text, &[CLIENT_CAPABILITIES])
+    }
+
     /// The client's name and version. They are for display only, so they are not validated.
     pub fn client_info(&self) -> Option<&'a RawValue> {
         self.members.client_info

@@ -5,6 +5,7 @@ use crate::{
     splice::{Edit, splice},
 };
 use longhaul_core::Json;
+use serde_json::{Map, Value};
 
 /// Members of `_meta` with these prefixes belong to the connection on which they came.
 const BOUND: [&str; 2] = ["io.modelcontextprotocol/", "dev.longhaul/"];
@@ -133,6 +134,25 @@ fn bound_keys(text: &str) -> (Vec<String>, bool) {
         }
     });
     (bound, is_all)
+}
+
+/// What a `capabilities` object declares that only its peer acts on: `extensions` and `experimental`, without tasks and what is Longhaul's own, which each server
+/// has for itself.
+pub fn capabilities(declared: &Value) -> Map<String, Value> {
+    let mut relayed = Map::new();
+    for member in ["extensions", "experimental"] {
+        let names = declared[member].as_object().into_iter().flatten();
+        let foreign = names.filter(|(name, settings)| {
+            settings.is_object() && *name != "io.modelcontextprotocol/tasks" && !name.starts_with("dev.longhaul/")
+        });
+        let foreign: Map<String, Value> = foreign
+            .map(|(name, settings)| (name.clone(), settings.clone()))
+            .collect();
+        if !foreign.is_empty() {
+            relayed.insert(member.to_owned(), foreign.into());
+        }
+    }
+    relayed
 }
 
 #[cfg(test)]

@@ -39,6 +39,17 @@ pub struct ServerCapabilities {
     pub idempotency_retention: Option<Millis>,
     /// Extensions of the author, by name, each with its settings, an object.
     pub extensions: Arc<[(Arc<str>, Json)]>,
+    /// What another server declares behind this one.
+    pub relayed: RelayedCapabilities,
+}
+
+/// What another server declares, and only its clients act on: by name, each with its settings, an object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RelayedCapabilities {
+    /// Of `extensions`.
+    pub extensions: Arc<[(Arc<str>, Json)]>,
+    /// Of `experimental`.
+    pub experimental: Arc<[(Arc<str>, Json)]>,
 }
 
 /// The capability of `tools` or `prompts`.
@@ -94,10 +105,17 @@ impl ServerCapabilities {
 const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 impl ServerCapabilities {
-    /// Appends the extensions as the member `name`, with `tasks` before those of Longhaul, if there are any. `any` says whether a member comes before.
-    pub(crate) fn push_extensions(&self, out: &mut String, any: bool, name: &str, tasks: &str) {
-        if !self.tasks && self.extensions.is_empty() {
-            return;
+    /// Appends the extensions as the member `name`, with `tasks` before those of Longhaul, and with those that are `relayed`, if there are any. `any` says whether a
+    /// member comes before. Returns whether one does now.
+    pub(crate) fn push_extensions(
+        &self,
+        out: &mut String,
+        any: bool,
+        (name, tasks): (&str, &str),
+        relayed: &[(Arc<str>, Json)],
+    ) -> bool {
+        if !self.tasks && self.extensions.is_empty() && relayed.is_empty() {
+            return any;
         }
         out.push_str(if any { "," } else { "" });
         json::push_string(out, name);
@@ -106,13 +124,19 @@ impl ServerCapabilities {
             out.push_str(tasks);
             self.push_own_extensions(out);
         }
-        for (nth, (name, settings)) in self.extensions.iter().enumerate() {
+        for (nth, (name, settings)) in self.extensions.iter().chain(relayed).enumerate() {
             out.push_str(if nth > 0 || self.tasks { "," } else { "" });
             json::push_string(out, name);
             out.push(':');
             out.push_str(settings.as_str());
         }
         out.push('}');
+        true
+    }
+
+    /// Appends what is relayed as the member `name`, if there is anything.
+    pub(crate) fn push_relayed(out: &mut String, any: bool, name: &str, relayed: &[(Arc<str>, Json)]) {
+        Self::default().push_extensions(out, any, (name, ""), relayed);
     }
 
     /// Appends the members that declare idempotency keys, if there are any, and the deletion of tasks.

@@ -318,13 +318,13 @@ async fn a_cancel_is_acknowledged_and_logs_are_read_as_resources() {
     let (connection, _) = peer.connection();
     let task = connection.task(id);
     assert_eq!(task.cancel().await.unwrap(), None);
-    assert_eq!(task.log().await.unwrap(), b"one\ntwo\n");
+    assert_eq!(task.log(None).await.unwrap(), b"one\ntwo\n");
     let read = &peer.calls_of("resources/read")[0];
     assert_eq!(
         read.header("mcp-name"),
         Some(format!("longhaul://task/{id}/log").as_str())
     );
-    let stranger = connection.task("no task of ours!").log().await;
+    let stranger = connection.task("no task of ours!").log(None).await;
     assert!(matches!(stranger, Err(RequestError::InvalidTaskId)));
 }
 

@@ -90,6 +90,7 @@ async fn an_upstream_over_http_is_heard_between_calls() {
         logger: Some("up".into()),
         data: Json::from(&json!("the news")),
         relayed: None,
+        method: None,
     };
     // The streams may open after the call.
     let heard = async {

@@ -7,6 +7,8 @@ mod check;
 mod client;
 #[cfg(unix)]
 mod client_lists;
+#[cfg(unix)]
+mod extensions;
 mod isolation;
 #[cfg(unix)]
 mod jobs;

@@ -104,6 +104,8 @@ pub struct Snapshot {
     pub instructions: Option<Arc<str>>,
     /// What the server is called, in place of the name that it was made with: an object with `name` and `version`.
     pub server_info: Option<Json>,
+    /// What another server declares behind this one: an object with `extensions` and `experimental`.
+    pub relayed_capabilities: Option<Json>,
     /// What `tools/list` has besides the tools: an object.
     pub tool_list_members: Option<Json>,
     /// Why there are no tools, if that is a failure.
@@ -338,6 +340,11 @@ impl Catalog {
     /// Has calls of tools that are not there yet wait for them.
     pub fn set_pending_tools(&self, pending: Arc<dyn PendingTools>) {
         self.change(|new| new.pending_tools = Some(pending));
+    }
+
+    /// Sets what another server declares behind this one: an object with `extensions` and `experimental`.
+    pub fn set_relayed_capabilities(&self, relayed: Option<Json>) {
+        self.change(|new| new.relayed_capabilities = relayed);
     }
 
     /// Sets what knows which of the tools a client is shown.

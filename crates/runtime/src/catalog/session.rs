@@ -13,7 +13,7 @@ pub enum SessionChange {
     Ended(SessionKey),
 }
 
-/// A log message that belongs to no request.
+/// A log message, or a notification of another server that MCP does not define, that belongs to no request.
 #[derive(Debug, Clone)]
 pub struct SessionLog {
     /// For whose sessions it is.
@@ -28,6 +28,8 @@ pub struct SessionLog {
     pub data: Json,
     /// The params of the notification, if another server sent it.
     pub relayed: Option<Json>,
+    /// The method, if another server sent a notification that MCP does not define: only that and its params count then.
+    pub method: Option<Arc<str>>,
 }
 
 impl SessionLog {

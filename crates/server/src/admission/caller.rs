@@ -4,7 +4,7 @@ use super::{handoff::ConnectionHandoff, identity::Identity};
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{ListClient, Requestor, Trace, Unreachable};
-use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version};
+use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version, relayed_client_capabilities};
 use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
@@ -122,6 +122,12 @@ impl Caller {
                 None => meta.client_info().map(Json::from),
             },
             capabilities: self.capabilities,
+            relayed_capabilities: match &self.session {
+                Some(session) => {
+                    (session.relayed_capabilities.as_deref()).and_then(|text| serde_json::from_str(text).ok())
+                }
+                None => meta.raw_client_capabilities().and_then(relayed_client_capabilities),
+            },
             unreachable: self.unreachable(),
             progress_token: meta
                 .progress_token()?

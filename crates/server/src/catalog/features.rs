@@ -2,8 +2,10 @@
 
 use super::task_resources;
 use crate::admission::caller::Caller;
+use longhaul_core::Json;
 use longhaul_runtime::Engine;
-use longhaul_wire::{ListCapability, Method, ResourcesCapability, ServerCapabilities};
+use longhaul_wire::{ListCapability, Method, RelayedCapabilities, ResourcesCapability, ServerCapabilities};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
@@ -44,5 +46,23 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         idempotency: !author_calls,
         idempotency_retention: snapshot.tools.values().map(|tool| tool.settings().retention).min(),
         extensions: Arc::clone(&snapshot.author.extensions),
+        relayed: relayed(snapshot.relayed_capabilities.as_ref()),
+    }
+}
+
+/// What is declared for a server behind this one.
+fn relayed(declared: Option<&Json>) -> RelayedCapabilities {
+    let declared: Value = declared
+        .and_then(|declared| serde_json::from_str(declared.as_str()).ok())
+        .unwrap_or_default();
+    let of = |member: &str| {
+        let names = declared[member].as_object().into_iter().flatten();
+        names
+            .map(|(name, settings)| (name.as_str().into(), Json::from(settings)))
+            .collect()
+    };
+    RelayedCapabilities {
+        extensions: of("extensions"),
+        experimental: of("experimental"),
     }
 }

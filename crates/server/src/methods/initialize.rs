@@ -17,7 +17,8 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         params.client_info,
         ports.clock.now(),
         &*ports.entropy,
-    );
+    )
+    .relaying(params.relayed_capabilities.as_ref());
     let mut text = String::new();
     write_result(&mut text, request.id, |out| {
         legacy::handshake::write_initialize(

@@ -320,6 +320,7 @@ mod tests {
             principal,
             expires_at: UnixMillis(i64::try_from(nth).unwrap()),
             client: None,
+            relayed_capabilities: None,
         }
     }
 

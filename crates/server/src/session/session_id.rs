@@ -10,7 +10,7 @@ use crate::{
 use longhaul_core::{ClientCapabilities, Entropy, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_wire::Version;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
 /// How long a session id is honoured: 30 days. After that the client initializes again.
@@ -18,6 +18,10 @@ const LIFETIME: Millis = 30 * 24 * 3_600_000;
 const KEY_BYTES: usize = 16;
 /// Of a client's name and its version, in bytes.
 const LONGEST_NAME: usize = 128;
+/// Of what a client declares for others, in bytes.
+const MOST_RELAYED: usize = 1024;
+/// In the byte of the capabilities: the client declares something for others.
+const HAS_RELAYED: u8 = 1 << 7;
 const HEAD_BYTES: usize = KEY_BYTES + 1 + 1 + 8;
 
 /// What a legacy client and this server negotiated.
@@ -35,6 +39,8 @@ pub(crate) struct Session {
     pub expires_at: UnixMillis,
     /// The client's own name and version: `{"name":…,"version":…}`, for display only.
     pub client: Option<Arc<str>>,
+    /// What the client declares for others than this server, as JSON.
+    pub relayed_capabilities: Option<Arc<str>>,
 }
 
 impl Session {
@@ -60,6 +66,16 @@ impl Session {
             principal,
             expires_at: now.plus(LIFETIME),
             client: client.and_then(short),
+            relayed_capabilities: None,
+        }
+    }
+
+    /// The same session, whose client declares this for others than this server. An id is a header, so it carries no more than [`MOST_RELAYED`] bytes of it.
+    pub(crate) fn relaying(self, declared: Option<&Value>) -> Self {
+        let text = declared.map(ToString::to_string);
+        Self {
+            relayed_capabilities: text.filter(|text| text.len() <= MOST_RELAYED).map(Into::into),
+            ..self
         }
     }
 
@@ -72,12 +88,16 @@ impl Session {
                 .position(|known| *known == self.version)
                 .unwrap_or(0) as u8,
         );
-        body.push(capabilities::to_bits(self.capabilities));
+        let relayed = self.relayed_capabilities.as_deref();
+        let has_relayed = if relayed.is_some() { HAS_RELAYED } else { 0 };
+        body.push(capabilities::to_bits(self.capabilities) | has_relayed);
         body.extend(self.expires_at.0.to_be_bytes());
         let client = self.client.as_deref().unwrap_or_default();
-        // `short` has cut it.
-        body.extend(u16::try_from(client.len()).unwrap_or_default().to_be_bytes());
-        body.extend(client.as_bytes());
+        // Both are limited where they are set.
+        for text in [Some(client), relayed].into_iter().flatten() {
+            body.extend(u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
+            body.extend(text.as_bytes());
+        }
         body.extend(self.principal.as_str().as_bytes());
         signer.sign(&body)
     }
@@ -87,9 +107,11 @@ impl Session {
         let Verified(body) = signer.verify(id)?;
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
         let expires_at = UnixMillis(i64::from_be_bytes(head[KEY_BYTES + 2..].try_into().ok()?));
-        let (length, rest) = rest.split_first_chunk()?;
-        let (client, principal) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-        let client = std::str::from_utf8(client).ok()?;
+        let (client, rest) = split_text(rest)?;
+        let (relayed, principal) = match head[KEY_BYTES + 1] & HAS_RELAYED {
+            0 => (None, rest),
+            _ => split_text(rest).map(|(relayed, rest)| (Some(relayed), rest))?,
+        };
         if expires_at <= now {
             return None;
         }
@@ -100,8 +122,16 @@ impl Session {
             principal: Principal::named(std::str::from_utf8(principal).ok()?),
             expires_at,
             client: (!client.is_empty()).then(|| client.into()),
+            relayed_capabilities: relayed.map(Into::into),
         })
     }
+}
+
+/// A text behind its length.
+fn split_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+    Some((std::str::from_utf8(text).ok()?, rest))
 }
 
 /// Name and version of a client, cut to a reasonable length: the id that carries them is a header.
@@ -193,5 +223,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_a_client_declares_for_others_is_in_the_id_up_to_a_limit() {
+        let signer = signer(1);
+        let again = |session: &Session| Session::from_id(&session.to_id(&signer), &signer, UnixMillis(2_000)).unwrap();
+        let declared = json!({"extensions": {"a/b": {"x": [1, "ü"]}}});
+        let session = session().relaying(Some(&declared));
+        assert_eq!(session.relayed_capabilities.as_deref(), Some(&*declared.to_string()));
+        assert_eq!(again(&session), session);
+        let large = json!({"extensions": {"a/b": {"x": "x".repeat(MOST_RELAYED)}}});
+        let session = session.relaying(Some(&large));
+        assert_eq!(session.relayed_capabilities, None);
+        assert_eq!(again(&session), session);
     }
 }

@@ -8,7 +8,9 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     out.push_str(version.as_str());
     out.push_str(r#"","capabilities":{"#);
     let any = features.push_shared(out);
-    features.push_extensions(out, any, "experimental", "");
+    let relayed = &features.relayed;
+    let any = features.push_extensions(out, any, ("experimental", ""), &relayed.experimental);
+    ServerCapabilities::push_relayed(out, any, "extensions", &relayed.extensions);
     if features.tasks && version.has_core_tasks() {
         out.push(',');
         // Objects, not booleans; exactly what is served (G1-02, C-22).

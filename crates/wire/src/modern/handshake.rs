@@ -14,7 +14,12 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
     out.push_str(r#","capabilities":{"#);
     let any = features.push_shared(out);
     // Some peers disable tasks if their object has any key (G2-01).
-    features.push_extensions(out, any, "extensions", r#""io.modelcontextprotocol/tasks":{},"#);
+    let (own, relayed) = (
+        ("extensions", r#""io.modelcontextprotocol/tasks":{},"#),
+        &features.relayed,
+    );
+    let any = features.push_extensions(out, any, own, &relayed.extensions);
+    ServerCapabilities::push_relayed(out, any, "experimental", &relayed.experimental);
     out.push('}');
     identity.push_instructions(out);
     cache.push_members(out);

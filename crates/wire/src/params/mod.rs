@@ -22,7 +22,7 @@ use crate::{
 };
 use longhaul_core::{ClientCapabilities, LogLevel};
 use serde::de::MapAccess;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;
 
 object! {
@@ -65,6 +65,8 @@ pub struct Initialize<'a> {
     pub protocol_version: Cow<'a, str>,
     /// The client's capabilities, for the whole session.
     pub capabilities: ClientCapabilities,
+    /// What it declares for others than this server: see [`client_capabilities::relayed`].
+    pub relayed_capabilities: Option<Value>,
     /// The client's name and version, for display only.
     pub client_info: Option<&'a RawValue>,
 }
@@ -195,6 +197,7 @@ impl<'a> Params<'a> {
         Ok(Initialize {
             protocol_version: text(self.0.protocol_version, "protocolVersion")?,
             capabilities: client_capabilities::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
+            relayed_capabilities: client_capabilities::relayed(capabilities),
             client_info: self.0.client_info,
         })
     }

@@ -6,8 +6,8 @@ use crate::{
 };
 use longhaul_core::{Json, TaskPolicy};
 use longhaul_wire::{
-    Generation, ListCapability, ListKind, OutputSchema, ResourcesCapability, ServerCapabilities, ToolEntry, Version,
-    legacy, modern,
+    Generation, ListCapability, ListKind, OutputSchema, RelayedCapabilities, ResourcesCapability, ServerCapabilities,
+    ToolEntry, Version, legacy, modern,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
                 idempotency,
                 idempotency_retention,
                 extensions: (0..extensions).map(extension).collect(),
+                relayed: RelayedCapabilities::default(),
             }
         },
     )

@@ -6,8 +6,8 @@ use crate::{
 };
 use longhaul_core::{Json, LogLevel, Progress, TaskPolicy};
 use longhaul_wire::{
-    InputRequest, ListCapability, ListChange, ListKind, OutputSchema, RequestId, ResourcesCapability,
-    ServerCapabilities, ToolEntry, Version, legacy,
+    InputRequest, ListCapability, ListChange, ListKind, OutputSchema, RelayedCapabilities, RequestId,
+    ResourcesCapability, ServerCapabilities, ToolEntry, Version, legacy,
     legacy::{client_task, input_request::Delivery},
     modern,
     notification::{write_cancelled, write_list_changed, write_log, write_progress, write_resource_updated},
@@ -107,6 +107,7 @@ fn features() -> ServerCapabilities {
         idempotency: true,
         idempotency_retention: None,
         extensions: [].into(),
+        relayed: RelayedCapabilities::default(),
     }
 }
 

@@ -268,7 +268,7 @@ impl SessionStream {
                 Err(RecvError::Closed) => return Ok(()),
             };
             let is_wanted = message.concerns(principal, key)
-                && message.level >= self.interaction.sessions.preferences.level(key)
+                && (message.method.is_some() || message.level >= self.interaction.sessions.preferences.level(key))
                 && self.is_newest();
             if is_wanted {
                 let mut text = String::new();
@@ -277,10 +277,14 @@ impl SessionStream {
                     logger,
                     data,
                     relayed,
+                    method,
                     ..
                 } = &*message;
                 let (logger, data) = (logger.as_deref(), data.as_str());
-                notification::write_log(&mut text, *level, logger, data, None, relayed.as_ref());
+                match method {
+                    Some(method) => notification::write_other(&mut text, method, relayed.as_ref()),
+                    None => notification::write_log(&mut text, *level, logger, data, None, relayed.as_ref()),
+                }
                 self.sink.message(text).await?;
             }
         }

@@ -559,6 +559,7 @@ async fn s_02_a_log_message_for_one_principal_is_told_to_no_other() {
             logger: None,
             data: Json::from(json!(name)),
             relayed: None,
+            method: None,
         });
     }
     for (name, stream) in &mut streams {

@@ -248,6 +248,7 @@ mod tests {
             principal: Principal::named(principal.to_string()),
             expires_at: UnixMillis(0),
             client: None,
+            relayed_capabilities: None,
         }
     }
 
