@@ -6,7 +6,7 @@
 use crate::{
     Target, UpstreamOptions,
     askers::{Askers, ClientsOfConnection, Context, Listeners, Registration},
-    client_lists::{ClientLists, ListEvent},
+    client_lists::ClientLists,
     followed::FollowedResources,
     listed::Lists,
 };
@@ -26,7 +26,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// The most connections of one principal, over all of its sessions and sets of capabilities. For one more, one is closed that nobody uses. If there is none, the
 /// call ends that has waited longest for its client to come back with an answer; without such a call the new one shares a connection of its kind, where its
@@ -74,6 +74,14 @@ pub(crate) struct UpstreamConnection {
     pub(crate) followed: FollowedResources,
     /// What it offers to its client.
     pub(crate) lists: ClientLists,
+}
+
+/// What may have changed the lists of clients.
+pub(crate) enum ListEvent {
+    /// The lists are to be read on this connection. Whoever waits is told when they were.
+    Read(Arc<UpstreamConnection>, Option<oneshot::Sender<()>>),
+    /// A connection was closed.
+    Closed,
 }
 
 /// There is no connection for a call.

@@ -4,7 +4,7 @@ use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{offer_tools, offer_with_later},
     claims::{collisions, digest_of_names},
-    client_lists::{self, ClientNotifications, ClientTools},
+    client_tools::{self, ClientNotifications, ClientTools},
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -462,7 +462,7 @@ impl Gateway {
         }
         let (events, received) = mpsc::unbounded_channel();
         upstream.connections.set_list_events(events);
-        let of_clients = client_lists::follow(
+        let of_clients = client_tools::follow(
             Arc::clone(&self.upstreams),
             engine.clone(),
             Arc::clone(upstream),

@@ -3,7 +3,7 @@
 use crate::{
     askers::Context,
     claims::EarlierNames,
-    client_lists,
+    client_tools,
     listed::{Lists, text_member},
     loops,
     progress::relayed_progress,
@@ -82,7 +82,7 @@ impl MethodHandler for RelayedMethod {
                 self.relayed,
                 Relayed::ListPrompts | Relayed::ListResources | Relayed::ListTemplates
             );
-            if is_list && let Some(known) = client_lists::until_known(upstreams, of(&cx)) {
+            if is_list && let Some(known) = client_tools::until_known(upstreams, of(&cx)) {
                 known.await;
             }
             match self.relayed {

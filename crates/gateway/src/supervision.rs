@@ -5,22 +5,21 @@ use crate::{
     catalog::{offer_members, offer_tools, offer_with_later},
     connections::UpstreamConnection,
     instructions,
+    list_changes::{LONGEST_SUBSCRIBING, ListChanges},
     listed::Lists,
     loops, methods, unavailable,
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use longhaul_client::{Connection, RequestError, ServerDescription, TokenError, Watch, WatchFilter};
-use longhaul_core::{BoxFuture, Entropy, Millis, whole_millis};
+use longhaul_client::{RequestError, TokenError};
+use longhaul_core::{Entropy, Millis, whole_millis};
 use longhaul_runtime::Engine;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// How long the tools of an upstream that is down stay offered, in milliseconds. Calls of them wait for it meanwhile.
 pub const KEPT_WHILE_DOWN: Millis = 60_000;
 /// How often an upstream is asked whether it is there, in milliseconds.
 const LOOK_EVERY: Millis = 15_000;
-/// How long the lists of an upstream wait for the subscription to their changes.
-pub(crate) const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(1);
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
 
@@ -225,61 +224,6 @@ async fn stay(
                 if let Err(error) = loops::check(upstreams, upstream).await {
                     return error;
                 }
-            }
-        }
-    }
-}
-
-/// Changes of what an upstream offers.
-pub(crate) enum ListChanges {
-    /// It does not notify of them.
-    Unknown,
-    /// It has not answered the subscription yet.
-    Subscribing(BoxFuture<'static, Result<Watch, RequestError>>),
-    Watched(Watch),
-}
-
-impl ListChanges {
-    /// The lists whose changes the upstream notifies of.
-    pub(crate) fn filter(server: &ServerDescription) -> WatchFilter {
-        let notifies = |capability: &str| server.capabilities[capability]["listChanged"] == true;
-        WatchFilter {
-            tools: notifies("tools"),
-            prompts: notifies("prompts"),
-            resources: notifies("resources"),
-            uris: Vec::new(),
-        }
-    }
-
-    pub(crate) fn of(connection: &Connection, filter: WatchFilter) -> Self {
-        if filter == WatchFilter::default() {
-            return Self::Unknown;
-        }
-        let connection = connection.clone();
-        Self::Subscribing(Box::pin(async move { connection.watch(filter).await }))
-    }
-
-    /// Completes when the upstream notifies of changes, or does not.
-    pub(crate) async fn subscribed(&mut self) -> Result<(), RequestError> {
-        if let Self::Subscribing(subscribing) = self {
-            let watch = subscribing.await;
-            *self = Self::Unknown;
-            *self = Self::Watched(watch?);
-        }
-        Ok(())
-    }
-
-    /// Waits for a change, or for a subscription before which there may have been one.
-    pub(crate) async fn next(&mut self) -> Result<(), RequestError> {
-        match self {
-            Self::Unknown => std::future::pending().await,
-            Self::Subscribing(_) => self.subscribed().await,
-            Self::Watched(watch) => {
-                if watch.next().await.is_none() {
-                    *self = Self::Unknown;
-                    std::future::pending::<()>().await;
-                }
-                Ok(())
             }
         }
     }
