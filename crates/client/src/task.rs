@@ -11,6 +11,7 @@ use crate::{
     output_schema::OutputSchema,
     request::Request,
     result_request::ResultRequest,
+    rpc_failure::INTERNAL_ERROR,
 };
 use longhaul_core::Json;
 use longhaul_wire::Method;
@@ -504,6 +505,8 @@ impl TaskHandle {
         match answer {
             Ok(result) => Ok(Outcome::result(result)),
             Err(RequestError::Rpc(failure)) if status == TaskStatus::Failed => Ok(Outcome::RpcError(failure)),
+            // A server that fails has the result perhaps.
+            Err(RequestError::Rpc(failure)) if failure.code == INTERNAL_ERROR => Err(RequestError::Rpc(failure)),
             Err(error @ (RequestError::Rpc(_) | RequestError::Invalid(_))) => {
                 let error = RequestError::NoResult {
                     task: excerpt(&self.id).into_owned(),

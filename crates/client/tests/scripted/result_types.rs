@@ -1,8 +1,8 @@
 //! Results of kinds that their methods do not have.
 
 use crate::{
-    peer::{Peer, modern, plain},
-    task::modern_task,
+    peer::{Peer, legacy, modern, plain},
+    task::{legacy_task, modern_task},
 };
 use longhaul_client::{InputResponse, RequestError, TaskStatus};
 use serde_json::{Map, Value, json};
@@ -85,4 +85,19 @@ async fn a_task_that_is_over_without_a_result_is_not_waited_for() {
         "{over:?}"
     );
     assert!(!over.is_unknown_task() && !over.is_transient());
+}
+
+/// A result that has expired does not come back; a server that fails may have it.
+#[tokio::test]
+async fn an_internal_error_does_not_say_that_the_result_is_gone() {
+    for (code, is_gone) in [(-32602, true), (-32603, false)] {
+        let peer = legacy(json!({}), move |seen| match seen.method() {
+            "tasks/get" => seen.result(legacy_task("completed", json!({}))),
+            _ => seen.error(200, code, Value::Null),
+        });
+        let (connection, _) = peer.connection();
+        let failed = connection.task("t-1").wait(&mut |_| {}).await.unwrap_err();
+        let is_said_gone = matches!(failed, RequestError::NoResult { .. });
+        assert_eq!(is_said_gone, is_gone, "{failed:?}");
+    }
 }
