@@ -1,13 +1,9 @@
 //! Batches of a server (MCP 2025-03-26): arrays of messages.
 
-use longhaul_wire::Batch;
 use serde_json::value::RawValue;
 
-/// The messages that a server has sent together, in order. What is no batch, and what cannot be read, is one.
+/// The messages of an array that a server has sent, in order. What cannot be read as one counts as a message.
 pub(super) fn messages(received: Vec<u8>) -> Vec<Vec<u8>> {
-    if !Batch::is_batch(&received) {
-        return vec![received];
-    }
     match serde_json::from_slice::<Vec<&RawValue>>(&received) {
         Ok(messages) if !messages.is_empty() => messages
             .into_iter()

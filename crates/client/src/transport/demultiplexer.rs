@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{RequestError, error::excerpt};
 use futures_util::{StreamExt, stream};
-use longhaul_wire::{Message, Method, jsonrpc::Notification};
+use longhaul_wire::{Batch, Message, Method, jsonrpc::Notification};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -194,6 +194,9 @@ impl Demultiplexer {
 
     /// Hands messages on: one, or a batch. Returns a request to be sent if it is not known whom one answers.
     pub(super) fn deliver(&self, received: Vec<u8>) -> Option<String> {
+        if !Batch::is_batch(&received) {
+            return self.deliver_one(received);
+        }
         let probes = messages(received).into_iter().map(|message| self.deliver_one(message));
         probes.fold(None, Option::or)
     }

@@ -26,6 +26,7 @@ use crate::{RequestError, error::excerpt};
 use ::http::{HeaderMap, HeaderValue};
 use futures_util::{StreamExt, stream::BoxStream};
 use longhaul_core::BoxFuture;
+use longhaul_wire::Batch;
 use std::{collections::VecDeque, time::Duration};
 
 /// Carries JSON-RPC messages to one server. [`Connection`](crate::Connection) does the rest: it detects the era, numbers requests, and serves the
@@ -240,11 +241,15 @@ impl Reply {
 
     /// The next message; `None` at the end. Those of a batch come one by one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
-        if self.unread.is_empty()
-            && let Some(received) = self.messages.next().await.transpose()?
-        {
-            self.unread.extend(batch::messages(received));
+        if let Some(message) = self.unread.pop_front() {
+            return Ok(Some(message));
         }
-        Ok(self.unread.pop_front())
+        match self.messages.next().await.transpose()? {
+            Some(received) if Batch::is_batch(&received) => {
+                self.unread.extend(batch::messages(received));
+                Ok(self.unread.pop_front())
+            }
+            one => Ok(one),
+        }
     }
 }
