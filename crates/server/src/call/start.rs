@@ -375,7 +375,6 @@ pub(crate) async fn resume(
     name: &str,
     call: &TaskId,
 ) -> Result<Answer, RpcError> {
-    let session = request.resumable_session().cloned().ok_or_else(answer_lost)?;
     let notifications = RequestNotifications::requested_by(&calls.interaction, request)?;
     let origin = CallOrigin::of(calls, request)?;
     let tool = calls.engine.catalog().tool(name);
@@ -387,18 +386,18 @@ pub(crate) async fn resume(
     let waiting = calls.engine.rejoin(call).await.map_err(store_failed)?;
     let waiting = waiting.ok_or_else(answer_lost)?;
     let context = CallContext {
-        calls: Arc::clone(calls),
+        calls: origin.calls,
         tool: name.into(),
         sender: origin.sender,
         generation: origin.generation,
         id: origin.id,
         notifications,
-        resumable_session: Some(session.clone()),
+        resumable_session: origin.resumable_session,
         wait_policy,
         input_request_mode: InputRequestMode::of(request, None),
         audit: origin.audit,
     };
-    let responder = Box::new(BlockingCall::resumed(context, session, waiting));
+    let responder = Box::new(BlockingCall::begun(context, waiting));
     Ok(exchange::answer_with(&calls.interaction, request, responder))
 }
 

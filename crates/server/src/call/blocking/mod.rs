@@ -138,7 +138,7 @@ impl InputRequestMode {
 }
 
 impl BlockingCall {
-    /// Waits for a call that this request started. It is cancelled as soon as its answer can no longer be delivered: when the client
+    /// Waits for a call that this request started, or that its client comes back for in its session. The call is cancelled as soon as its answer can no longer be delivered: when the client
     /// disconnects (T-34), also if it has just become a task (C-45), or when the session ends in which the client could return (T-08).
     pub(crate) fn begun(context: CallContext, waiting: PendingCall) -> Self {
         let (calls, call) = (&context.calls, waiting.handle());
@@ -147,13 +147,6 @@ impl BlockingCall {
             None => CallHold::Request(calls.between_rounds.first(call)),
         };
         Self::new(context, waiting, hold, OnResponse::Abandon)
-    }
-
-    /// Waits for a call whose client comes back in its session, to another process than the one that started the call, or after its stream was dropped. If
-    /// this request fails, the client may come back again.
-    pub(crate) fn resumed(context: CallContext, session: SessionKey, waiting: PendingCall) -> Self {
-        let hold = SessionHold::new(&context.calls, session, waiting.handle());
-        Self::new(context, waiting, CallHold::Session(hold), OnResponse::Keep)
     }
 
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
