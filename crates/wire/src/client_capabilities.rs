@@ -34,9 +34,11 @@ pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
 
 /// What a `capabilities` object declares for others than this server, as [`relayed::capabilities`] says; `None` if there is nothing.
 pub fn relayed(raw: &RawValue) -> Option<Value> {
-    // Nearly all clients declare nothing of the kind, and each request of a modern one has its capabilities.
-    let may_have = raw.get().contains("\"extensions\"") || raw.get().contains("\"experimental\"");
-    let declared: Value = serde_json::from_str(raw.get()).ok().filter(|_| may_have)?;
+    // Each request of a modern client has its capabilities.
+    if !raw.get().contains("\"extensions\"") && !raw.get().contains("\"experimental\"") {
+        return None;
+    }
+    let declared: Value = serde_json::from_str(raw.get()).ok()?;
     let relayed = relayed::capabilities(&declared);
     (!relayed.is_empty()).then(|| relayed.into())
 }

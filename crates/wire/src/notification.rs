@@ -163,6 +163,7 @@ pub fn write_cancelled(out: &mut String, id: RequestId<'_>, reason: Option<&str>
         out.push('}');
     });
 }
+
 /// Appends a notification of another server that MCP does not define, with its params.
 pub fn write_other(out: &mut String, method: &str, params: Option<&Json>) {
     out.push_str(r#"{"jsonrpc":"2.0","method":"#);
