@@ -8,7 +8,7 @@ use crate::{
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 /// A GET of a session; with an event id, of the rest of that event's stream.
 async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
@@ -291,15 +291,20 @@ async fn older_sessions_are_told_the_first_event_id_in_a_named_event() {
     );
 }
 
+/// A server whose tasks are in this folder. Opening a store blocks until its last owner closes it, so that needs a thread of its own.
+async fn on_disk(folder: &Path) -> Server {
+    Server::with(Options {
+        store: Arc::new(SqliteStore::open(folder, SqliteOptions::default()).unwrap()),
+        ..Options::default()
+    })
+    .await
+}
+
 /// A client whose request is open when it resumes a stream of an earlier process would wait until its own time limit if it were refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_of_an_earlier_process_answer_their_requests() {
     let folder = tempfile::tempdir().unwrap();
-    let on_disk = || Options {
-        store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
-        ..Options::default()
-    };
-    let server = Server::with(on_disk()).await;
+    let server = on_disk(folder.path()).await;
     let session = server.session().await;
     let (call, mut client) = begin(&server, &session, "1").await;
     assert!(client.message().await.is_some());
@@ -310,7 +315,7 @@ async fn the_streams_of_an_earlier_process_answer_their_requests() {
     server.stage.finished.reaches(1).await;
     server.stop().await;
 
-    let server = Server::with(on_disk()).await;
+    let server = on_disk(folder.path()).await;
     let stranger = server.session().await;
     assert_eq!(refused(&server, &stranger, Some(&last)).await, (400, -32600));
     let mut client = open(&server, &session, Some(&last)).await;
@@ -319,15 +324,10 @@ async fn the_streams_of_an_earlier_process_answer_their_requests() {
     assert_eq!(rest[0]["error"]["data"]["reason"], "interrupted");
 }
 
-/// Opening a store blocks until its last owner closes it, so that needs a thread of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_result_is_resumed_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let on_disk = || Options {
-        store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
-        ..Options::default()
-    };
-    let server = Server::with(on_disk()).await;
+    let server = on_disk(folder.path()).await;
     let session = server.session().await;
     let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
     let task = task_of(&server.result(&create).await);
@@ -339,7 +339,7 @@ async fn a_wait_for_a_result_is_resumed_after_a_restart() {
     let last = client.last_event_id.take().unwrap();
     server.stop().await;
 
-    let server = Server::with(on_disk()).await;
+    let server = on_disk(folder.path()).await;
     let mut client = open(&server, &session, Some(&last)).await;
     // The attempt could not be adopted, which is the outcome of the wait.
     let response = client.message().await.unwrap();
