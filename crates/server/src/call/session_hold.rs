@@ -1,6 +1,6 @@
 //! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation (T-08): the client may resume the stream. So
-//! the call continues until it ends; when this process dies, the next one keeps it for a while. It is cancelled if the client cancels the request after all, or if its session ends first, because its answer could no
-//! longer be delivered.
+//! the call continues until it ends; if this process dies, the next one keeps the call for a while. The call is cancelled if the client cancels the request
+//! after all, or if its session ends first, because its answer could no longer be delivered.
 
 use super::Calls;
 use crate::session::in_flight::InFlightRequest;
