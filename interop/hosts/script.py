@@ -32,10 +32,12 @@ class Script:
     def next(self, talk):
         # Each call has one result. Searches for tools do not count.
         steps = [(call, result) for call, result in zip(talk.calls, talk.results) if call.tool != self.search(talk)]
-        _, last = steps[-1] if steps else (None, "")
+        call, last = steps[-1] if steps else (None, "")
         is_resumed = talk.prompt > 1
         if is_resumed and not steps:
             return "Done." if "result-of-" in "".join(talk.said) else self.follow(talk, last)
+        if call and call.tool == "TaskStop":
+            return "Done."
         if TASK.search(last) or BACKGROUND.search(last) and TOLD not in "".join(talk.said[talk.said.index(last) :]):
             return self.follow(talk, last)
         made = [call for call, _ in steps if any(call.tool.endswith(tool) for tool, _ in self.calls)]

@@ -9,7 +9,7 @@ await step("the list follows what happens, without a reload", async () => {
   const page = await open("/?state=live");
   equal(await page.$$eval("tbody tr", (rows) => rows.length), 0, "rows");
   const id = await start("hold", "words=one");
-  await page.waitForFunction((id) => document.body.textContent.includes(id), { timeout: 20_000 }, id);
+  await page.waitForFunction((id) => document.body.textContent.includes(id.slice(-8)), { timeout: 20_000 }, id);
   await page.close();
 });
 
@@ -150,10 +150,22 @@ await step("a list says why a command has failed, and what was made of the task"
   const row = (text) =>
     page.waitForFunction(
       (id, text) => [...document.querySelectorAll("tbody tr")].some((row) => row.textContent.includes(id) && row.textContent.includes(text)),
-      { timeout: 20_000 }, id, text);
+      { timeout: 20_000 }, id.slice(-8), text);
   await row("sh exited with code 3: the-reason");
   const { stdout } = await run(longhaul, ["admin", "retry", admin, id]);
-  await row(`retried as ${stdout.trim()}`);
+  await row(`retried as …${stdout.trim().slice(-8)}`);
+  await page.close();
+});
+
+await step("a tool is called by its form, and its times are those of the browser", async () => {
+  const page = await open("/tools/hold/call");
+  await page.type('[name="field.words"]', "by hand");
+  await submit(page, "main form button");
+  equal((await heading(page)).startsWith("hold"), true, "the new task");
+  const time = await page.$eval("dd time", (time) => ({ shown: time.textContent, title: time.title }));
+  equal(/UTC$/.test(time.title) && !/UTC$/.test(time.shown), true, `the time: ${JSON.stringify(time)}`);
+  await submit(page, "#cancel button", "#cancel summary");
+  await waitForHeading(page, "cancelled");
   await page.close();
 });
 

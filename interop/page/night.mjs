@@ -49,7 +49,7 @@ await night("what holds up this queue", {
   says: "at most 1 of its tool run at once, 1 run and 1 are queued",
 });
 await night("what runs for long", {
-  stage: async () => ({ says: await start("hold", "words=long") }),
+  stage: async () => ({ says: (await start("hold", "words=long")).slice(-8) }),
   path: "/?state=running&tool=hold",
   command: ["tasks", "--state", "running", "--tool", "hold"],
 });

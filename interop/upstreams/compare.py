@@ -3,7 +3,7 @@
 usage: python3 compare.py --program LONGHAUL --commands JSON --folder FOLDER [--wrap]
 
 JSON is how each server is started, by its name: {"git": {"command": "python3", "args": […], "env": {…}}}. With several servers, all are behind one
-`longhaul serve --mcp-config`; with `--wrap`, the one server is behind `longhaul wrap`. Writes one line of JSON for each step.
+`longhaul serve`; with `--wrap`, the one server is behind `longhaul wrap`. Writes one line of JSON for each step.
 """
 
 import argparse
@@ -362,6 +362,14 @@ def entry(name):
     return {"command": command["command"], "args": arguments, "env": environment, "cwd": str(home(name))}
 
 
+def section(name):
+    """The same in a configuration. Strings of JSON are strings of TOML."""
+    how = entry(name)
+    env = ", ".join(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in how["env"].items())
+    command = json.dumps([how["command"], *how["args"]])
+    return f'[upstream.{name}]\ncommand = {command}\ncwd = {json.dumps(how["cwd"])}\nenv = {{ {env} }}\nhandoff = "0s"\n\n'
+
+
 def direct(name, revision, capabilities):
     how = entry(name)
     environment = os.environ | how["env"]
@@ -468,17 +476,17 @@ def wrapped(revision):
     (name,) = commands
     how = entry(name)
     state = folder / f"data-{revision}"
-    command = [asked.program, "wrap", "--data-dir", str(state), "--", how["command"], *how["args"]]
+    command = [asked.program, "wrap", "--handoff", "0s", "--data-dir", str(state), "--", how["command"], *how["args"]]
     return Stdio(command, os.environ | how["env"], home(name), revision, {}, log)
 
 
 if asked.wrap:
     compare(wrapped)
 else:
-    config = folder / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": {name: entry(name) for name in commands}}))
+    config = folder / "longhaul.toml"
+    config.write_text('[server]\nname = "all"\n\n' + "".join(section(name) for name in commands))
     seed_all()
-    serve = [asked.program, "serve", "--mcp-config", str(config), "--listen", "127.0.0.1:0", "--data-dir", str(folder / "data"), "--json"]
+    serve = [asked.program, "serve", str(config), "--listen", "127.0.0.1:0", "--data-dir", str(folder / "data"), "--json"]
     gateway = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=log)
     try:
         url = json.loads(gateway.stdout.readline())["url"]

@@ -1,6 +1,6 @@
 //! `cargo xtask counts`: counts the instructions and allocations of the hot requests with valgrind.
 //!
-//! It has no limits: the numbers change with the compiler and with every dependency.
+//! They are set beside those in docs/performance.md. One that is clearly higher is an error: the page is updated by the commit that needs more, and says why.
 
 use crate::{
     process::{self, ProcessError},
@@ -37,7 +37,35 @@ pub(crate) enum CountsError {
     Version,
     #[error("gungraun's report is not understood: {line}")]
     Report { line: String },
+    #[error("{PAGE} has no instructions for {0:?}")]
+    Undocumented(&'static str),
+    #[error("{name} takes {counted} instructions, and {PAGE} says {documented}: find out why, and update the page")]
+    More {
+        name: String,
+        counted: u64,
+        documented: u64,
+    },
+    #[error("no instruction of {name} was counted; a linker such as mold hides what is counted from valgrind")]
+    Nothing { name: String },
 }
+
+/// The page with the counts.
+const PAGE: &str = "docs/performance.md";
+/// How far a count may be above the page, in percent. The seeds of hash maps and the linker move it by one or two.
+const TOLERANCE: u64 = 10;
+/// The rows of the page, by benchmark.
+const ROWS: [(&str, &str); 10] = [
+    ("answer tasks_get_modern", "`tasks/get`, modern"),
+    ("answer tasks_get_legacy", "`tasks/get`, legacy"),
+    ("answer tools_call_modern", "`tools/call`, plain, modern"),
+    ("answer tools_call_legacy", "`tools/call`, plain, legacy"),
+    ("answer create_task_modern", "`tools/call` → acknowledged task, modern"),
+    ("answer create_task_legacy", "`tools/call` → acknowledged task, legacy"),
+    ("answer tools_list_modern", "`tools/list`, two tools, modern"),
+    ("answer tools_list_legacy", "`tools/list`, two tools, legacy"),
+    ("answer discover", "`server/discover`"),
+    ("answer ping", "`ping`, legacy"),
+];
 
 /// The counts of one benchmark.
 struct Count {
@@ -51,10 +79,10 @@ struct Count {
 pub(crate) fn run(args: &Args) -> Result<(), CountsError> {
     requirement::program("valgrind")?;
     let runner = runner()?;
-    for count in count_all(&runner)? {
-        count.report(args.json);
-    }
-    Ok(())
+    let counts = count_all(&runner)?;
+    counts.iter().for_each(|count| count.report(args.json));
+    let page = fs::read_to_string(workspace::root().join(PAGE))?;
+    counts.iter().try_for_each(|count| count.compare(&page))
 }
 
 /// The runner, in the version that the benchmark's library needs; installed below the target folder, not into `PATH`.
@@ -132,6 +160,26 @@ impl Count {
         })
     }
 
+    /// Sets it beside the page, if that has a row for it.
+    fn compare(&self, page: &str) -> Result<(), CountsError> {
+        if self.instructions == 0 {
+            let name = self.name.clone();
+            return Err(CountsError::Nothing { name });
+        }
+        let Some((_, row)) = ROWS.iter().find(|(name, _)| *name == self.name) else {
+            return Ok(());
+        };
+        let documented = documented(page, row).ok_or(CountsError::Undocumented(row))?;
+        match self.instructions * 100 > documented * (100 + TOLERANCE) {
+            true => Err(CountsError::More {
+                name: self.name.clone(),
+                counted: self.instructions,
+                documented,
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn report(&self, as_json: bool) {
         let Self {
             name,
@@ -148,4 +196,12 @@ impl Count {
             println!("{name:<32} {instructions:>8} instructions {allocations:>4} allocations {bytes:>7} bytes");
         }
     }
+}
+
+/// The instructions in the row of the page that begins with these words.
+fn documented(page: &str, row: &str) -> Option<u64> {
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix("| ")?.strip_prefix(row))?;
+    line.split(" | ").nth(1)?.replace(',', "").parse().ok()
 }

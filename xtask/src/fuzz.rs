@@ -17,7 +17,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-const PACKAGES: [&str; 4] = [
+const PACKAGES: [&str; 5] = [
+    "longhaul-client",
     "longhaul-core",
     "longhaul-json-schema",
     "longhaul-wire",

@@ -10,6 +10,7 @@ mod counts;
 mod coverage;
 mod crash;
 mod deny;
+mod dist;
 mod durability;
 mod fuzz;
 mod hosts;
@@ -68,6 +69,8 @@ enum Task {
     Proxies(proxies::Args),
     /// Fuzz for as long as you like
     Fuzz(fuzz::Args),
+    /// Make the artefacts of a release
+    Dist(dist::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
     Coverage,
     /// Check dependencies: licenses, bans, sources
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Task::Proxies(args) => boxed(proxies::run(&args)),
         Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
+        Task::Dist(args) => boxed(dist::run(&args)),
         Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),
         Task::Worker(args) => return crash::work(&args),

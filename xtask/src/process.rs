@@ -25,13 +25,27 @@ pub(crate) fn run(command: &mut Command) -> Result<(), ProcessError> {
     }
 }
 
+/// Runs a program, and returns what it prints.
+pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>, ProcessError> {
+    let line = line(command);
+    match command.stdin(Stdio::null()).stderr(Stdio::inherit()).output() {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        Ok(output) => Err(ProcessError::Failed {
+            line,
+            status: output.status,
+        }),
+        Err(source) => Err(ProcessError::Start { line, source }),
+    }
+}
+
 /// Whether a program is installed and can be run.
 pub(crate) fn answers(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-fn line(command: &Command) -> String {
+/// A command as it is written in a shell, but for quotes.
+pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -113,6 +113,31 @@ pub(crate) fn postgres_program(name: &str) -> Result<PathBuf, RequirementError> 
     }
 }
 
+/// A minimal root of this machine's release of Debian, for packages to be installed in. It is made once.
+pub(crate) fn debian_root() -> Result<PathBuf, RequirementError> {
+    program("mmdebstrap")?;
+    let text = |said: Vec<u8>| String::from_utf8_lossy(&said).trim().to_owned();
+    let suite = text(process::read(
+        Command::new("sh").args(["-c", ". /etc/os-release && echo \"$VERSION_CODENAME\""]),
+    )?);
+    let root = workspace::target().join(format!("debian-{suite}"));
+    if !root.exists() {
+        let sources = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+        let sources = text(process::read(Command::new("apt-get").args(sources))?);
+        install_whole(&root, |draft| {
+            let mut make = Command::new("mmdebstrap");
+            make.args([
+                "--quiet",
+                "--mode=root",
+                "--variant=essential",
+                "--include=adduser,libgcc-s1",
+            ]);
+            Ok(process::run(make.arg(&suite).arg(draft).args(sources.lines().next()))?)
+        })?;
+    }
+    Ok(root)
+}
+
 /// Checks that this repository has a commit.
 pub(crate) fn commit(commit: &'static str) -> Result<(), RequirementError> {
     let mut git = Command::new("git");

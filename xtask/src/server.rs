@@ -120,6 +120,15 @@ impl Server {
         Ok(ended.ok_or(ServerError::DoesNotStop(timeout))??)
     }
 
+    /// Waits until the server has ended by itself.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<ExitStatus, ServerError> {
+        let ended = clock::wait_for(timeout, || self.child.try_wait().transpose());
+        Ok(ended.ok_or(ServerError::Silent {
+            limit: timeout,
+            log: self.log.clone(),
+        })??)
+    }
+
     /// Whether the process is running.
     pub(crate) fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

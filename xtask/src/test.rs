@@ -5,7 +5,7 @@ use crate::{
     cluster::{self, ClusterError},
     conformance, counts, coverage,
     crash::{self, CrashError},
-    deny, durability, interop, page, process,
+    deny, dist, durability, hosts, interop, page, process,
     requirement::{self, RequirementError},
     sim::{self, SimError},
     workspace,
@@ -95,8 +95,9 @@ const PARTS: [(&str, Part); 9] = [
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 10] = [
+const LINUX_PARTS: [(&str, Part); 11] = [
     ("attacks", attacks),
+    ("hosts", hosts),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("planted faults of the gateway are found", planted_faults_of_gateway),
@@ -130,13 +131,17 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
                 Err(why) => return Err(why.into()),
             }
         }
+        match dist::requirements() {
+            Ok(()) => parts.push(("dist", dist)),
+            Err(why) => eprintln!("no packages are tested: {why}"),
+        }
         match page::browser() {
             Ok(()) => parts.push(("the page in a browser", page_in_browser)),
             Err(why) => eprintln!("no page is tested: {why}"),
         }
         match requirement::program("valgrind") {
             Ok(()) => parts.push(("instruction counts", counts)),
-            // The counts have no limits, so the tests can pass without them.
+            // They show what requests cost, not whether they are right: the tests can pass without them.
             Err(why) => eprintln!("no instructions are counted: {why}"),
         }
     } else {
@@ -335,6 +340,32 @@ fn attacks(json: bool) -> Result<(), Box<dyn Error>> {
         random: RANDOM_REQUESTS,
         program: Some(workspace::longhaul().path()),
         shim: Some(workspace::shim().path()),
+        json,
+    })?)
+}
+
+/// The cases that take seconds.
+fn hosts(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(hosts::run(&hosts::Args {
+        hosts: Vec::new(),
+        cases: Vec::new(),
+        quick: true,
+        program: Some(workspace::longhaul().path()),
+        folder: None,
+        json,
+    })?)
+}
+
+/// Packages the program of the development build, and installs and uses what comes of it.
+fn dist(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(dist::run(&dist::Args {
+        program: Some(workspace::longhaul().path()),
+        // Not the image, which takes half as long as all others together.
+        only: dist::KINDS
+            .into_iter()
+            .filter(|kind| *kind != dist::Kind::Image)
+            .collect(),
+        test: true,
         json,
     })?)
 }

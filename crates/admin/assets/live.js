@@ -2,6 +2,7 @@
 import { HeldForms, hasFilledForm, hasHeldForm } from "./held_forms.js";
 import { morph } from "./morph.js";
 import { beforeDrawing, guardPresses } from "./pointed_button.js";
+import { showLocalTimes } from "./local_times.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
@@ -37,6 +38,7 @@ function show(drawn) {
   const follows = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
   const forms = new HeldForms();
   const drawnNow = beforeDrawing(main);
+  showLocalTimes(drawn);
   morph(main, drawn, forms);
   forms.show(main, source() ?? "/");
   drawnNow();
@@ -182,5 +184,6 @@ setInterval(drawIfStale, 5_000);
 setInterval(askWhetherReady, 10_000);
 // A log and the state of an upstream change without an event.
 setInterval(() => main.querySelector("[data-redraw]") && draw(), 2_000);
+showLocalTimes(main);
 followLog();
 listen();

@@ -11,7 +11,7 @@ use longhaul_core::{
     InputKey, Json, NodeId, Task, TaskId,
     store::{CreateError, GiveUpError, StoreError},
 };
-use longhaul_runtime::{DeleteError, OperatorError};
+use longhaul_runtime::{CordonError, DeleteError, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul_wire::InputRequest;
 use serde_json::value::RawValue;
@@ -38,6 +38,9 @@ pub(crate) enum ActionError {
     /// It is about an upstream that the server does not have.
     #[error("there is no such upstream")]
     UnknownUpstream,
+    /// A server was not cordoned.
+    #[error(transparent)]
+    Cordon(CordonError),
     /// The host of a server was not given up.
     #[error(transparent)]
     GiveUp(GiveUpError),
@@ -240,8 +243,35 @@ impl AdminContext {
         })
     }
 
-    /// Stops the server, as SIGTERM does, after this time: a page that is the answer has still to be drawn.
-    pub(crate) fn drain(self: &Arc<Self>, actor: &Actor, after: Duration) {
+    /// Cordons a server, or ends that.
+    ///
+    /// # Errors
+    /// [`ActionError`].
+    pub(crate) async fn set_cordoned(&self, actor: &Actor, node: i64, cordoned: bool) -> Result<(), ActionError> {
+        let action = match cordoned {
+            true => AuditAction::Cordon,
+            false => AuditAction::Uncordon,
+        };
+        let detail = format!("{}; node {node}", actor.by);
+        let begins = self.event(actor, action, AuditOutcome::Ok);
+        self.record(&begins.with_detail(format!("{detail}; begins")));
+        let done = self.engine.set_cordoned(NodeId(node), cordoned).await;
+        self.live.change();
+        self.problems.forget();
+        let outcome = match &done {
+            Ok(()) => AuditOutcome::Ok,
+            Err(CordonError::NotAlive) => AuditOutcome::Unknown,
+            Err(_) => AuditOutcome::Failed(INTERNAL),
+        };
+        self.record(&self.event(actor, action, outcome).with_detail(detail));
+        done.map_err(|error| match error {
+            CordonError::Store(error) => error.into(),
+            error => ActionError::Cordon(error),
+        })
+    }
+
+    /// Stops the server, as SIGTERM does, `after` this time: a page that is the answer has still to be drawn. What runs has `timeout` to end before.
+    pub(crate) fn drain(self: &Arc<Self>, actor: &Actor, after: Duration, timeout: Duration) {
         let event = self.event(actor, AuditAction::Drain, AuditOutcome::Ok);
         self.record(&(event.clone()).with_detail(format!("{}; begins", actor.by)));
         let context = Arc::clone(self);
@@ -249,13 +279,16 @@ impl AdminContext {
             context.stop.cancel();
             context.record(&event);
         };
-        if after.is_zero() {
+        if after.is_zero() && timeout.is_zero() {
             return stop();
         }
-        let ports = self.engine.ports();
+        let (engine, ports) = (self.engine.clone(), self.engine.ports());
         let slept = ports.clock.sleep(after);
         ports.spawner.spawn(Box::pin(async move {
             slept.await;
+            if !timeout.is_zero() {
+                engine.drain(timeout).await;
+            }
             stop();
         }));
     }

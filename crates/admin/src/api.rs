@@ -24,7 +24,7 @@ use axum::{
     routing::{get, post},
 };
 use http::{StatusCode, header};
-use longhaul_core::InputKey;
+use longhaul_core::{InputKey, whole_millis};
 use longhaul_runtime::{AttemptFilesError, LogRange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -41,6 +41,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/stats", get(stats))
         .route("/events", get(events))
         .route("/tools", get(tools))
+        .route("/tools/{name}/call", post(call_tool))
         .route("/tools/{name}/pause", post(pause))
         .route("/tools/{name}/resume", post(resume))
         .route("/audit", get(audit))
@@ -49,6 +50,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams/{name}/resume", post(resume_upstream))
         .route("/nodes", get(nodes))
         .route("/nodes/{node}/give-up", post(give_up_host))
+        .route("/nodes/{node}/cordon", post(cordon))
+        .route("/nodes/{node}/uncordon", post(uncordon))
         .route("/problems", get(problems))
         .route("/principals", get(principals))
         .route("/bulk/{action}", get(preview_bulk).post(bulk))
@@ -87,6 +90,28 @@ async fn events(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
 
 async fn tools(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<ToolView>>, ApiError> {
     Ok(Json(context.tools().await?))
+}
+
+/// The arguments of a call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Called {
+    arguments: Box<RawValue>,
+}
+
+impl RequestBody for Called {
+    const EXAMPLE: &str = r#"{"arguments": {"name": "value"}}"#;
+}
+
+async fn call_tool(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+    ApiBody(Called { arguments }): ApiBody<Called>,
+) -> Result<Json<Value>, ApiError> {
+    let arguments = longhaul_core::Json::from(&*arguments);
+    let task = context.call_tool(&actor, &name, arguments).await?;
+    Ok(Json(json!({"done": true, "task": task.id.as_str()})))
 }
 
 async fn pause(
@@ -154,6 +179,24 @@ async fn give_up_host(
     Ok(Json(json!({"done": true})))
 }
 
+async fn cordon(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(node): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    context.set_cordoned(&actor, node, true).await?;
+    Ok(Json(json!({"done": true})))
+}
+
+async fn uncordon(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(node): Path<i64>,
+) -> Result<Json<Value>, ApiError> {
+    context.set_cordoned(&actor, node, false).await?;
+    Ok(Json(json!({"done": true})))
+}
+
 async fn principals(State(context): State<Arc<AdminContext>>) -> Result<Json<PrincipalsView>, ApiError> {
     Ok(Json(context.principals().await?.as_ref().clone()))
 }
@@ -183,10 +226,26 @@ async fn bulk(
     Ok(Json(context.act_on_all(&actor, bulk_action(&name)?, &query).await?))
 }
 
+/// How a server is drained.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Draining {
+    /// How long what runs may take to end; empty for the server's own setting.
+    timeout: String,
+}
+
 /// As SIGTERM.
-async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Extension<Actor>) -> Json<Value> {
-    context.drain(&actor, Duration::ZERO);
-    Json(json!({"stopping": true}))
+async fn drain(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    ApiQuery(Draining { timeout }): ApiQuery<Draining>,
+) -> Result<Json<Value>, ApiError> {
+    let timeout = query::span("timeout", &timeout)?.map_or(context.drain_timeout, Duration::from_millis);
+    context.drain(&actor, Duration::ZERO, timeout);
+    Ok(Json(match timeout.is_zero() {
+        true => json!({"stopping": true}),
+        false => json!({"stopping": true, "timeoutMs": whole_millis(timeout)}),
+    }))
 }
 
 async fn tasks(

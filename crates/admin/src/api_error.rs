@@ -15,7 +15,7 @@ use axum::{
 };
 use http::StatusCode;
 use longhaul_core::store::{CreateError, GiveUpError, StoreError};
-use longhaul_runtime::{DeleteError, OperatorError};
+use longhaul_runtime::{CordonError, DeleteError, OperatorError};
 use serde_json::json;
 
 /// An error, as the API describes it.
@@ -105,8 +105,12 @@ impl From<ActionError> for ApiError {
                 (StatusCode::BAD_REQUEST, "invalid")
             }
             ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
-            ActionError::GiveUp(GiveUpError::UnknownNode) => (StatusCode::NOT_FOUND, "not_found"),
-            ActionError::GiveUp(_) | ActionError::ReadsOnly => (StatusCode::CONFLICT, "not_now"),
+            ActionError::GiveUp(GiveUpError::UnknownNode) | ActionError::Cordon(CordonError::NotAlive) => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            ActionError::GiveUp(_) | ActionError::Cordon(_) | ActionError::ReadsOnly => {
+                (StatusCode::CONFLICT, "not_now")
+            }
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
                 OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),

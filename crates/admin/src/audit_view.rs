@@ -17,7 +17,7 @@ const SEARCHED: usize = 20_000;
 
 /// What lines can name as their outcome.
 pub(crate) const OUTCOMES: [&str; 5] = ["ok", "unknown", "denied", "limited", "failed"];
-const ACTION_WORDS: &str = "call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, give-up, denied, key or configuration";
+const ACTION_WORDS: &str = "call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, give-up, cordon, uncordon, denied, key or configuration";
 const OUTCOME_WORDS: &str = "ok, unknown, denied, limited or failed";
 
 /// What lines can name as their action.

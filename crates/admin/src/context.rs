@@ -14,7 +14,7 @@ use crate::{
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
 use longhaul_server::{Front, audit::Audit};
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// The server that is operated, and what its operators share.
@@ -31,6 +31,8 @@ pub(crate) struct AdminContext {
     pub(crate) upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Why the server only reads, if it does.
     pub(crate) reads_only: Option<String>,
+    /// How long what runs may take to end when an operator stops the server.
+    pub(crate) drain_timeout: Duration,
     pub(crate) stop: CancellationToken,
     pub(crate) logins: LoginSessions,
     pub(crate) live: Live,

@@ -2,15 +2,15 @@
 
 use crate::{
     context::AdminContext,
-    masking::{mask, mask_result},
+    masking::{mask, mask_result, masked_text},
     metrics::{MetricsError, Observed, OfferedTool, Present, queue_age},
     query::{InvalidQuery, TaskQuery, invalid, whole_id},
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
-    words::{self, plain},
+    words,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use longhaul_core::{
-    AnsweredBy, Input, Now, State, Task, TaskId, Verdict,
+    AnsweredBy, Input, Now, State, Task, TaskId, Verdict, plain_line,
     store::{LiveTasks, Record, StoreError, TaskSearch},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor, SlotUse};
@@ -20,6 +20,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Entries of a journal, attempts and children that are shown with a task.
 const SHOWN: usize = 100;
+/// So many tasks that are to be deleted are counted.
+const MOST_BACKLOG: usize = 1_000;
 
 /// Rows of a list that are read at the same time: each failed task takes several queries.
 const ROWS_AT_ONCE: usize = 16;
@@ -87,21 +89,24 @@ impl Schemas {
     }
 }
 
-/// The arguments as they came, unless a part of them is secret.
-fn shown_arguments(json: &str, schemas: &Schemas) -> Option<Box<RawValue>> {
-    let mut value: Value = serde_json::from_str(json).ok()?;
-    match mask(&mut value, &schemas.input) {
-        true => serde_json::value::to_raw_value(&value).ok(),
-        false => RawValue::from_string(json.to_owned()).ok(),
-    }
+/// The arguments of a task, as they are shown.
+#[derive(Default)]
+struct ShownArguments {
+    /// As they came, unless a part of them is secret.
+    json: Option<Box<RawValue>>,
+    /// Whether a part of them is secret.
+    are_masked: bool,
 }
 
-fn shown_outcome(record: &Record, schemas: &Schemas) -> Option<Value> {
-    let mut outcome = view::outcome(record)?;
-    if let Some(result) = outcome.get_mut("result") {
-        mask_result(result, &schemas.output);
+impl ShownArguments {
+    fn of(json: &str, schemas: &Schemas) -> Self {
+        let masked = masked_text(json, |value| mask(value, &schemas.input));
+        Self {
+            are_masked: masked.is_some(),
+            json: RawValue::from_string(masked.map_or_else(|| json.to_owned(), |masked| masked.as_str().to_owned()))
+                .ok(),
+        }
     }
-    Some(outcome)
 }
 
 /// The server at a glance.
@@ -116,7 +121,7 @@ pub(crate) struct Stats {
     pub(crate) asking: u64,
     /// For how long the queued task that has been ready for the longest has been ready, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue_age_millis: Option<u64>,
+    pub(crate) queue_age_ms: Option<u64>,
     pub(crate) stored_bytes: u64,
     pub(crate) running_attempts: usize,
     /// Slots that attempts have, and how many there are, if that is limited.
@@ -248,7 +253,7 @@ impl AdminContext {
         let names: Vec<&str> = known.iter().map(|tool| &*tool.name).collect();
         Ok(Some(format!(
             "there is no tool `{}`, and no task of one; the tools are {}",
-            plain(name),
+            plain_line(name),
             names.join(", ")
         )))
     }
@@ -274,6 +279,8 @@ impl AdminContext {
         let (retried_as, reset_as) = self.successors(task).await?;
         let schemas = Schemas::of(engine, &task.tool);
         let waits_for = engine.queue_wait(task).await?;
+        let arguments = arguments.map(|json| ShownArguments::of(json.as_str(), &schemas));
+        let arguments = arguments.unwrap_or_default();
         Ok(TaskDetails {
             task: TaskView {
                 last_line: view::last_line(&record),
@@ -291,17 +298,20 @@ impl AdminContext {
             deleted_at: task.delete_at().map(time),
             client: view::client(&requestor),
             traceparent: requestor.trace.and_then(|trace| trace.traceparent),
+            related_task_ids: requestor.related_task_ids,
             retry_of: requestor.retry_of,
             reset_before: requestor.reset_before,
-            arguments: arguments.and_then(|json| shown_arguments(json.as_str(), &schemas)),
-            outcome: shown_outcome(&record, &schemas),
+            arguments: arguments.json,
+            outcome: view::outcome(&record, |result| mask_result(result, &schemas.output)),
             questions: record
                 .inputs
                 .iter()
                 .map(|input| question_view(input, time(input.asked_at)))
                 .collect(),
             settled_questions: self.settled_questions(id, now).await?,
-            attempts: attempts.iter().map(|attempt| view::attempt(attempt, now)).collect(),
+            attempts: (attempts.iter())
+                .map(|attempt| view::attempt(attempt, now, arguments.are_masked))
+                .collect(),
             journal: history
                 .found
                 .into_iter()
@@ -377,11 +387,11 @@ impl AdminContext {
                 suspended: count(State::Suspended),
                 blocked: count(State::Blocked),
                 asking: groups.iter().map(|group| group.asking).sum(),
-                queue_age_millis: groups.iter().find_map(|group| queue_age(group, now)),
+                queue_age_ms: groups.iter().find_map(|group| queue_age(group, now)),
                 succeeded: totals.succeeded,
                 failed: totals.failed,
                 cancelled: totals.cancelled,
-                mean_seconds: totals.mean_seconds,
+                mean_ms: totals.mean_seconds.map(|seconds| seconds * 1_000.0),
                 per_minute: totals.recent.per_minute,
                 failed_in_row: totals.recent.failed_in_row,
                 last_failure: totals.recent.last_failure.map(|failure| FailureView::of(&failure, now)),
@@ -415,6 +425,7 @@ impl AdminContext {
                 usage: engine.store().usage(None).await?,
                 running_attempts: engine.running(),
                 nodes: engine.nodes().await?,
+                deletion_backlog: engine.store().expired(clock.now(), MOST_BACKLOG).await?.len(),
                 now: clock.now(),
             })
         };
@@ -437,6 +448,8 @@ impl AdminContext {
         Ok(self.metrics.encode(&Observed {
             present: &present,
             commits: self.engine.store().commit_counts(),
+            health: self.engine.store().health(),
+            lease_age: self.engine.lease_age(),
             front: self.front.as_deref(),
             lost_audit_lines: self.audit.as_ref().map_or(0, |audit| audit.lost().in_all),
             upstreams: &upstreams,
@@ -460,7 +473,7 @@ impl AdminContext {
             suspended: count(State::Suspended),
             blocked: count(State::Blocked),
             asking: present.live.iter().map(|group| group.asking).sum(),
-            queue_age_millis: ages.max(),
+            queue_age_ms: ages.max(),
             stored_bytes: present.usage.bytes,
             running_attempts: present.running_attempts,
             taken_slots: slots.taken,

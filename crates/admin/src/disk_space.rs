@@ -63,6 +63,20 @@ impl DiskSpace {
         })
     }
 
+    /// Why a reserve of `bytes`, of which the disk has `kept`, does not fit on it now, though it could.
+    pub fn doubt_reserve(&self, bytes: u64, kept: u64) -> Option<String> {
+        let missing = bytes.saturating_sub(kept);
+        let fits_once_empty = bytes < self.total;
+        (fits_once_empty && missing > 0 && self.free < missing.saturating_add(USED_UP)).then(|| {
+            format!(
+                "`disk_reserve` is {} MiB, and the disk of {} has {} MiB left: calls are refused until the reserve fits. Make room, or make it smaller",
+                bytes >> 20,
+                self.path.display(),
+                self.free >> 20
+            )
+        })
+    }
+
     /// Whether it is used up: less than 4 MiB, or no inode.
     pub(crate) fn is_used_up(&self) -> bool {
         self.free < USED_UP || self.free_inodes == Some(0)

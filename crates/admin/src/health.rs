@@ -3,7 +3,8 @@
 use crate::{DiskSpace, context::AdminContext};
 use axum::{extract::State, response::IntoResponse};
 use http::StatusCode;
-use longhaul_core::store::StoreError;
+use longhaul_core::store::{NodeStatus, StoreError};
+use longhaul_runtime::Engine;
 use std::{sync::Arc, time::Duration};
 
 /// What a server says to its operators that only reads.
@@ -11,6 +12,11 @@ pub(crate) const READS_ONLY: &str = "the server only reads: its database was res
      --accept-restored-database (a server in Rust: `Server::accept_restored_database`): what is queued runs then, perhaps for the second time";
 /// What a front says that is alone.
 pub(crate) const NO_WORKER: &str = "no server lives that runs tasks: calls are accepted, and wait";
+/// What a cordoned server says that is alone.
+const CORDONED: &str = "this server is cordoned, and no other server begins work: calls are accepted, and wait";
+/// What a front says when all servers behind it are cordoned, or drain.
+const NONE_BEGINS: &str =
+    "the servers that run tasks are cordoned or drain, and begin nothing: calls are accepted, and wait";
 /// How long the store may take to answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer counts for so long, in milliseconds: everybody who can connect may ask.
@@ -26,8 +32,10 @@ pub(crate) async fn ready(State(context): State<Arc<AdminContext>>) -> impl Into
         return (StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
     }
     match why_not_ready(&context).await {
-        None if context.readiness.0.lock().await.lacks_worker => (StatusCode::OK, format!("ready, but {NO_WORKER}\n")),
-        None => (StatusCode::OK, "ready\n".to_owned()),
+        None => match context.readiness.0.lock().await.no_worker {
+            Some(why) => (StatusCode::OK, format!("ready, but {why}\n")),
+            None => (StatusCode::OK, "ready\n".to_owned()),
+        },
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
@@ -36,6 +44,9 @@ pub(crate) async fn ready(State(context): State<Arc<AdminContext>>) -> impl Into
 pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str> {
     if context.stop.is_cancelled() {
         return Some("the server is stopping");
+    }
+    if context.engine.is_draining() {
+        return Some("the server drains: it begins nothing more, and stops once what runs has ended");
     }
     // Under the lock, so that many who ask at once cost one question.
     let mut known = context.readiness.0.lock().await;
@@ -56,8 +67,8 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     });
     let engine = &context.engine;
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
-    let has_worker = engine.ports().within(STORE_TIMEOUT, engine.has_worker()).await;
-    known.lacks_worker = matches!(has_worker, Some(Ok(false)));
+    let no_worker = engine.ports().within(STORE_TIMEOUT, why_no_worker(engine)).await;
+    known.no_worker = no_worker.and_then(Result::ok).flatten();
     known.at = Some(context.now());
     known.why_not = match answered {
         Some(Ok(_)) if is_full || engine.store().refuses_payloads() => Some("the disk is full: calls are refused"),
@@ -67,4 +78,20 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
         None => Some("the store has not answered for 2 s"),
     };
     known.why_not
+}
+
+/// Why no server begins work; `None` if one does.
+async fn why_no_worker(engine: &Engine) -> Result<Option<&'static str>, StoreError> {
+    if engine.has_worker().await? {
+        return Ok(None);
+    }
+    if engine.cordon(engine.node_id()).is_some() {
+        return Ok(Some(CORDONED));
+    }
+    let nodes = engine.nodes().await?;
+    let is_cordoned = |node: &NodeStatus| node.lease.is_live() && engine.cordon(node.node).is_some();
+    Ok(Some(match nodes.iter().any(is_cordoned) {
+        true => NONE_BEGINS,
+        false => NO_WORKER,
+    }))
 }

@@ -45,6 +45,8 @@ mod query;
 mod readiness;
 mod recent_ends;
 mod serving;
+mod start_call;
+mod store_metrics;
 mod upstream_source;
 mod upstreams;
 mod view;

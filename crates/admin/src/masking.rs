@@ -1,6 +1,8 @@
 //! Hides what the schema of a tool marks as secret: what JSON Schema calls `"writeOnly": true`, or gives the `"format": "password"`.
 
-use serde_json::{Value, json};
+use longhaul_core::{Json, ParsedJson};
+use serde_json::{Value, json, value::RawValue};
+use std::collections::BTreeMap;
 
 /// What stands in its place.
 const HIDDEN: &str = "(hidden)";
@@ -31,6 +33,35 @@ pub(crate) fn mask_result(result: &mut Value, schema: &Value) -> bool {
         *content = json!([{"type": "text", "text": HIDDEN}]);
     }
     is_masked
+}
+
+/// A text without what `hides` takes out of its value; `None` if that takes nothing. The numbers that are left are as they are written.
+pub(crate) fn masked_text(text: &str, hides: impl FnOnce(&mut Value) -> bool) -> Option<Json> {
+    let mut value = ParsedJson::of(text).as_value().clone();
+    hides(&mut value).then(|| Json::trusted(as_written(text, &value)))
+}
+
+/// `value`, which was read from `text` and has lost some parts since, with the numbers of that. Of several members with one name the last counts: the others may be secret.
+fn as_written(text: &str, value: &Value) -> String {
+    let part = |raw: Option<&&RawValue>, value: &Value| {
+        raw.map_or_else(|| value.to_string(), |raw| as_written(raw.get(), value))
+    };
+    match value {
+        Value::Null | Value::Number(_) => text.trim().to_owned(),
+        Value::Object(members) => {
+            let raw: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+            let members = members
+                .iter()
+                .map(|(name, member)| format!("{}:{}", Value::from(name.as_str()), part(raw.get(name), member)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            let raw: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+            let items = items.iter().enumerate().map(|(nth, item)| part(raw.get(nth), item));
+            format!("[{}]", items.collect::<Vec<_>>().join(","))
+        }
+        Value::Bool(_) | Value::String(_) => value.to_string(),
+    }
 }
 
 struct Masking<'a> {
@@ -91,6 +122,19 @@ impl<'a> Masking<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_has_its_numbers_as_they_are_written() {
+        let schema = json!({"properties": {"token": {"writeOnly": true}}});
+        let hides = |value: &mut Value| mask_result(value, &schema);
+        let text = r#"{"content": [1e400, {"n": 5}], "n": [1e400, 1.10, null, true],
+            "structuredContent": {"token": "s1", "token": ["s2"], "id": 12345678901234567890123, "b": {"c": "s1", "c": null}}}"#;
+        let expected = format!(
+            r#"{{"content":[{{"type":"text","text":"{HIDDEN}"}}],"n":[1e400,1.10,null,true],"structuredContent":{{"b":{{"c":null}},"id":12345678901234567890123,"token":"{HIDDEN}"}}}}"#
+        );
+        assert_eq!(masked_text(text, hides).unwrap().as_str(), expected);
+        assert!(masked_text(r#"{"structuredContent": {"id": 1}}"#, hides).is_none());
+    }
 
     #[test]
     fn marked_parts_are_hidden_wherever_they_stand() {

@@ -2,12 +2,13 @@
 
 use crate::{
     recent_ends::{Recent, RecentEnds},
+    store_metrics::StoreMetrics,
     upstream_source::{UpstreamReport, UpstreamState},
     words::state_word,
 };
 use longhaul_core::{
-    AttemptOutcome, State, Task, UnixMillis, Usage, Verdict,
-    store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, StoreError},
+    AttemptOutcome, Millis, State, Task, UnixMillis, Usage, Verdict,
+    store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, StoreError, StoreHealth},
 };
 use longhaul_runtime::SlotUse;
 use longhaul_server::{Front, Limit};
@@ -75,6 +76,7 @@ struct OfWrite {
 /// Counts what becomes of tasks since the start of the process. Everything that is true at a moment is read when Prometheus asks.
 pub struct Metrics {
     registry: Registry,
+    store: StoreMetrics,
     created: Family<OfTool, Counter>,
     ended: Family<OfToolAndOutcome, Counter>,
     attempts: Family<OfToolAndOutcome, Counter>,
@@ -123,6 +125,9 @@ impl fmt::Debug for Metrics {
 pub(crate) struct Observed<'a> {
     pub(crate) present: &'a Present,
     pub(crate) commits: CommitCounts,
+    pub(crate) health: StoreHealth,
+    /// For how long the server has not renewed its lease, if it has one.
+    pub(crate) lease_age: Option<Millis>,
     pub(crate) front: Option<&'a Front>,
     pub(crate) lost_audit_lines: u64,
     pub(crate) upstreams: &'a [UpstreamReport],
@@ -154,6 +159,8 @@ pub(crate) struct Present {
     pub(crate) usage: Usage,
     pub(crate) running_attempts: usize,
     pub(crate) nodes: Vec<NodeStatus>,
+    /// Ended tasks that are not deleted yet, as far as they were counted.
+    pub(crate) deletion_backlog: usize,
     pub(crate) now: UnixMillis,
 }
 
@@ -191,8 +198,10 @@ pub(crate) struct ToolTotals {
 
 impl Default for Metrics {
     fn default() -> Self {
+        let mut registry = Registry::with_prefix("longhaul");
         let mut this = Self {
-            registry: Registry::with_prefix("longhaul"),
+            store: StoreMetrics::register(&mut registry),
+            registry,
             created: Family::default(),
             ended: Family::default(),
             attempts: Family::default(),
@@ -569,6 +578,8 @@ impl Metrics {
                 );
             }
         }
+        self.store
+            .set(&observed.health, observed.lease_age, present.deletion_backlog);
         set(&self.lost_audit_lines, observed.lost_audit_lines);
         set(&self.store_commits, observed.commits.commits);
         set(&self.committed_changes, observed.commits.changes);

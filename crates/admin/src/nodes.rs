@@ -2,9 +2,10 @@
 
 use crate::{context::AdminContext, words::timestamp};
 use longhaul_core::{
-    AttemptState, HostId, Millis, NodeId, Now, Task, format_duration,
-    store::{HOST_GIVEN_UP, LeaseStatus, NodeStatus, StoreError},
+    AttemptState, HostId, Millis, NodeId, Now, Task, approximate_duration,
+    store::{EventDelivery, HOST_GIVEN_UP, LeaseStatus, NodeStatus, StoreError},
 };
+use longhaul_runtime::Cordon;
 use serde::Serialize;
 
 /// The servers of a store.
@@ -13,7 +14,7 @@ use serde::Serialize;
 pub(crate) struct NodesView {
     pub(crate) nodes: Vec<NodeView>,
     /// For how long a host may be without a server before its attempts are given up, in milliseconds.
-    pub(crate) lost_after_millis: Millis,
+    pub(crate) lost_after_ms: Millis,
 }
 
 /// A server, from its start to its end.
@@ -35,15 +36,21 @@ pub(crate) struct NodeView {
     pub(crate) since: String,
     /// `alive` or `dead`.
     pub(crate) state: &'static str,
+    /// Why it begins nothing: it is `cordoned`, or is `draining`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cordon: Option<&'static str>,
     /// When its lease ends unless it is renewed, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lease_millis: Option<Millis>,
+    pub(crate) lease_ms: Option<Millis>,
     /// For how long its host has been without a server, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) host_away_millis: Option<Millis>,
+    pub(crate) host_away_ms: Option<Millis>,
     /// When the attempts that are bound to its host are given up, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) given_up_in_millis: Option<Millis>,
+    pub(crate) given_up_in_ms: Option<Millis>,
+    /// How its events reach others, if it is not as it should be: by `another_connection`, or they are `lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<&'static str>,
     /// Active attempts that it holds.
     pub(crate) attempts: u64,
     /// Those of them that are bound to its host, such as commands.
@@ -64,25 +71,39 @@ impl NodeView {
             answers: status.node == answering,
             since: timestamp(now, status.opened_at),
             state: "alive",
-            lease_millis: None,
-            host_away_millis: None,
-            given_up_in_millis: None,
+            cordon: None,
+            lease_ms: None,
+            host_away_ms: None,
+            given_up_in_ms: None,
+            events: match status.delivery {
+                EventDelivery::Own => None,
+                EventDelivery::Other => Some("another_connection"),
+                EventDelivery::Lost => Some("lost"),
+            },
             attempts: status.attempts,
             bound_attempts: status.bound_attempts,
             outlook: None,
         };
         match status.lease {
             LeaseStatus::Unlimited => {}
-            LeaseStatus::Held(left) => view.lease_millis = Some(left),
+            LeaseStatus::Held(left) => view.lease_ms = Some(left),
             LeaseStatus::Lost { host_lost_for } => {
                 view.state = "dead";
-                view.host_away_millis = host_lost_for.filter(|away| *away != HOST_GIVEN_UP);
+                view.host_away_ms = host_lost_for.filter(|away| *away != HOST_GIVEN_UP);
                 let left = host_lost_for.map(|away| lost_after.saturating_sub(away));
-                view.given_up_in_millis = left.filter(|_| status.bound_attempts > 0);
+                view.given_up_in_ms = left.filter(|_| status.bound_attempts > 0);
                 view.outlook = Some(outlook(status, left));
             }
         }
         view
+    }
+
+    /// What is wrong with the events of one that lives, in words.
+    pub(crate) fn events_in_words(&self) -> Option<&'static str> {
+        match self.events.filter(|_| self.state == "alive")? {
+            "lost" => Some("its events are lost: it and the others poll the database"),
+            _ => Some("what it sends on its connection for events is lost: it sends on another one"),
+        }
     }
 
     /// The server in words.
@@ -99,7 +120,7 @@ fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
         Some(0) => "its host is given up: other servers retry them, or end them as lost".to_owned(),
         Some(left) => {
             // Whole seconds are enough.
-            let left = format_duration(left.div_ceil(1_000).saturating_mul(1_000));
+            let left = approximate_duration(left.div_ceil(1_000).saturating_mul(1_000));
             format!(
                 "what is bound to its host waits for it: start its server within {left}, or other servers retry these attempts, or end them as lost; \
                  if the host does not come back, `longhaul nodes give-up FILE {}` does that now",
@@ -111,12 +132,18 @@ fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
 
 impl AdminContext {
     pub(crate) async fn nodes(&self) -> Result<NodesView, StoreError> {
-        let (engine, lost_after_millis) = (&self.engine, self.engine.lost_after());
+        let (engine, lost_after_ms) = (&self.engine, self.engine.lost_after());
         let (statuses, now) = (engine.nodes().await?, engine.ports().clock.read());
-        let view = |status| NodeView::of(status, engine.node_id(), lost_after_millis, now);
+        let view = |status: &NodeStatus| NodeView {
+            cordon: engine.cordon(status.node).map(|cordon| match cordon {
+                Cordon::Cordoned => "cordoned",
+                Cordon::Drains => "draining",
+            }),
+            ..NodeView::of(status, engine.node_id(), lost_after_ms, now)
+        };
         Ok(NodesView {
             nodes: statuses.iter().map(view).collect(),
-            lost_after_millis,
+            lost_after_ms,
         })
     }
 

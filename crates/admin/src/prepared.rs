@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +74,7 @@ pub struct PreparedAdmin {
     front: Option<Arc<Front>>,
     upstreams: Option<Arc<dyn UpstreamSource>>,
     reads_only: Option<String>,
+    drain_timeout: Duration,
     data_dir: PathBuf,
 }
 
@@ -125,6 +127,7 @@ impl PreparedAdmin {
             front: None,
             upstreams: None,
             reads_only: None,
+            drain_timeout: Duration::ZERO,
             data_dir: data_dir.to_owned(),
         })
     }
@@ -140,6 +143,13 @@ impl PreparedAdmin {
     #[must_use]
     pub fn with_reads_only(mut self, why: Option<String>) -> Self {
         self.reads_only = why;
+        self
+    }
+
+    /// How long what runs may take to end when an operator stops the server. By default it stops at once.
+    #[must_use]
+    pub fn with_drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
         self
     }
 
@@ -180,6 +190,7 @@ impl PreparedAdmin {
             front: self.front,
             upstreams: self.upstreams,
             reads_only: self.reads_only,
+            drain_timeout: self.drain_timeout,
             stop: stop.clone(),
         }));
         OperatedServer {

@@ -15,7 +15,7 @@ pub(crate) struct PrincipalView {
     pub(crate) blocked: u64,
     pub(crate) asking: u64,
     /// How old the oldest one is, in milliseconds.
-    pub(crate) oldest_millis: u64,
+    pub(crate) oldest_ms: u64,
 }
 
 impl PrincipalView {
@@ -34,7 +34,7 @@ impl PrincipalView {
         *count += 1;
         self.asking += u64::from(!task.open_inputs.is_empty());
         let age = u64::try_from(now.0.saturating_sub(task.created_at.0)).unwrap_or_default();
-        self.oldest_millis = self.oldest_millis.max(age);
+        self.oldest_ms = self.oldest_ms.max(age);
     }
 }
 
@@ -62,7 +62,7 @@ impl PrincipalsView {
                 suspended: 0,
                 blocked: 0,
                 asking: 0,
-                oldest_millis: 0,
+                oldest_ms: 0,
             });
             view.count(task, now);
         }

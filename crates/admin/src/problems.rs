@@ -6,12 +6,15 @@ use crate::{
     details::{ReadError, full_slots},
     health::{NO_WORKER, why_not_ready},
     known_problems::ProblemView,
+    nodes::NodeView,
     query::TaskQuery,
     upstreams::UpstreamView,
     view::{TaskView, ToolView},
-    words::{length, plain},
 };
-use longhaul_core::{Millis, Principal, QuotaScope, Usage, store::StoreError};
+use longhaul_core::{
+    Millis, NodeId, Principal, QuotaScope, Usage, approximate_duration, plain_line,
+    store::{StoreError, StoreHealth},
+};
 use longhaul_runtime::SlotUse;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
@@ -24,6 +27,8 @@ const OLD_QUESTION: &str = "1h";
 const FAILED_IN_ROW: u32 = 5;
 /// Blocked tasks that are named one by one.
 const NAMED: usize = 20;
+/// What to do about events that are lost.
+const EVENTS_ADVICE: &str = "`store_direct`, or without it `store`, must name the database itself, and no pooler, on each server; their logs say more";
 
 impl AdminContext {
     /// What is wrong now, the worst first.
@@ -36,6 +41,7 @@ impl AdminContext {
         let mut problems = Vec::new();
         if let Some(why) = why_not_ready(self).await
             && !self.stop.is_cancelled()
+            && !self.engine.is_draining()
         {
             let advice =
                 "calls are refused until that is over: look at the disk, at the database, and at the server's log";
@@ -96,12 +102,51 @@ impl AdminContext {
         let slots = self.engine.slots();
         problems.extend(tools.iter().filter_map(|tool| of_tool(tool, &slots)));
         problems.extend(tools.iter().filter_map(of_failures));
-        if !self.engine.has_worker().await? {
+        let has_worker = self.engine.has_worker().await?;
+        let nodes = self.nodes().await?.nodes;
+        let is_cordoned = |node: &&NodeView| node.cordon == Some("cordoned");
+        if !has_worker && !nodes.iter().any(|node| node.state == "alive" && node.cordon.is_some()) {
             let advice =
                 "start a server with role \"worker\" or \"both\" on the same database, and look why there is none";
             problems.push(ProblemView::new(NO_WORKER.to_owned(), advice, "/nodes"));
         }
-        for node in self.nodes().await?.nodes {
+        problems.extend(nodes.iter().filter_map(of_events));
+        let StoreHealth { silent, locked_by, .. } = self.engine.store().health();
+        if let Some(who) = locked_by {
+            let what = format!("another session of the database has locked tasks, so changes are refused: {who}");
+            problems.push(ProblemView::new(what, "see what it does, and end its transaction", "/"));
+        }
+        for node in nodes.iter().filter(|node| silent.contains(&NodeId(node.node))) {
+            // It says so itself.
+            if node.events != Some("lost") {
+                let what = format!(
+                    "the events of {} are not heard here: the database is polled",
+                    node.words()
+                );
+                problems.push(ProblemView::new(what, EVENTS_ADVICE, "/nodes"));
+            }
+        }
+        for node in nodes.iter().filter(is_cordoned) {
+            let what = match has_worker {
+                true => format!("{} is cordoned: it begins nothing", node.words()),
+                false => format!(
+                    "{} is cordoned, and no other server begins work: calls are accepted, and wait",
+                    node.words()
+                ),
+            };
+            let advice = format!("`longhaul nodes uncordon FILE {}`, if it is to work again", node.node);
+            problems.push(ProblemView::new(what, advice, "/nodes"));
+        }
+        let drains = |node: &&NodeView| node.state == "alive" && node.cordon == Some("draining");
+        for node in nodes.iter().filter(drains).filter(|_| !has_worker) {
+            let what = format!(
+                "{} drains, and no other server begins work: it stops once what runs has ended",
+                node.words()
+            );
+            let advice = "start a server again when it has stopped";
+            problems.push(ProblemView::new(what, advice, "/nodes"));
+        }
+        for node in nodes {
             if node.state == "dead" && node.bound_attempts > 0 {
                 let what = format!(
                     "{} attempts are bound to the host {}, whose server is away",
@@ -139,7 +184,7 @@ impl AdminContext {
                 continue;
             };
             let name = &principal.principal;
-            let what = format!("{} has {reached}: its calls are refused", plain(name));
+            let what = format!("{} has {reached}: its calls are refused", plain_line(name));
             let live = TaskQuery {
                 state: "live".into(),
                 principal: name.clone(),
@@ -229,6 +274,12 @@ fn of_left_out(upstream: &UpstreamView) -> impl Iterator<Item = ProblemView> {
     })
 }
 
+/// A server whose events do not reach others as they should.
+fn of_events(node: &NodeView) -> Option<ProblemView> {
+    let what = format!("{}: {}", node.words(), node.events_in_words()?);
+    Some(ProblemView::new(what, EVENTS_ADVICE, "/nodes"))
+}
+
 fn of_blocked(task: &TaskView) -> Option<ProblemView> {
     let blocked = task.blocked.as_ref()?;
     let text = |member: &str| blocked[member].as_str().unwrap_or_default();
@@ -250,7 +301,7 @@ fn of_blocked(task: &TaskView) -> Option<ProblemView> {
 }
 
 fn of_tool(tool: &ToolView, slots: &SlotUse) -> Option<ProblemView> {
-    let age = tool.queue_age_millis.unwrap_or_default();
+    let age = tool.queue_age_ms.unwrap_or_default();
     if tool.queued == 0 || (age < OLD_QUEUE && !tool.paused) {
         return None;
     }
@@ -263,7 +314,7 @@ fn of_tool(tool: &ToolView, slots: &SlotUse) -> Option<ProblemView> {
             1 => format!("1 task of {} is queued", tool.name),
             queued => format!("{queued} tasks of {} are queued", tool.name),
         },
-        length(age),
+        approximate_duration(age),
         tool.running
     );
     let is_below_own_limit = tool.concurrency.is_none_or(|limit| tool.running < limit as u64);

@@ -1,8 +1,8 @@
 //! Which tasks are asked for: the same parameters in the API, on the page and in the command.
 
-use crate::words::{LEGACY, MODERN, plain, state_word};
+use crate::words::{LEGACY, MODERN, state_word};
 use longhaul_core::{
-    Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration,
+    Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration, plain_line,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -114,7 +114,7 @@ impl TaskQuery {
             ("younger than", &self.younger),
         ];
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| (name, plain(value))).collect()
+        given.map(|(name, value)| (name, plain_line(value))).collect()
     }
 
     /// The search that it asks for at this time. Which tools `upstream` has is not known here: see [`AdminContext::search`](crate::context::AdminContext::search).
@@ -224,10 +224,16 @@ pub(crate) fn number<N: FromStr + PartialOrd>(
     number.map(Some).ok_or_else(|| invalid(name, text, must_be))
 }
 
+/// A span of time, in milliseconds; `None` if none is given.
+pub(crate) fn span(name: &'static str, text: &str) -> Result<Option<Millis>, InvalidQuery> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let span = parse_duration(text).map_err(|_| invalid(name, text, "a duration such as 90s, 10m, 2h or 3d"))?;
+    Ok(Some(span))
+}
+
 /// The time that was so long ago.
 fn age(name: &'static str, text: &str, now: Now) -> Result<Option<UnixMillis>, InvalidQuery> {
-    let Some(text) = given(text) else { return Ok(None) };
-    let age: Millis = parse_duration(text).map_err(|_| invalid(name, text, "a duration such as 90s, 10m, 2h or 3d"))?;
+    let Some(age) = span(name, text)? else { return Ok(None) };
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     Ok(Some(UnixMillis(now.at.0.saturating_sub(age))))
 }

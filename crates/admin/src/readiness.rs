@@ -14,8 +14,8 @@ pub(crate) struct Readiness(pub(crate) Mutex<Known>);
 pub(crate) struct Known {
     pub(crate) at: Option<UnixMillis>,
     pub(crate) why_not: Option<&'static str>,
-    /// No server lives that runs tasks. Calls are accepted all the same.
-    pub(crate) lacks_worker: bool,
+    /// Why no server begins work, if none does. Calls are accepted all the same.
+    pub(crate) no_worker: Option<&'static str>,
     pub(crate) full_writes: u64,
     pub(crate) full_at: Option<UnixMillis>,
     wrote_since_full: bool,

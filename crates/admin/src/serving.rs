@@ -57,6 +57,8 @@ pub struct AdminOptions {
     pub upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Why it only reads, if it does: its database was restored.
     pub reads_only: Option<String>,
+    /// How long what runs may take to end when an operator stops the server.
+    pub drain_timeout: Duration,
     /// Cancelled when the server stops: then it is not ready. An operator who drains the server cancels it.
     pub stop: CancellationToken,
 }
@@ -79,6 +81,7 @@ impl Admin {
             front,
             upstreams,
             reads_only,
+            drain_timeout,
             stop,
         } = options;
         Self {
@@ -94,6 +97,7 @@ impl Admin {
                 front,
                 upstreams,
                 reads_only,
+                drain_timeout,
                 stop,
                 logins: LoginSessions::default(),
                 drawn: DrawnPages::default(),

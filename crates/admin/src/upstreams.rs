@@ -44,9 +44,9 @@ pub(crate) struct UpstreamView {
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
     pub(crate) cancelled: u64,
-    /// From creation to the end, in the mean, in seconds.
+    /// From creation to the end, in the mean, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mean_seconds: Option<f64>,
+    pub(crate) mean_ms: Option<f64>,
     /// Tasks and calls that have ended, for each minute, in the mean of the last five minutes.
     pub(crate) per_minute: f64,
     /// The latest failure since the start of this process.
@@ -66,14 +66,14 @@ impl UpstreamView {
             UpstreamState::Down(reason) => ("down", Some(reason)),
         };
         let ended = |tool: &ToolView| (tool.succeeded + tool.failed + tool.cancelled) as f64;
-        let seconds = own.iter().filter_map(|tool| Some(tool.mean_seconds? * ended(tool)));
-        let (seconds, count): (f64, f64) = (seconds.sum(), own.iter().map(|tool| ended(tool)).sum());
+        let millis = own.iter().filter_map(|tool| Some(tool.mean_ms? * ended(tool)));
+        let (millis, count): (f64, f64) = (millis.sum(), own.iter().map(|tool| ended(tool)).sum());
         let failures = own.iter().filter_map(|tool| tool.last_failure.clone());
         Self {
-            mean_seconds: (count > 0.0).then(|| seconds / count),
+            mean_ms: (count > 0.0).then(|| millis / count),
             // A sum of nothing is -0.0.
             per_minute: own.iter().map(|tool| tool.per_minute).sum::<f64>().abs(),
-            last_failure: failures.min_by_key(|failure| failure.millis_ago),
+            last_failure: failures.min_by_key(|failure| failure.ms_ago),
             state,
             reason,
             paused,
@@ -138,7 +138,9 @@ impl AdminContext {
             AuditAction::Resume
         };
         let detail = format!("{}; upstream {name}", actor.by);
-        let Some(upstream) = upstream else {
+        // The pause of one that is not configured any more holds its queued calls.
+        let is_former = !paused && self.engine.is_upstream_paused(name);
+        let Some(tools) = upstream.map(|report| report.tools).or(is_former.then(Vec::new)) else {
             self.record(&self.event(actor, action, AuditOutcome::Unknown).with_detail(detail));
             return Err(ActionError::UnknownUpstream);
         };
@@ -152,13 +154,10 @@ impl AdminContext {
         };
         self.record(&self.event(actor, action, outcome).with_detail(detail));
         done.map_err(OperatorError::Store)?;
-        let resumed = upstream
-            .tools
-            .iter()
-            .filter(|tool| !paused && self.engine.is_paused(tool));
+        let resumed = tools.iter().filter(|tool| !paused && self.engine.is_paused(tool));
         for tool in resumed {
             self.set_paused(actor, tool, false).await?;
         }
-        Ok(upstream.tools)
+        Ok(tools)
     }
 }

@@ -1,12 +1,13 @@
 //! Tasks and tools as operators see them: the JSON of the API, of which the page is made, too.
 
 use crate::{
+    masking::masked_text,
     nodes::NodeView,
     recent_ends::Failure,
     words::{self, state_word, timestamp},
 };
 use longhaul_core::{
-    AttemptState, InputState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record,
+    AttemptState, InputState, Json, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record,
     truncate,
 };
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
@@ -44,10 +45,10 @@ pub struct TaskView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// How long it has lived, or did until its end, in milliseconds.
-    pub age_millis: u64,
+    pub age_ms: u64,
     /// For how long it has been over, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_millis_ago: Option<u64>,
+    pub ended_ms_ago: Option<u64>,
     /// The latest line about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -100,8 +101,8 @@ impl TaskView {
             created_at: time(task.created_at),
             updated_at: time(task.updated_at),
             ended_at: task.ended_at.map(time),
-            age_millis: until.since(task.created_at),
-            ended_millis_ago: task.ended_at.map(|ended_at| now.at.since(ended_at)),
+            age_ms: until.since(task.created_at),
+            ended_ms_ago: task.ended_at.map(|ended_at| now.at.since(ended_at)),
             status: task.status_line().map(|line| line.into_owned()),
             last_line: None,
             retried_as: None,
@@ -169,6 +170,9 @@ pub(crate) struct TaskDetails {
     /// The caller's trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
+    /// The tasks that the client considers related.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) related_task_ids: Vec<String>,
     /// The task that it was made of, by a retry or a reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_of: Option<String>,
@@ -180,7 +184,7 @@ pub(crate) struct TaskDetails {
     pub(crate) arguments: Option<Box<RawValue>>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) outcome: Option<Value>,
+    pub(crate) outcome: Option<Json>,
     /// Its open questions.
     pub(crate) questions: Vec<QuestionView>,
     /// The first 100 questions that are not open any more.
@@ -258,7 +262,7 @@ pub(crate) struct EntryView {
     pub(crate) at: String,
     pub(crate) status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) took_millis: Option<u64>,
+    pub(crate) took_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) child: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,7 +284,7 @@ impl EntryView {
             ordinal: entry.key.nth,
             at,
             status: status_word(&entry.status),
-            took_millis: entry.took,
+            took_ms: entry.took,
             child: entry.child.map(|child| child.to_string()),
             question: entry.question,
             failed_attempts: entry.failed_count,
@@ -306,20 +310,23 @@ fn status_word(status: &EntryStatus) -> String {
 }
 
 /// How a task ended, as JSON.
-pub(crate) fn outcome(record: &Record) -> Option<Value> {
+/// Of a result only what `hides` leaves of it. Otherwise it is as it was written.
+pub(crate) fn outcome(record: &Record, hides: impl Fn(&mut Value) -> bool) -> Option<Json> {
     Some(match record.outcome.as_ref()? {
-        Outcome::Result { json, is_error } => json!({
-            "kind": "result",
-            "isError": is_error,
-            "result": serde_json::from_str::<Value>(json.as_str()).unwrap_or_default(),
-        }),
-        Outcome::RpcError(failure) => json!({
-            "kind": "error",
-            "code": failure.code,
-            "message": &*failure.message,
-            "data": failure.data.as_ref().and_then(|data| serde_json::from_str::<Value>(data.as_str()).ok()),
-        }),
-        Outcome::Cancelled => json!({"kind": "cancelled"}),
+        Outcome::Result { json, is_error } => {
+            let masked = masked_text(json.as_str(), hides);
+            let result = masked.as_ref().unwrap_or(json).as_str();
+            Json::trusted(format!(r#"{{"kind":"result","isError":{is_error},"result":{result}}}"#))
+        }
+        Outcome::RpcError(failure) => {
+            let message = Value::from(&*failure.message);
+            let data = failure.data.as_ref().map_or("null", Json::as_str);
+            let code = failure.code;
+            Json::trusted(format!(
+                r#"{{"kind":"error","code":{code},"message":{message},"data":{data}}}"#
+            ))
+        }
+        Outcome::Cancelled => Json::trusted(r#"{"kind":"cancelled"}"#),
     })
 }
 
@@ -361,13 +368,19 @@ pub(crate) fn client(requestor: &Requestor) -> Option<Value> {
     Some(json!({"name": client["name"], "version": client["version"], "protocol": requestor.version}))
 }
 
-pub(crate) fn attempt(attempt: &PastAttempt, now: Now) -> Value {
+/// An attempt. With `hides_arguments` only the program of its command is shown, since a word behind it may be a secret argument.
+pub(crate) fn attempt(attempt: &PastAttempt, now: Now, hides_arguments: bool) -> Value {
+    let shown = if hides_arguments { 1 } else { usize::MAX };
+    let command = attempt.command.get(..shown.min(attempt.command.len()));
     json!({
         "epoch": attempt.epoch,
         "began": attempt.began.map(|at| timestamp(now, at)),
         "ended": attempt.ended.map(|at| timestamp(now, at)),
         "exit": attempt.exit.as_ref().and_then(|exit| exit.to_json()),
         "lastLine": attempt.last_line,
+        "command": command.filter(|words| !words.is_empty()),
+        "hidesArguments": hides_arguments && attempt.command.len() > 1,
+        "pid": attempt.pid,
     })
 }
 
@@ -405,16 +418,16 @@ pub struct ToolView {
     pub asking: u64,
     /// For how long the first queued task has been ready, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_age_millis: Option<u64>,
+    pub queue_age_ms: Option<u64>,
     /// Since the start of this process: tasks and calls that have succeeded.
     pub succeeded: u64,
     /// Those that have failed.
     pub failed: u64,
     /// Those that were cancelled.
     pub cancelled: u64,
-    /// From creation to the end, in the mean, in seconds.
+    /// From creation to the end, in the mean, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean_seconds: Option<f64>,
+    pub mean_ms: Option<f64>,
     /// Tasks and calls that have ended, for each minute, in the mean of the last five minutes.
     pub per_minute: f64,
     /// Attempts that have failed since the last task that has succeeded.
@@ -431,7 +444,7 @@ pub struct FailureView {
     /// Its id.
     pub task: String,
     /// How long ago it ended, in milliseconds.
-    pub millis_ago: u64,
+    pub ms_ago: u64,
     /// Its last status line, and of a command the last line that it has written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -441,7 +454,7 @@ impl FailureView {
     pub(crate) fn of(failure: &Failure, now: UnixMillis) -> Self {
         Self {
             task: failure.task.to_string(),
-            millis_ago: now.since(failure.at),
+            ms_ago: now.since(failure.at),
             reason: failure.reason.as_deref().map(str::to_owned),
         }
     }

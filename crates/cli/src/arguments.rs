@@ -129,6 +129,21 @@ fn not_json(name: &str, error: TextError) -> ArgumentError {
     }
 }
 
+/// Notes on the names that the tool takes without naming them, and that are close to one that it names and that is not given.
+pub(crate) fn probably_mistyped(words: &Words, schema: &Value) -> Vec<String> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return Vec::new();
+    };
+    let unnamed = words.0.keys().filter(|name| !properties.contains_key(*name));
+    let note = |name: &String| {
+        let known = properties.keys().map(String::as_str);
+        let absent = known.filter(|known| !words.0.contains_key(*known) && nearest::is_near(name, known));
+        let hint = nearest::suggestion(name, absent)?;
+        Some(format!("the tool names no argument `{name}`, and takes others; {hint}"))
+    };
+    unnamed.filter_map(note).collect()
+}
+
 /// Converts every word to the type in the schema and adds it to `arguments`. Checks only for typing mistakes; the server validates the rest.
 pub(crate) fn fit(
     words: Words,
@@ -137,14 +152,15 @@ pub(crate) fn fit(
     taker: Taker,
 ) -> Result<Map<String, Value>, ArgumentError> {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let given: BTreeSet<String> = words.0.keys().chain(arguments.keys()).cloned().collect();
     for (name, words) in words.0 {
         let property = properties.get(&name);
-        if property.is_none() && !takes_others(schema) {
+        if property.is_none() && (!takes_others(schema, taker) || lacks_near(&name, schema, &given)) {
             let known = properties.keys().map(String::as_str);
             let hint = nearest::suggestion(&name, known).unwrap_or_else(|| taker.has_none().to_owned());
             return Err(ArgumentError::Unknown { taker, name, hint });
         }
-        let wanted = Wanted::of(property.unwrap_or(&Value::Null), schema);
+        let wanted = Wanted::of(property.unwrap_or(&schema["additionalProperties"]), schema);
         let value = wanted.read_all(&name, words)?;
         arguments.insert(name, value);
     }
@@ -155,12 +171,24 @@ pub(crate) fn fit(
     Ok(arguments)
 }
 
-/// Whether the schema says that it takes more than its properties. If `additionalProperties` is absent, JSON Schema allows more. Here the name
-/// is refused: a mistyped name is more likely. A schema that consists of others may have any; the server knows them.
-fn takes_others(schema: &Value) -> bool {
-    matches!(schema["additionalProperties"], Value::Bool(true) | Value::Object(_))
-        || schema["patternProperties"].is_object()
-        || OF_OTHERS.iter().any(|keyword| schema.get(keyword).is_some())
+/// Whether more than the properties is taken. A tool takes it unless its schema says otherwise, as JSON Schema has it; prompts and questions name all that they
+/// take. A schema that consists of others may have any; the server knows them.
+fn takes_others(schema: &Value, taker: Taker) -> bool {
+    match schema.get("additionalProperties") {
+        None if taker == Taker::Tool => true,
+        Some(Value::Bool(true) | Value::Object(_)) => true,
+        _ => schema["patternProperties"].is_object() || OF_OTHERS.iter().any(|keyword| schema.get(keyword).is_some()),
+    }
+}
+
+/// Whether a required name is not given that is close to this one, which then is a mistyped one.
+fn lacks_near(name: &str, schema: &Value, given: &BTreeSet<String>) -> bool {
+    let mut required = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    required.any(|known| !given.contains(known) && nearest::is_near(name, known))
 }
 
 /// What makes a schema of other schemas, which may be elsewhere.
@@ -446,11 +474,48 @@ mod tests {
         ] {
             assert_eq!(read(schema, &["path=/srv"]).unwrap(), json!({"path": "/srv"}));
         }
-        let none = json!({"type": "object", "properties": {}});
+        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
         assert_eq!(
             read(none, &["path=/srv"]).unwrap_err(),
             "the tool has no argument `path`; it takes no arguments"
         );
+    }
+
+    /// A name that is not named is taken as JSON Schema has it. One that stands for a required one is a slip all the same.
+    #[test]
+    fn a_tool_takes_any_name_that_its_schema_does_not_forbid() {
+        for open in [json!({"type": "object"}), json!({"properties": {}}), Value::Null] {
+            assert_eq!(
+                read(open, &["path=5", "depth:=5"]).unwrap(),
+                json!({"path": "5", "depth": 5})
+            );
+        }
+        let open =
+            json!({"properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["path"]});
+        assert_eq!(
+            read(open.clone(), &["path=x", "paths=y", "other={}"]).unwrap(),
+            json!({"path": "x", "paths": "y", "other": "{}"})
+        );
+        assert_eq!(
+            read(open.clone(), &["paths=y"]).unwrap_err(),
+            "the tool has no argument `paths`; did you mean `path`?"
+        );
+        let typed = json!({"properties": {}, "additionalProperties": {"type": "integer"}});
+        assert_eq!(read(typed.clone(), &["n=5"]).unwrap(), json!({"n": 5}));
+        assert_eq!(read(typed, &["n=x"]).unwrap_err(), "`n` takes a whole number, not `x`");
+        for taker in [Taker::Prompt, Taker::Question] {
+            let words = parse(&["other=x".to_owned()]).unwrap();
+            assert!(fit(words, Map::new(), &json!({"properties": {}}), taker).is_err());
+        }
+        let notes = |written: &[&str]| {
+            let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+            probably_mistyped(&parse(&written).unwrap(), &open)
+        };
+        assert_eq!(
+            notes(&["path=x", "dept=5", "path2=y", "other=z"]),
+            ["the tool names no argument `dept`, and takes others; did you mean `depth`?"]
+        );
+        assert!(notes(&["path=x", "depth=5"]).is_empty());
     }
 
     #[test]

@@ -7,13 +7,13 @@ use longhaul_core::Clock;
 use longhaul_private_dir::is_at;
 use parking_lot::Mutex;
 use rustix::{
-    fs::{FlockOperation, flock},
+    fs::{FlockOperation, OFlags, flock},
     io::Errno,
 };
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -37,7 +37,7 @@ const SHOWN: u64 = 1 << 20;
 pub(crate) struct AuditError {
     action: &'static str,
     path: PathBuf,
-    source: io::Error,
+    pub(crate) source: io::Error,
 }
 
 /// Writes each event as one line, with one `write`, before the answer leaves. Nothing is synced.
@@ -63,6 +63,22 @@ struct AuditFile {
 }
 
 impl AuditLog {
+    /// Whether [`open`](Self::open) would refuse what is there. Nothing is made.
+    ///
+    /// # Errors
+    /// [`AuditError`].
+    pub(crate) fn check(config: &AuditConfig) -> Result<(), AuditError> {
+        let Some(path) = &config.file else { return Ok(()) };
+        match open_to_append(path, false) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(AuditError {
+                action: "open",
+                path: path.clone(),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the log, or creates it.
     ///
     /// # Errors
@@ -306,15 +322,26 @@ fn append_again(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Readable by its owner only; a link is not followed.
+/// Readable by its owner only. A link is not followed, and a FIFO is not waited for.
 fn append_to(path: &Path) -> io::Result<File> {
-    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    OpenOptions::new()
+    open_to_append(path, true)
+}
+
+fn open_to_append(path: &Path, create: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::other("it is a symbolic link and should be a file"));
+    }
+    let file = OpenOptions::new()
         .append(true)
-        .create(true)
+        .create(create)
         .mode(0o600)
-        .custom_flags(no_follow)
-        .open(path)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+        .open(path)?;
+    match file.metadata()?.file_type().is_fifo() {
+        true => Err(io::Error::other("it is a FIFO and should be a file")),
+        false => Ok(file),
+    }
 }
 
 #[cfg(test)]
@@ -393,6 +420,20 @@ mod tests {
         fs::remove_file(&path).unwrap();
         logs[0].record(&event(AuditAction::Create));
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    }
+
+    /// Neither a start nor a request waits for its other end.
+    #[test]
+    fn s_07_a_fifo_is_refused_whether_or_not_somebody_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(AuditFile::open(&path, &config(&path)).is_err());
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let _reader = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+        let error = AuditFile::open(&path, &config(&path)).err().unwrap();
+        assert!(error.to_string().contains("FIFO"), "{error}");
     }
 
     /// The server must not wait for ever for a program that locks the file.

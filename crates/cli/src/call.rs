@@ -17,9 +17,9 @@ use crate::{
 };
 use longhaul_client::{
     CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, ServerDescription,
-    StopWaiting, SystemClock, TaskHandle, Tool,
+    StopWaiting, SystemClock, TaskHandle, TaskStatus, Tool,
 };
-use longhaul_core::{Clock, format_duration};
+use longhaul_core::{Clock, Json, approximate_duration};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -160,7 +160,11 @@ impl Called<'_> {
             }
             Err(error) => return Err(error),
         };
+        let mistyped = arguments::probably_mistyped(&words, &tool.input_schema);
         let arguments = arguments::fit(words, whole, &tool.input_schema, Taker::Tool).map_err(Failure::usage)?;
+        for note in mistyped {
+            self.display.note(&note);
+        }
         if let Some(problem) = ToolSchema::of(tool).problem(&arguments) {
             return Err(Failure::usage(format!("{problem}; nothing was called")));
         }
@@ -181,7 +185,7 @@ impl Called<'_> {
         if call.detach {
             options
                 .meta
-                .insert(longhaul_wire::meta::DETACHED.to_owned(), true.into());
+                .insert(longhaul_wire::meta::DETACHED.to_owned(), Json::trusted("true"));
         }
         // Without a journal that can be read there is nothing to warn of, and `prepare` fails.
         let earlier = self.client.calls().await.unwrap_or_default();
@@ -210,16 +214,17 @@ impl Called<'_> {
             let age = record::age(before);
             self.display.note(&format!(
                 "the same call was interrupted {} ago; it is sent again under its key, so this is its result (for a new call: --idempotency-key NEW)",
-                format_duration(age)
+                approximate_duration(age)
             ));
-        } else if let Some(warning) = record::repeated(self.server, &pending, &earlier) {
+        } else if let Some(repeated) = record::Repeated::of(&pending, &earlier) {
+            let warning = repeated.describe(self.server, self.client).await;
             self.display.note(&warning);
         }
         let repeated = record::answered(&pending, &by_key);
         if let Some(earlier) = repeated {
             self.display.note(&format!(
                 "a call with this idempotency key was made {} ago and is not made again: this is its result, or its task (for a new call: --idempotency-key NEW)",
-                format_duration(record::age(earlier.begun_at))
+                approximate_duration(record::age(earlier.begun_at))
             ));
         }
         let is_repeated = repeated.is_some();
@@ -443,8 +448,16 @@ fn print_task(server: &Server, task: &TaskHandle, is_repeated: bool, json: bool)
         output::text(&output::id(task.id()));
     }
     let (state, then) = match task.created().filter(|created| created.status.is_final()) {
+        // Whether the tool has reported an error is in the result.
+        Some(ended) if ended.status == TaskStatus::Completed => (
+            "the task was made before, and has ended".to_owned(),
+            "to print its result",
+        ),
         Some(ended) => (
-            format!("the task was made before, and has ended: {}", states::in_mcp(ended)),
+            format!(
+                "the task was made before, and has ended: {}",
+                states::of_snapshot(ended)
+            ),
             "to print its result",
         ),
         None => (what_goes_on(server).to_owned(), "to wait for it"),
@@ -462,7 +475,7 @@ fn read_input(file: &Path) -> Result<Map<String, Value>, Failure> {
         false => longhaul_private_dir::read_named_text(file).map(|read| text = read),
     };
     read.map_err(|error| wrong(&error))?;
-    json_text::read(&text).map_err(|error| match error {
+    json_text::read(json_text::without_mark(&text)).map_err(|error| match error {
         TextError::NotJson(reason) => wrong(&format_args!("it must be a JSON object: {reason}")),
         TextError::TooLarge(_) => wrong(&error),
     })

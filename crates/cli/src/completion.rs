@@ -2,7 +2,7 @@
 //! started.
 
 use crate::{args::Cli, record, servers, tasks};
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, ValueHint};
 use clap_complete::{
     CompleteEnv, Shell,
     engine::{ArgValueCompleter, CompletionCandidate, ValueCompleter},
@@ -32,9 +32,15 @@ pub(crate) fn script(shell: Shell) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
+/// The commands that operate a server, which is named by its file.
+const OPERATING: [&str; 2] = ["admin", "nodes"];
+
 /// The command line, with what its words may be.
 fn command() -> Command {
     let mut command = Cli::command();
+    for name in OPERATING {
+        command = command.mut_subcommand(name, with_files);
+    }
     let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     for name in names {
         let which = match name.as_str() {
@@ -53,6 +59,15 @@ fn command() -> Command {
         });
     }
     command
+}
+
+/// The command, and those in it, with files for the server that is operated.
+fn with_files(command: Command) -> Command {
+    let command = command.mut_args(|argument| match argument.get_id().as_str() {
+        "target" => argument.value_hint(ValueHint::AnyPath),
+        _ => argument,
+    });
+    command.mut_subcommands(with_files)
 }
 
 /// Which tasks a command takes.

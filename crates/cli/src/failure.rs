@@ -1,13 +1,18 @@
 //! A client command failed.
 
 use crate::{
+    config::{ConfigError, EXIT_INVALID},
     kinds::{FAILED, INVALID_OUTPUT, LOST, OUTCOME_UNKNOWN, UNANSWERED, UNREACHABLE},
     output,
     result::{Exit, rpc_error},
-    servers::ServerError,
+    servers::{ServerError, is_on_this_machine},
 };
 use longhaul_client::{CallError, Finished, JournalError, OpenError, RequestError, TokenError};
 use serde_json::json;
+use std::process::ExitCode;
+
+/// How the system says that nobody listens.
+const REFUSED: &str = "Connection refused";
 
 /// A command failed.
 pub(crate) struct Failure {
@@ -236,6 +241,29 @@ impl Failure {
     }
 }
 
+/// A command that works with files and asks no server has failed: prints why. The exit status is 2 if it was not used as it should be, else 1.
+pub(crate) fn report_local(error: &impl std::fmt::Display, is_usage: bool, json: bool) -> ExitCode {
+    output::note(&format!("longhaul: {error}"));
+    local(error, is_usage, json)
+}
+
+/// The same of an error of its configuration, which names the file.
+pub(crate) fn report_config(error: &ConfigError, json: bool) -> ExitCode {
+    output::note(&error.to_string());
+    local(error, true, json)
+}
+
+fn local(error: &impl std::fmt::Display, is_usage: bool, json: bool) -> ExitCode {
+    let (kind, exit) = match is_usage {
+        true => ("usage", ExitCode::from(EXIT_INVALID)),
+        false => (FAILED, ExitCode::FAILURE),
+    };
+    if json {
+        output::json_line(&json!({"error": {"kind": kind, "message": error.to_string()}}));
+    }
+    exit
+}
+
 /// Whether a call that has failed so may have run.
 pub(crate) fn may_have_run(error: &RequestError) -> bool {
     !error.is_refusal() && !error.is_unsent()
@@ -362,6 +390,11 @@ impl From<RequestError> for Failure {
             }
             // Whoever reads a task says that it is lost.
             RequestError::LostTask { error, .. } => (*error).into(),
+            RequestError::Unreachable { address, reason, .. }
+                if reason.starts_with(REFUSED) && is_on_this_machine(&address) =>
+            {
+                Self::no_server(message).with_advice("no server runs there: start it with `longhaul serve FILE`")
+            }
             RequestError::InvalidAnswer { error, .. } => Self::usage(format!("{error}; nothing was answered")),
             RequestError::Unanswered { .. } => Self::unanswered(message),
             RequestError::CancelledElsewhere => Self {

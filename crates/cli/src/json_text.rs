@@ -18,6 +18,24 @@ pub(crate) enum TextError {
     TooLarge(String),
 }
 
+/// The text of a file without the byte order mark that some editors write before it.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// JSON on one line: a line break in it is white space, since within a string it is escaped.
+pub(crate) fn one_line(json: &str) -> String {
+    json.trim().replace(['\n', '\r'], " ")
+}
+
+/// The object with this member behind its others. Both are taken as their texts are: a number that is parsed may become another one.
+pub(crate) fn with_member(object: &str, name: &str, value: &str) -> String {
+    let object = object.trim_end();
+    let begin = object.strip_suffix('}').unwrap_or(object).trim_end();
+    let comma = if begin.ends_with('{') { "" } else { "," };
+    format!("{begin}{comma}\"{name}\":{}}}", one_line(value))
+}
+
 /// A value whose objects have no name twice: the last one would silently win.
 struct DistinctNames;
 
@@ -128,6 +146,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
+
+    #[test]
+    fn a_member_is_added_and_no_number_is_changed() {
+        let object = "{\"id\": 12345678901234567890123,\n \"x\": 1.10}";
+        assert_eq!(
+            with_member(&one_line(object), "result", "{\n\"e\": 1e400}"),
+            r#"{"id": 12345678901234567890123,  "x": 1.10,"result":{ "e": 1e400}}"#
+        );
+        assert_eq!(with_member("{ }", "a", "1"), r#"{"a":1}"#);
+    }
 
     #[test]
     fn whole_numbers_are_exact_or_refused() {

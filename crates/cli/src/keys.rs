@@ -5,11 +5,13 @@ use crate::{
     audit::AuditLog,
     check,
     config::{self, Environment, KeysConfig, SharedStore},
+    failure::{report_config, report_local},
     output, servers,
+    timestamp::timestamp,
 };
 use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
-use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis, push_timestamp};
+use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_store::SqliteStore;
 use longhaul_store_postgres::PostgresStore;
@@ -22,11 +24,11 @@ use std::{
 
 /// Runs the command. It needs no server: one that runs reads the keys again by itself.
 pub(crate) async fn run(keys: &Keys) -> ExitCode {
-    let of = match &keys.command {
-        KeysCommand::Add { of, .. }
-        | KeysCommand::List { of, .. }
-        | KeysCommand::Rotate { of, .. }
-        | KeysCommand::Revoke { of, .. } => of,
+    let (of, json) = match &keys.command {
+        KeysCommand::Add { of, json, .. }
+        | KeysCommand::List { of, json, .. }
+        | KeysCommand::Rotate { of, json, .. }
+        | KeysCommand::Revoke { of, json, .. } => (of, *json),
     };
     let config = match config::load_for_keys(&of.file, &Environment::without_variables()) {
         Ok(config) => config,
@@ -37,10 +39,7 @@ pub(crate) async fn run(keys: &Keys) -> ExitCode {
             ));
             KeysConfig::default()
         }
-        Err(error) => {
-            output::note(&error.to_string());
-            return ExitCode::from(config::EXIT_INVALID);
-        }
+        Err(error) => return report_config(&error, json),
     };
     let given = of.data_dir.as_ref();
     let given = given.map(|data_dir| absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
@@ -49,20 +48,15 @@ pub(crate) async fn run(keys: &Keys) -> ExitCode {
         for problem in &config.problems {
             output::note(&problem.at(&file));
         }
-        output::note(&format!(
-            "longhaul: {file} does not say where the keys are; say it with --data-dir"
-        ));
-        return ExitCode::from(config::EXIT_INVALID);
+        let error = format!("{file} does not say where the keys are; say it with --data-dir");
+        return report_local(&error, true, json);
     };
     for problem in &config.problems {
         output::note(&format!("warning: {}", problem.at(&file)));
     }
     match change(&keys.command, of, &config, &data_dir).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => report_local(&error, false, json),
     }
 }
 
@@ -261,10 +255,4 @@ fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
     if keys.is_empty() {
         output::note("There are no keys: add one with `longhaul keys add FILE NAME`");
     }
-}
-
-fn timestamp(at: UnixMillis) -> String {
-    let mut text = String::new();
-    push_timestamp(&mut text, at);
-    text
 }

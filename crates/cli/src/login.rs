@@ -6,13 +6,14 @@ use crate::{
     output, principal_logins,
     result::Exit,
     servers::{self, Server},
+    timestamp::timestamp,
     waiting::{with_notice, with_notice_until},
 };
 use longhaul_client::{
     AccessToken, ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, Refusal, RegisteredByHand,
     RequestError, SystemClock, TokenError, TokenProvider, Url,
 };
-use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::json;
 use std::{
     io::{self, BufRead, IsTerminal, Read},
@@ -455,7 +456,7 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
         }
         return;
     };
-    let expires_at = logged_in.expires_at.map(timestamp);
+    let expires_at = logged_in.expires_at.map(|at| timestamp(unix_millis(at)));
     if json {
         output::json_line(&json!({
             "server": server.as_json(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
@@ -502,12 +503,6 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
         line("checked", "the server accepts it");
     }
     output::text(&lines.join("\n"));
-}
-
-fn timestamp(time: SystemTime) -> String {
-    let mut text = String::new();
-    push_timestamp(&mut text, unix_millis(time));
-    text
 }
 
 fn unix_millis(time: SystemTime) -> UnixMillis {

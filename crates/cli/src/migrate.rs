@@ -4,6 +4,7 @@ use crate::{
     amounts::count,
     args,
     config::{self, DEFAULT_SCHEMA, is_address},
+    failure::{report_config, report_local},
     output,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -38,21 +39,12 @@ pub(crate) async fn run(asked: &args::Migrate) -> ExitCode {
     // `store` may name the target already. What counts is the data directory.
     let config = match config::load_for_data_dir(&asked.file, asked.data_dir.as_deref()) {
         Ok(config) => config,
-        Err(error) => {
-            output::note(&error.to_string());
-            return ExitCode::from(config::EXIT_INVALID);
-        }
+        Err(error) => return report_config(&error, asked.json),
     };
     config.warn_of_problems(&asked.file);
     match migrate(asked, &config.data_dir).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            match error {
-                MigrateError::Target => ExitCode::from(config::EXIT_INVALID),
-                _ => ExitCode::FAILURE,
-            }
-        }
+        Err(error) => report_local(&error, matches!(error, MigrateError::Target), asked.json),
     }
 }
 

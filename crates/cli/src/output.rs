@@ -1,11 +1,9 @@
 //! Standard output for data, standard error for everything else.
 
-use crate::{
-    closed_stdout,
-    shell_word::{is_hidden, is_reordering, shell_word},
-};
+use crate::{closed_stdout, shell_word::shell_word};
 use longhaul_client::{SystemClock, stderr};
-use longhaul_core::{Clock as _, push_timestamp};
+pub(crate) use longhaul_core::plain_text as plain;
+use longhaul_core::{Clock as _, is_hidden, is_reordering, push_timestamp};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
@@ -143,17 +141,6 @@ impl Drop for HeldNotes {
     }
 }
 
-/// Replaces the control characters in `text` by spaces, except those in `keep`. So are those that show the letters behind them backwards.
-pub(crate) fn plain(text: &str, keep: &str) -> String {
-    text.chars()
-        .map(|char| match char {
-            char if char.is_control() && !keep.contains(char) => ' ',
-            char if is_reordering(char) => ' ',
-            char => char,
-        })
-        .collect()
-}
-
 /// An id of a server's: as it is, so that it can be copied. One with characters that are not shown is written as hints write it, for a shell.
 pub(crate) fn id(id: &str) -> Cow<'_, str> {
     match id.contains(is_hidden) {
@@ -203,10 +190,5 @@ mod tests {
         assert_eq!(id("task-1 'x'"), "task-1 'x'");
         assert_eq!(id("a\u{1b}[2J'\u{202e}"), r"$'a\x1b[2J\'\xe2\x80\xae'");
         assert_eq!(id("a\nb"), shell_word("a\nb"));
-    }
-
-    #[test]
-    fn letters_are_not_shown_backwards() {
-        assert_eq!(plain("a\u{202e}b\u{2066}c\nd\u{1b}", "\n"), "a b c\nd ");
     }
 }

@@ -11,11 +11,16 @@ use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, InputRequest, JournalError, PendingCall, RecordedCall,
     RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
-use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
-use std::collections::{HashMap, HashSet};
+use longhaul_core::{Clock, Millis, UnixMillis, approximate_duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 /// The shortest part of an id that names a recorded task.
 const SHORTEST_PART: usize = 4;
+/// How long a server may take to say how the task of an earlier call stands. The call waits for it.
+const LONGEST_READ: Duration = Duration::from_secs(1);
 
 /// The user's journal.
 pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
@@ -84,32 +89,60 @@ pub(crate) fn answered<'a>(
     earlier.find(|earlier| call.has_answer_of(earlier))
 }
 
-/// What to say before a call that was made before, if nobody has seen how that one ended: it has a task, or was interrupted and cannot be continued.
-pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedCall]) -> Option<String> {
-    let same = || earlier.iter().filter(|earlier| call.repeats(earlier));
-    let tasks = distinct(same().filter(|earlier| earlier.state == CallState::Task));
-    let Some(latest) = tasks.first() else {
+/// An earlier call that is made again, although nobody has seen how it ended: it has a task, or was interrupted and cannot be continued.
+pub(crate) struct Repeated<'a> {
+    latest: &'a RecordedCall,
+    /// How many such calls have a task. If any has, the latest is one of them.
+    tasks: usize,
+}
+
+impl<'a> Repeated<'a> {
+    pub(crate) fn of(call: &PendingCall, earlier: &'a [RecordedCall]) -> Option<Self> {
+        let same = || earlier.iter().filter(|earlier| call.repeats(earlier));
+        let tasks = distinct(same().filter(|earlier| earlier.state == CallState::Task));
         let is_open = |call: &&RecordedCall| matches!(call.state, CallState::Interrupted | CallState::Unknown { .. });
-        let latest = same().filter(is_open).max_by_key(|call| call.begun_at)?;
-        return Some(format!(
-            "the same call was interrupted {} ago, and may have been carried out; this is a new call",
-            format_duration(age(latest.begun_at)),
-        ));
-    };
-    let id = &latest.task.as_ref()?.task_id;
-    let state = match latest.status.filter(|status| status.is_final()) {
-        Some(status) => format!("is {}", states::of_task(status)),
-        None => "has not ended".to_owned(),
-    };
-    let more = match tasks.len() - 1 {
-        0 => String::new(),
-        more => format!(" ({more} more: `{}`)", server.command_line("tasks", &[])),
-    };
-    Some(format!(
-        "the same call was made {} ago, and its task {state}; this is a new call. To wait for that task instead:\n  {}{more}",
-        format_duration(age(latest.begun_at)),
-        server.task_line("task", id, &["--wait"])
-    ))
+        let latest = tasks.first().copied();
+        Some(Self {
+            latest: latest.or_else(|| same().filter(is_open).max_by_key(|call| call.begun_at))?,
+            tasks: tasks.len(),
+        })
+    }
+
+    /// What to say before the call. The server of its task is asked how that stands.
+    pub(crate) async fn describe(&self, server: &Server, client: &Client) -> String {
+        let ago = approximate_duration(age(self.latest.begun_at));
+        let Some(task) = self.latest.task.as_ref().filter(|_| self.tasks > 0) else {
+            return format!(
+                "the same call was interrupted {ago} ago, and may have been carried out; this is a new call"
+            );
+        };
+        let more = match self.tasks - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more: `{}`)", server.command_line("tasks", &[])),
+        };
+        format!(
+            "the same call was made {ago} ago, and its task {}; this is a new call. To wait for that task instead:\n  {}{more}",
+            self.state(client).await,
+            server.task_line("task", &task.task_id, &["--wait"])
+        )
+    }
+
+    async fn state(&self, client: &Client) -> String {
+        if let Some(status) = self.latest.status.filter(|status| status.is_final()) {
+            return format!("has ended ({})", states::of_task(status));
+        }
+        let read = async { client.task(self.latest).await?.get().await.ok() };
+        let told = tokio::select! {
+            biased;
+            told = read => told,
+            () = SystemClock.sleep(LONGEST_READ) => None,
+        };
+        match told {
+            Some(task) if task.status.is_final() => format!("has ended ({})", states::of_snapshot(&task)),
+            Some(_) => "has not ended".to_owned(),
+            None => "has not ended, as far as is recorded".to_owned(),
+        }
+    }
 }
 
 /// A task that a command names.

@@ -1,6 +1,10 @@
 //! Printing a tool's result, and the exit status for it.
 
-use crate::{kinds::FAILED, output};
+use crate::{
+    json_text::{one_line, with_member},
+    kinds::FAILED,
+    output,
+};
 use longhaul_client::{InputRequest, Json, Outcome, RpcFailure};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -23,6 +27,18 @@ pub(crate) enum Exit {
     TimedOut = 124,
     Interrupted = 130,
     Terminated = 143,
+}
+
+/// How a call ends that has this outcome.
+impl From<&Outcome> for Exit {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Result { is_error: false, .. } => Self::Answered,
+            Outcome::Result { is_error: true, .. } => Self::ToolError,
+            Outcome::RpcError(_) => Self::Refused,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -144,17 +160,19 @@ pub(crate) fn value_or_text(json: &Json) -> Value {
 /// What to print for a result, and what to say about it. A result with a value that cannot be held is printed as it came, on one line.
 fn shown(result: &Json, printing: Printing<'_>) -> (String, Option<String>) {
     match serde_json::from_str::<Value>(result.as_str()) {
-        Ok(mut value) if printing.json => {
-            printing.mark(&mut value);
-            if let Some((id, _)) = printing.task.filter(|_| value.is_object()) {
-                value["taskId"] = id.into();
+        Ok(value) if printing.json => {
+            let mut line = one_line(result.as_str());
+            if value.is_object() && printing.is_repeated {
+                line = with_member(&line, "repeated", "true");
             }
-            (value.to_string(), None)
+            if let Some((id, _)) = printing.task.filter(|_| value.is_object()) {
+                line = with_member(&line, "taskId", &Value::from(id).to_string());
+            }
+            (line, None)
         }
         Ok(value) => (as_text(&value), None),
         Err(error) => {
-            // A line break in JSON is white space: within a string it is escaped.
-            let line = result.as_str().replace(['\n', '\r'], " ");
+            let line = one_line(result.as_str());
             let problem = format!("longhaul: the result is printed as it came, because it cannot be read: {error}");
             (line, Some(problem))
         }
@@ -232,7 +250,7 @@ mod tests {
                         ..Printing::default()
                     },
                 );
-                assert_eq!(printed, result.replace('\n', " "));
+                assert_eq!(printed, one_line(&result));
                 assert!(problem.unwrap().contains("cannot be read: "));
             }
             assert_eq!(value_or_text(&parsed), Value::from(result));

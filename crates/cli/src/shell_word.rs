@@ -1,5 +1,7 @@
 //! Words of a command line, as a shell reads them and a terminal shows them.
 
+use longhaul_core::is_hidden;
+
 /// Quotes a word for a shell if needed.
 pub(crate) fn shell_word(word: &str) -> String {
     let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
@@ -25,14 +27,4 @@ fn ansi_c_quoted(char: char) -> String {
         }
         char => char.to_string(),
     }
-}
-
-/// Whether a character is not shown as it is, because it could rewrite what the user sees.
-pub(crate) fn is_hidden(char: char) -> bool {
-    char.is_control() || is_reordering(char)
-}
-
-/// Whether a character shows the letters behind it backwards.
-pub(crate) fn is_reordering(char: char) -> bool {
-    matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

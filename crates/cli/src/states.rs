@@ -1,17 +1,21 @@
-//! The states of calls and tasks, in the words that every command uses. With `--json` tasks have the names of MCP.
+//! The states of calls and tasks: for people in the words that `longhaul admin tasks` and the page have, too; with `--json` by their names in MCP.
 
-use longhaul_client::{Finished, TaskSnapshot, TaskStatus};
+use longhaul_client::{Finished, Outcome, TaskSnapshot, TaskStatus};
 
-/// The state of a task.
+/// The state of a task. One that has completed may have succeeded, or failed with an error of its tool: [`of_snapshot`] knows more.
 pub(crate) fn of_task(status: TaskStatus) -> &'static str {
     match status {
-        TaskStatus::InputRequired => "asks",
+        TaskStatus::Working => "running",
+        TaskStatus::InputRequired => "asking",
         status => status.as_str(),
     }
 }
 
 /// How a message begins that says that a task waits for its turn: MCP has no status for that.
 const QUEUED: &str = "queued";
+
+const SUCCEEDED: &str = "succeeded";
+const FAILED: &str = "failed";
 
 /// The letters of a status that MCP does not know that are shown.
 const SHOWN_STATUS: usize = 40;
@@ -22,6 +26,11 @@ pub(crate) fn of_snapshot(task: &TaskSnapshot) -> &str {
     match (task.status, &task.unknown_status) {
         (_, Some(status)) => &status[..status.floor_char_boundary(SHOWN_STATUS)],
         (TaskStatus::Working, None) if message.starts_with(QUEUED) => QUEUED,
+        (TaskStatus::Completed, None) => match &task.outcome {
+            Some(Outcome::Result { is_error: true, .. }) => FAILED,
+            Some(_) => SUCCEEDED,
+            None => of_task(task.status),
+        },
         (status, None) => of_task(status),
     }
 }
@@ -52,9 +61,18 @@ pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
 /// How a call has ended. Whether it had a task makes no difference.
 pub(crate) fn of_finished(finished: Finished) -> &'static str {
     match finished {
-        // As MCP says it: with an error, but there is a result.
+        Finished::Answered | Finished::Completed => SUCCEEDED,
+        Finished::ToolError | Finished::InvalidOutput => FAILED,
+        finished => finished_in_mcp(finished),
+    }
+}
+
+/// The same as a status of MCP.
+pub(crate) fn finished_in_mcp(finished: Finished) -> &'static str {
+    match finished {
+        // With an error, but there is a result.
         Finished::Answered | Finished::Completed | Finished::ToolError | Finished::InvalidOutput => "completed",
-        Finished::Failed => "failed",
+        Finished::Failed => FAILED,
         Finished::Cancelled | Finished::Unanswered => "cancelled",
         _ => "refused",
     }

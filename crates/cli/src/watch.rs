@@ -14,7 +14,7 @@ use crate::{
 };
 use futures_util::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot};
+use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
 use std::{
@@ -67,9 +67,10 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
         look(&mut tasks).await;
     }
     screen.finish(&tasks);
+    let exit = tasks.iter().map(Watched::exit).find(|exit| *exit != Exit::Answered);
     match tasks.into_iter().find_map(|task| task.refused) {
         Some(failure) => Err(failure),
-        None => Ok(Exit::Answered),
+        None => Ok(exit.unwrap_or(Exit::Answered)),
     }
 }
 
@@ -181,6 +182,17 @@ impl Watched {
         };
         self.has_changed |= (&self.state, &self.detail) != (&state, &detail);
         (self.state, self.detail) = (state, detail);
+    }
+
+    /// The status of a command that waits for this task alone.
+    fn exit(&self) -> Exit {
+        match self.snapshot.as_ref().map(|task| (task.status, &task.outcome)) {
+            Some((_, Some(outcome))) => outcome.into(),
+            // A legacy server tells only the status.
+            Some((TaskStatus::Cancelled, None)) => Exit::Cancelled,
+            Some((TaskStatus::Failed, None)) => Exit::ToolError,
+            _ => Exit::Answered,
+        }
     }
 
     fn line(&self) -> String {

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -115,6 +115,8 @@ fn every_host_is_changed_in_its_commands_alone_and_back_to_the_byte() {
             let given: &[&str] = match &entry["name"] {
                 given if given == "github" => &["--env", "GITHUB_PERSONAL_ACCESS_TOKEN"],
                 given if given == "database (/home/ada/work)" => &["--env", "MODE"],
+                // Another file is another account.
+                given if given == "time" && name == "cursor" => &["--name", "${workspaceFolder}/.env"],
                 _ => &[],
             };
             let is_known = !given.is_empty();
@@ -185,17 +187,98 @@ fn without_starts(mut document: Value) -> Value {
 
 #[test]
 fn servers_at_a_url_and_those_of_extensions_stay_and_the_reason_is_told() {
+    let at_url = "it is not started by the host, but at a URL: --header puts it behind Longhaul, too; or let an entry in its place start `longhaul wrap -- URL`";
     for (host, name, why) in [
-        ("cursor", "remote", "it is not started by the host, but at a URL"),
-        ("windsurf", "remote", "it is not started by the host, but at a URL"),
-        ("gemini-cli", "remote", "it is not started by the host, but at a URL"),
-        ("opencode", "remote", "it is not started by the host, but at a URL"),
-        ("claude-code", "sentry", "it is not started by the host, but at a URL"),
+        ("cursor", "remote", at_url),
+        ("windsurf", "remote", at_url),
+        ("gemini-cli", "remote", at_url),
+        ("opencode", "remote", at_url),
+        ("claude-code", "sentry", at_url),
         ("zed", "mcp-server-context7", "it has no `command`"),
     ] {
         let report = Host::new(host).report(&["--json"]);
         assert_eq!(report["left"], json!([{"name": name, "why": why}]), "{host}");
     }
+}
+
+/// With the headers of the file, in each form of a host; and back to the byte.
+#[test]
+fn servers_at_a_url_are_put_behind_longhaul_with_a_header() {
+    let sample = r#"{
+  // Comments stay.
+  "MEMBER": {"jobs": {
+    "type": "http", "URL": "https://jobs.example.com/mcp", /* its key */
+    "headers": {"Authorization": "Bearer ${KEY}"}, "timeout": 5000
+  }}
+}
+"#;
+    for (name, member, url) in [
+        ("claude-code", "mcpServers", "url"),
+        ("cursor", "mcpServers", "url"),
+        ("vscode", "servers", "url"),
+        ("windsurf", "mcpServers", "serverUrl"),
+        ("gemini-cli", "mcpServers", "httpUrl"),
+        ("zed", "context_servers", "url"),
+        ("opencode", "mcp", "url"),
+    ] {
+        let host = Host::new(name);
+        let sample = sample.replace("MEMBER", member).replace("URL", url);
+        fs::write(host.file(), &sample).unwrap();
+        let report = host.report(&["--header", "X-Team: ops", "--yes", "--json"]);
+        let server = &read(&host.text(), name)[member]["jobs"];
+        let (words, kind) = match name {
+            "opencode" => (server["command"].as_array().unwrap().clone(), "local"),
+            _ => {
+                let arguments = server["args"].as_array().unwrap();
+                (
+                    std::iter::once(&server["command"]).chain(arguments).cloned().collect(),
+                    "stdio",
+                )
+            }
+        };
+        assert_eq!(
+            (&server["type"], &server["timeout"]),
+            (&json!(kind), &json!(5000)),
+            "{server}"
+        );
+        assert!(server.get("headers").is_none() && server.get(url).is_none(), "{server}");
+        assert_eq!(report["changed"][0]["after"], json!(words), "{name}");
+        let expected = json!([
+            "--header",
+            "authorization: Bearer ${KEY}",
+            "--header",
+            "x-team: ops",
+            "--",
+            "https://jobs.example.com/mcp"
+        ]);
+        let lower = |word: &Value| json!(word.as_str().unwrap().replace("Authorization", "authorization"));
+        let last: Vec<Value> = words[words.len() - 6..].iter().map(lower).collect();
+        assert_eq!(json!(last), expected, "{name}");
+        assert!(host.text().contains("// Comments stay."), "{name}");
+        // Its name and the text that an undo puts back are no part of what it serves.
+        let again = host.report(&["--header", "X-Team: ops", "--yes", "--json"]);
+        assert_eq!(again["changed"], json!([]), "{name}");
+        host.report(&["--undo", "--yes", "--json"]);
+        assert_eq!(host.text(), sample, "{name}");
+    }
+}
+
+#[test]
+fn a_server_stays_whose_variables_cannot_be_named() {
+    let host = Host::new("cursor");
+    let named = |name: &str| json!({"command": "uvx", "env": {"A": "1", name: "2"}});
+    let servers = json!({"empty": named(""), "option": named("--y"), "pair": named("B=C"), "sound": named("É_2")});
+    fs::write(host.file(), json!({"mcpServers": servers}).to_string()).unwrap();
+    let report = host.report(&["--json"]);
+    assert_eq!(names(&report, "changed"), ["sound"]);
+    let left =
+        ["", "--y", "B=C"].map(|name| format!("`--env` cannot name the variable {name:?} that the file gives it"));
+    let why = report["left"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| left["why"].as_str().unwrap());
+    assert_eq!(why.collect::<Vec<_>>(), left);
 }
 
 /// Claude Code keeps what `claude mcp add` makes with the project.
@@ -222,6 +305,24 @@ fn an_undo_keeps_later_changes() {
         .replace("Bearer", "Basic");
     assert_eq!(host.text(), expected);
     assert!(host.copy().exists(), "it is not what the file is now");
+}
+
+/// Those of a server at a URL, too.
+#[test]
+fn an_undo_keeps_later_changes_of_a_server_at_a_url() {
+    let host = Host::new("cursor");
+    let sample = r#"{"mcpServers": {"jobs": {"url": "https://jobs.example.com/mcp", "headers": {"X": "1"}, "timeout": 5, "old": 1}}}"#;
+    fs::write(host.file(), sample).unwrap();
+    host.report(&["--header", "X-Team: ops", "--yes", "--json"]);
+    let changed = host
+        .text()
+        .replace("\"timeout\": 5, \"old\": 1", "\"timeout\": 9, \"disabled\": true");
+    assert_ne!(changed, host.text());
+    fs::write(host.file(), changed).unwrap();
+    host.report(&["--undo", "--yes", "--json"]);
+    let expected =
+        json!({"url": "https://jobs.example.com/mcp", "headers": {"X": "1"}, "timeout": 9, "disabled": true});
+    assert_eq!(read(&host.text(), "cursor")["mcpServers"]["jobs"], expected);
 }
 
 /// Some editors write one.
@@ -310,7 +411,7 @@ fn another_import_changes_the_hand_off_of_what_an_import_has_made() {
         assert_eq!(host.text(), first.replace("45s", "10s"));
         let without = again(&["--handoff", "0s"]);
         assert_eq!(names(&without, "changed"), imported);
-        assert!(!host.text().contains("--handoff"), "{}", host.text());
+        assert_eq!(host.text(), first.replace("45s", "0s"));
         assert!(names(&again(&["--handoff", "0s"]), "changed").is_empty());
         let report = again(&["--handoff", "1m"]);
         let after = report["changed"][0]["after"].as_array().unwrap();
@@ -369,6 +470,61 @@ fn nothing_is_changed_without_consent() {
     assert_eq!(names(&report, "changed"), ["git", "older"]);
     assert_eq!(host.text(), host.sample);
     assert!(!host.copy().exists());
+    assert_eq!(host.report(&["--dry-run", "--json"]), report);
+    let output = host.import(&["--dry-run"]);
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("- git: ") && shown.contains("+ git: "), "{shown}");
+    assert_eq!(host.text(), host.sample);
+    assert!(!host.copy().exists());
+}
+
+/// Also where the copy of the file is gone, so each change is undone by itself.
+#[test]
+fn comments_in_arrays_stay_to_the_byte() {
+    let arrays = [
+        "[]",
+        "[ ]",
+        "[ COMMENT ]",
+        "[COMMENT \"a\", COMMENT \"b\" COMMENT]",
+        "[\"a\", COMMENT ]",
+    ];
+    for array in arrays {
+        for (name, comment, before, after) in [
+            (
+                "cursor",
+                "/* c, d */",
+                r#"{"mcpServers": {"a": {"command": "x", "args": "#,
+                "}}}",
+            ),
+            (
+                "cursor",
+                "// c, d\n",
+                r#"{"mcpServers": {"a": {"args": "#,
+                r#", "command": "x"}}}"#,
+            ),
+            ("codex", "# c, d\n", "[mcp_servers.a]\ncommand = \"x\"\nargs = ", "\n"),
+        ] {
+            let host = Host::new(name);
+            let text = format!("{before}{}{after}", array.replace("COMMENT", comment));
+            fs::write(host.file(), &text).unwrap();
+            assert_eq!(names(&host.report(&["--yes", "--json"]), "changed"), ["a"], "{text}");
+            fs::remove_file(host.copy()).unwrap();
+            assert_eq!(
+                names(&host.report(&["--undo", "--yes", "--json"]), "changed"),
+                ["a"],
+                "{text}"
+            );
+            assert_eq!(host.text(), text);
+        }
+    }
+    let words = "{\"mcp\": {\"a\": {\"type\": \"local\", \"command\": [/* b */ \"x\" /* c */, // d\n]}}}";
+    let host = Host::new("opencode");
+    fs::write(host.file(), words).unwrap();
+    host.report(&["--yes", "--json"]);
+    fs::remove_file(host.copy()).unwrap();
+    host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(host.text(), words);
 }
 
 #[test]
@@ -391,6 +547,10 @@ fn what_is_wrong_with_a_file_is_told_and_it_stays() {
         assert!(stderr.contains(expected), "{stderr}");
         assert!(stderr.contains("config"), "{stderr}");
         assert_eq!(host.text(), text);
+        let output = host.import(&["--json"]);
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["error"]["kind"], "usage", "{printed}");
+        assert!(printed["error"]["message"].to_string().contains("config"), "{printed}");
     }
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(LONGHAUL)
@@ -424,13 +584,112 @@ fn permissions_and_links_stay() {
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 2, "no draft is left");
 }
 
+/// As by `sudo longhaul import`: the host runs as the user.
 #[test]
-fn a_hand_off_can_be_left_out() {
+fn the_owner_of_a_file_stays() {
+    let host = Host::new("cursor");
+    // Only root can give a file away.
+    if chown(host.file(), Some(4711), Some(4712)).is_err() {
+        return;
+    }
+    let owner = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.uid(), metadata.gid(), metadata.mode() & 0o777)
+    };
+    fs::set_permissions(host.file(), fs::Permissions::from_mode(0o640)).unwrap();
+    host.report(&["--yes", "--json"]);
+    assert_eq!(owner(&host.file()), (4711, 4712, 0o640));
+    assert_eq!(owner(&host.copy()), (4711, 4712, 0o640));
+    host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(owner(&host.file()), (4711, 4712, 0o640));
+}
+
+/// A copy is called what it is: after a second import it is older than the file was.
+#[test]
+fn a_copy_of_an_earlier_import_is_not_called_the_file_as_it_was() {
+    let host = Host::new("cursor");
+    let said = |options: &[&str]| {
+        let output = host.import(options);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(&["--yes"]).contains("; as it was: "));
+    let later = host.text().replacen(
+        "\"mcpServers\": {",
+        "\"mcpServers\": {\"later\": {\"command\": \"y\"},",
+        1,
+    );
+    fs::write(host.file(), later).unwrap();
+    let second = said(&["--yes"]);
+    assert!(second.contains("; as it was before the first import: "), "{second}");
+    let undone = said(&["--undo", "--yes"]);
+    assert!(undone.contains("It was changed otherwise, too"), "{undone}");
+    assert!(host.text().contains("later"));
+}
+
+/// A line break in a name or a command must not look like another line of the change.
+#[test]
+fn what_is_shown_of_a_server_stays_on_its_line() {
+    let host = Host::new("cursor");
+    let servers = json!({"a\n+ b: rm": {"command": "x\n+ c: y", "args": ["1\n2"]}, "d\ne": {"url": "https://h/mcp"}});
+    fs::write(host.file(), json!({"mcpServers": servers}).to_string()).unwrap();
+    let output = host.import(&["--dry-run"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+    assert!(
+        shown.contains(r"- $'a\x0a+ b: rm': $'x\x0a+ c: y' $'1\x0a2'"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_server_that_no_host_could_start_stays_and_is_named_with_what_would_be_right() {
+    for (name, text, why) in [
+        (
+            "cursor",
+            r#"{"mcpServers": {"a": {"command": "uvx", "env": ["A=1"]}}}"#,
+            r#"its `env` must be an object of variables, such as {"NAME": "value"}"#,
+        ),
+        (
+            "cursor",
+            r#"{"mcpServers": {"a": {"command": "npx -y foo", "args": ["x"]}}}"#,
+            r#"must be the program alone: "command": "npx", "args": ["-y", "foo", "x"]"#,
+        ),
+        (
+            "codex",
+            "[mcp_servers.a]\ncommand = \"npx -y foo\"\n",
+            r#"must be the program alone: command = "npx", args = ["-y", "foo"]"#,
+        ),
+        (
+            "opencode",
+            r#"{"mcp": {"a": {"type": "local", "command": ["npx -y foo"]}}}"#,
+            r#"must be the program alone: "command": ["npx", "-y", "foo"]"#,
+        ),
+    ] {
+        let host = Host::new(name);
+        fs::write(host.file(), text).unwrap();
+        let report = host.report(&["--yes", "--json"]);
+        assert_eq!(names(&report, "left"), ["a"], "{report}");
+        let said = report["left"][0]["why"].as_str().unwrap();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(host.text(), text);
+    }
+    // A program may have a space in its name.
+    let host = Host::new("cursor");
+    let program = host.folder.path().join("my server");
+    fs::write(&program, "").unwrap();
+    let servers = json!({"a": {"command": program}, "b": {"command": "${workspaceFolder}/my server"}});
+    fs::write(host.file(), json!({"mcpServers": servers}).to_string()).unwrap();
+    assert_eq!(names(&host.report(&["--json"]), "changed"), ["a", "b"]);
+}
+
+#[test]
+fn a_hand_off_can_be_switched_off() {
     let host = Host::new("windsurf");
     let report = host.report(&["--handoff", "0s", "--yes", "--json"]);
     let after = &report["changed"][0]["after"];
-    assert_eq!(after[3], "--", "{after}");
-    assert_eq!(after[4], "npx");
+    assert_eq!((&after[3], &after[4]), (&json!("--handoff"), &json!("0s")), "{after}");
+    assert_eq!((&after[5], &after[6]), (&json!("--"), &json!("npx")), "{after}");
     host.report(&["--undo", "--yes", "--json"]);
     assert_eq!(host.text(), host.sample);
 }

@@ -4,12 +4,17 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     process::{Command, Output, Stdio},
 };
+use tempfile::TempDir;
 
 /// Runs `longhaul serve` behind `ulimit` with these flags, until it has refused to.
 fn refused(limit: &str) -> Output {
-    let folder = tempfile::tempdir().unwrap();
+    serve(&tempfile::tempdir().unwrap(), limit).output().unwrap()
+}
+
+fn serve(folder: &TempDir, limit: &str) -> Command {
     let file = folder.path().join("jobs.toml");
     let jobs = r#"
 [server]
@@ -23,17 +28,18 @@ description = "a"
 command = ["true"]
 "#;
     fs::write(&file, jobs).unwrap();
-    Command::new("sh")
-        .args(["-c", &format!("ulimit {limit} && exec \"$0\" serve \"$1\"")])
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit {limit} && exec \"$0\" serve --json \"$1\"")])
         .arg(env!("CARGO_BIN_EXE_longhaul"))
         .arg(&file)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+        .stdin(Stdio::null());
+    command
 }
 
 #[test]
 fn a_server_that_may_open_few_files_does_not_start() {
+    let mut least = None;
     // With 24 not even the store can be opened; with 64 it can, and nothing else.
     for files in [24, 64] {
         let output = refused(&format!("-n {files}"));
@@ -43,7 +49,21 @@ fn a_server_that_may_open_few_files_does_not_start() {
             said.contains(&format!("at most {files} files may be open at once")) && said.contains("ulimit -n 1024"),
             "{said}"
         );
+        let needed = said.split("at least ").nth(1).unwrap().split(':').next().unwrap();
+        let needed: u64 = needed.parse().unwrap();
+        assert_eq!(*least.get_or_insert(needed), needed, "{said}");
     }
+    // What was said is enough.
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = serve(&folder, &format!("-n {}", least.unwrap()));
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(line.contains("\"url\""), "{line}");
 }
 
 /// The write fails and is reported; the signal for it does not kill the server.

@@ -302,6 +302,45 @@ fn an_owner_leaves_when_nobody_is_there_and_nothing_runs() {
     }
 }
 
+/// As `longhaul serve` is given it. The first call starts the server, and a task of it is found from another folder.
+#[test]
+fn a_call_names_its_server_by_the_configuration_file() {
+    let place = Place::new("10m");
+    let file = place.path().join("jobs.toml");
+    let run = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(words)
+            .current_dir("/")
+            .env("XDG_CONFIG_HOME", place.path())
+            .env("XDG_STATE_HOME", place.path().join("state"))
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let file = file.to_str().unwrap();
+    let (status, id, said) = run(&["call", file, "gate", "--detach"]);
+    assert_eq!(status, Some(0), "{said}");
+    let owner = place.owner();
+    place.open_gate();
+    let id = id.trim();
+    for words in [&["task", file, id, "--wait"][..], &["task", id, "--wait"]] {
+        assert_eq!(
+            run(words),
+            (Some(0), "through\n".to_owned(), String::new()),
+            "{words:?}"
+        );
+    }
+    assert_eq!(place.owner(), owner);
+    fs::write(place.path().join("wrong.toml"), "[server]\nnam = \"x\"\n").unwrap();
+    let (status, _, said) = run(&["call", place.path().join("wrong.toml").to_str().unwrap(), "gate"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("wrong.toml:2: unknown key `nam`"), "{said}");
+    let (status, _, said) = run(&["call", "nosuch.toml", "gate"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("nosuch.toml: it cannot be read"), "{said}");
+}
+
 #[test]
 fn a_server_started_by_hand_is_an_owner_too() {
     let place = Place::new("10m");
@@ -430,7 +469,7 @@ fn the_task_of_a_child_is_found_from_another_folder() {
     let with_server = |words: &[&'static str]| [words, &["--"], &server].concat();
     let id = run(place.path(), &with_server(&["call", "gate", "--detach"]));
     let shown = run(elsewhere.path(), &["task", &id[..12]]);
-    assert!(shown.contains(&id) && shown.contains("working"), "{shown}");
+    assert!(shown.contains(&id) && shown.contains("running"), "{shown}");
     // A list starts no server, and says that what it shows may be old.
     let listed = run(elsewhere.path(), &["tasks"]);
     assert!(listed.contains(&id) && listed.contains("(not asked)"), "{listed}");

@@ -6,7 +6,7 @@ use crate::{
     journal::{JournalWatch, RequestNumber},
 };
 use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, Json};
+use longhaul_core::BoxFuture;
 
 /// The answer to a question.
 pub(crate) struct Answered {
@@ -165,7 +165,7 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
                 continue;
             }
         };
-        let answer = Json::from(response.as_value().clone());
+        let answer = response.as_json().clone();
         match record.record_answer(key, asked_by.number(), answer).await {
             Ok(true) => {}
             // Another process was faster: its answer counts.
@@ -193,7 +193,7 @@ pub(crate) async fn claim_answer(
 ) -> bool {
     let mut watch = record.watch();
     loop {
-        let answer = Json::from(answer.as_value().clone());
+        let answer = answer.as_json().clone();
         let asked = match record.record_answer(key, request, answer).await {
             Ok(true) => return true,
             Ok(false) => record.ask(key, request).await,

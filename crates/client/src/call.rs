@@ -5,7 +5,7 @@ use crate::{
     era::Era, error::excerpt, origin::Origin, param_headers, recorded_call::BatchLine, request::Request,
     result_type::TASK,
 };
-use longhaul_core::{Json, Millis};
+use longhaul_core::{Json, JsonMembers, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
 use parking_lot::Mutex;
 use serde::{Deserialize, de::IgnoredAny};
@@ -46,8 +46,8 @@ pub struct CallOptions {
     /// A number of the caller's for the request. What the server asks ([`InputRequest::source`](crate::InputRequest::source)) and logs
     /// ([`LogMessage::source`](crate::LogMessage::source)) on its stream carries it.
     pub source: Option<u64>,
-    /// Members of `_meta` that neither MCP nor Longhaul defines.
-    pub meta: Map<String, Value>,
+    /// Members of `_meta` that neither MCP nor Longhaul defines, as they are written.
+    pub meta: JsonMembers,
     /// The arguments as JSON text, an object, to be sent byte for byte in place of the parsed ones. Those are still read for the headers that mirror them.
     pub arguments_text: Option<Json>,
 }
@@ -204,12 +204,8 @@ impl Connection {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());
         params.insert("arguments".to_owned(), arguments.clone().into());
-        let mut members = options.meta.clone();
         if let Some(key) = &options.idempotency_key {
-            members.insert(meta::IDEMPOTENCY_KEY.to_owned(), key.as_str().into());
-        }
-        if !members.is_empty() {
-            params.insert("_meta".to_owned(), members.into());
+            params.insert("_meta".to_owned(), json!({meta::IDEMPOTENCY_KEY: key}));
         }
         if is_sent_as_task(era, tool, options) {
             let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
@@ -221,7 +217,10 @@ impl Connection {
             timeout: self.options().call_timeout,
             wants_progress: true,
             source: options.source,
-            arguments: options.arguments_text.clone(),
+            written: (options.arguments_text.iter())
+                .map(|text| ("arguments".to_owned(), text.clone()))
+                .collect(),
+            meta: options.meta.clone(),
             without_task: options.without_task,
             is_repeatable: tool.is_repeatable,
             ..Request::new(Method::ToolsCall.as_str(), Map::new())

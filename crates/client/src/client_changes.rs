@@ -1,8 +1,9 @@
 //! What a client tells a connected server that has changed: its roots and its log level.
 
-use crate::{Connection, LogLevel, RequestError, era};
+use crate::{Connection, LogLevel, RequestError, era, params_text::members_of};
+use longhaul_core::{JsonMembers, ParsedJson};
 use longhaul_wire::Method;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 impl Connection {
     /// Asks for log messages of `level` and above from now on, if [`Options::logging`](crate::Options::logging) says who gets them: a modern server with each request, a legacy one that
@@ -47,14 +48,14 @@ impl Connection {
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`], and nothing is sent, if `params` is not an object.
-    pub async fn notify(&self, method: &str, params: Value) -> Result<(), RequestError> {
-        let params = match params {
-            Value::Object(params) => params,
-            Value::Null => Map::new(),
-            _ => return Err(RequestError::Invalid("params must be an object".to_owned())),
-        };
+    pub async fn notify(&self, method: &str, params: impl Into<ParsedJson>) -> Result<(), RequestError> {
+        let params: ParsedJson = params.into();
+        if !(params.is_object() || params.is_null()) {
+            return Err(RequestError::Invalid("params must be an object".to_owned()));
+        }
+        let written = members_of(params.as_json());
         let era = self.era().await?;
-        let message = era::build_message(method, None, params);
+        let message = era::build_written(method, None, Map::new(), &written, &JsonMembers::new());
         self.send_message(&era, message).await.map(drop)
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
-use longhaul_core::{Json, Millis};
+use longhaul_core::{Json, JsonMembers, Millis};
 use longhaul_wire::{Generation, Method};
 use serde_json::{Map, Value};
 use std::{
@@ -60,6 +60,8 @@ struct Shared {
     probing_again: Mutex<()>,
     next_id: AtomicU64,
     handshakes: AtomicU64,
+    /// Messages that belong to no request and could not be read.
+    unreadable: AtomicU64,
     jitter: Jitter,
     listening: Listening,
     cache: ResponseCache,
@@ -113,9 +115,10 @@ impl Connection {
             transport,
             era: Mutex::new(None),
             probing_again: Mutex::new(()),
-            // Two processes may share a session, in which no id may be used twice.
-            next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),
+            // Two processes may share a session, in which no id may be used twice. Some servers hold ids in 32 bits.
+            next_id: AtomicU64::new(fastrand::u64(1..1 << 30)),
             handshakes: AtomicU64::new(0),
+            unreadable: AtomicU64::new(0),
             jitter: Jitter::new(options.jitter_seed),
             options,
             listening: Listening::new(losses),
@@ -239,6 +242,21 @@ impl Connection {
         self.send_named(method.as_str(), params).await
     }
 
+    /// The same, with a member of the params as it is written.
+    pub(crate) async fn request_with(
+        &self,
+        method: Method,
+        params: Map<String, Value>,
+        (member, written): (&str, Json),
+    ) -> Result<Json, RequestError> {
+        let build = |_: &Era| Request {
+            timeout: Some(self.0.options.request_timeout),
+            written: JsonMembers::from([(member.to_owned(), written.clone())]),
+            ..Request::new(method.as_str(), params.clone())
+        };
+        self.exchange(build, &mut |_| {}, None).await.map(|(result, _)| result)
+    }
+
     async fn send_named(&self, method: &str, params: Map<String, Value>) -> Result<Json, RequestError> {
         let build = |_: &Era| Request {
             timeout: Some(self.0.options.request_timeout),
@@ -264,7 +282,8 @@ impl Connection {
         }
         let request = build(&era);
         let may_run_twice = stale_era::may_run_twice(&era, &request);
-        let key = Key::of(&request.method, &request.params).filter(|_| era.legacy().is_none());
+        let is_own = request.written.is_empty() && request.meta.is_empty();
+        let key = Key::of(&request.method, &request.params).filter(|_| is_own && era.legacy().is_none());
         let lookup = key.map(|key| (self.0.cache.get(&key, self.0.options.clock.monotonic()), key));
         if let Some((Lookup::Found(result), _)) = lookup {
             return Ok((result, era));
@@ -369,19 +388,19 @@ impl Connection {
         if let (Some(id), Some(sent)) = (cancellation.id, &cancellation.sent) {
             sent.begin(era, id);
         }
-        era.add_meta(&mut request.params, &self.0.options);
-        if request.without_task {
-            era::withdraw_tasks(&mut request.params);
-        }
+        era.add_meta(&mut request.meta, &self.0.options, !request.without_task);
         let mut headers = era.headers(&request.method, &request.params);
         if era.legacy().is_none() {
             headers.extend(request.headers);
         }
         let outgoing = Outgoing {
-            body: match &request.arguments {
-                Some(arguments) => era::build_call_message(&request.method, id, request.params, arguments),
-                None => era::build_message(&request.method, Some(id), request.params),
-            },
+            body: era::build_written(
+                &request.method,
+                Some(id),
+                request.params,
+                &request.written,
+                &request.meta,
+            ),
             id: Some(id),
             headers,
             timeout: request.timeout,
@@ -503,6 +522,11 @@ impl Connection {
         is_known
     }
 
+    /// Counts a message that belongs to no request and could not be read. Returns how many there were.
+    pub(crate) fn count_unreadable(&self) -> u64 {
+        self.0.unreadable.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// A number that no other request of this connection has.
     pub(crate) fn next_id(&self) -> u64 {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
@@ -544,6 +568,11 @@ impl Connection {
 
     pub(crate) fn downgrade(&self) -> WeakConnection {
         WeakConnection(Arc::downgrade(&self.0))
+    }
+
+    /// The time of the connection's clock that only runs forward.
+    pub(crate) fn monotonic(&self) -> Duration {
+        self.0.options.clock.monotonic()
     }
 
     /// Sleeps by the connection's clock.

@@ -1,8 +1,8 @@
 //! What a legacy server has asked an earlier process about a task that no journal has: it can be answered in the same session.
 
 use crate::{InputRequest, RequestRef};
+use longhaul_core::ParsedJson;
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A request of a legacy server about a task that an earlier process got, and may not have answered.
@@ -13,7 +13,7 @@ pub struct EarlierRequest {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     /// The request's params, as they came.
-    pub params: Value,
+    pub params: ParsedJson,
     /// Whether the task was seen asking when it came. Then it is over once the task does not ask. Some servers never say that a task asks.
     pub was_seen: bool,
 }

@@ -2,13 +2,19 @@
 
 use crate::{
     Options, ServerDescription,
+    params_text::{members_of, object_of, params_text},
     server_description::TASKS_EXTENSION,
     transport::{PROTOCOL_VERSION, SESSION_ID},
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longhaul_core::Json;
-use longhaul_wire::{Generation, Method, NameSource, Version, header::encode_value, meta};
-use serde_json::{Map, Value, json};
+use longhaul_core::{Json, JsonMembers, ParsedJson};
+use longhaul_wire::{
+    Generation, Method, NameSource, Version,
+    header::encode_value,
+    json::{push_int, push_string},
+    meta,
+};
+use serde_json::{Map, Value};
 
 /// The era of a server, as the probe detected it.
 #[derive(Debug)]
@@ -48,9 +54,9 @@ impl Era {
     }
 
     /// Adds the `_meta` that the era requires in every request.
-    pub(crate) fn add_meta(&self, params: &mut Map<String, Value>, options: &Options) {
+    pub(crate) fn add_meta(&self, meta: &mut JsonMembers, options: &Options, takes_task: bool) {
         match self {
-            Self::Modern(_) => add_modern_meta(params, options),
+            Self::Modern(_) => add_modern_meta(meta, options, takes_task),
             Self::Legacy(_) => {}
         }
     }
@@ -72,7 +78,7 @@ impl LegacySession {
             session: Some(session),
             tool_tasks: true,
             is_resumed: true,
-            server: ServerDescription::read(version, &Value::Null),
+            server: ServerDescription::read(version, &ParsedJson::default()),
         }
     }
 
@@ -86,31 +92,23 @@ impl LegacySession {
     }
 }
 
-/// Adds the `_meta` of a modern request (L-05), which declares the tasks extension (G2-04).
-pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options) {
+/// Adds the `_meta` of a modern request (L-05). It declares the tasks extension (G2-04), unless its answer must not be a task (G2-03).
+pub(crate) fn add_modern_meta(members: &mut JsonMembers, options: &Options, takes_task: bool) {
     let mut capabilities = options.declared();
-    let extensions = capabilities.entry("extensions").or_insert_with(|| json!({}));
-    extensions[TASKS_EXTENSION] = json!({});
-    let mut own = json!({
-        meta::PROTOCOL_VERSION: Version::V2026_07_28.as_str(),
-        meta::CLIENT_INFO: options.client.to_json(),
-        meta::CLIENT_CAPABILITIES: capabilities,
-    });
+    let mut extensions = capabilities.get("extensions").map(members_of).unwrap_or_default();
+    if takes_task {
+        extensions.insert(TASKS_EXTENSION.to_owned(), Json::trusted("{}"));
+    }
+    capabilities.insert("extensions".to_owned(), object_of(&extensions));
+    let mut add = |name: &str, value: Json| drop(members.insert(name.to_owned(), value));
+    add(
+        meta::PROTOCOL_VERSION,
+        Value::from(Version::V2026_07_28.as_str()).into(),
+    );
+    add(meta::CLIENT_INFO, options.client.as_json().clone());
+    add(meta::CLIENT_CAPABILITIES, object_of(&capabilities));
     if let Some(logging) = &options.logging {
-        own[meta::LOG_LEVEL] = logging.level().as_str().into();
-    }
-    match (params.get_mut("_meta").and_then(Value::as_object_mut), own) {
-        (Some(meta), Value::Object(own)) => meta.extend(own),
-        (_, own) => drop(params.insert("_meta".to_owned(), own)),
-    }
-}
-
-/// Takes the declaration of the tasks extension out of a modern request (G2-03). A legacy one has none.
-pub(crate) fn withdraw_tasks(params: &mut Map<String, Value>) {
-    let meta = params.get_mut("_meta").and_then(Value::as_object_mut);
-    let declared = meta.and_then(|meta| meta.get_mut(meta::CLIENT_CAPABILITIES)?.as_object_mut());
-    if let Some(extensions) = declared.and_then(|declared| declared.get_mut("extensions")?.as_object_mut()) {
-        extensions.remove(TASKS_EXTENSION);
+        add(meta::LOG_LEVEL, Value::from(logging.level().as_str()).into());
     }
 }
 
@@ -139,45 +137,58 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Builds a request with the text of its `arguments` as it is.
-pub(crate) fn build_call_message(method: &str, id: u64, mut params: Map<String, Value>, arguments: &Json) -> String {
-    params.remove("arguments");
-    let params = Value::from(params).to_string();
-    // There is always a member before it: the tool's name.
-    let params = params.strip_suffix('}').unwrap_or_default();
-    let (method, arguments) = (Value::from(method), arguments.as_str());
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params},"arguments":{arguments}}}}}"#)
-}
-
 /// Builds a JSON-RPC message: a notification if `id` is `None`.
 pub(crate) fn build_message(method: &str, id: Option<u64>, params: Map<String, Value>) -> String {
-    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    let none = JsonMembers::new();
+    build_written(method, id, params, &none, &none)
+}
+
+/// The same, with members of the params and of `_meta` as someone else has written them.
+pub(crate) fn build_written(
+    method: &str,
+    id: Option<u64>,
+    params: Map<String, Value>,
+    written: &JsonMembers,
+    meta: &JsonMembers,
+) -> String {
+    let mut message = String::from(r#"{"jsonrpc":"2.0""#);
     if let Some(id) = id {
-        message["id"] = id.into();
+        message.push_str(",\"id\":");
+        push_int(&mut message, id);
     }
-    if !params.is_empty() {
-        message["params"] = params.into();
+    message.push_str(",\"method\":");
+    push_string(&mut message, method);
+    if !(params.is_empty() && written.is_empty() && meta.is_empty()) {
+        message.push_str(",\"params\":");
+        message.push_str(&params_text(params, written, meta));
     }
-    message.to_string()
+    message.push('}');
+    message
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
 
     #[test]
-    fn the_text_of_arguments_is_sent_byte_for_byte() {
+    fn what_others_have_written_is_sent_byte_for_byte() {
         let arguments = Json::parse(r#"{"n": 12345678901234567890.10, "n":1E2 }"#).unwrap();
         let params = Map::from_iter([
             ("name".to_owned(), "t".into()),
             ("arguments".to_owned(), json!({"n": 1})),
+            ("_meta".to_owned(), json!({"own": 1})),
         ]);
-        let sent = build_call_message("tools/call", 7, params, &arguments);
+        let written = JsonMembers::from([("arguments".to_owned(), arguments.clone())]);
+        let meta = ["own", "other"].map(|name| (name.to_owned(), Json::trusted("1E400")));
+        let sent = build_written("tools/call", Some(7), params, &written, &meta.into());
         assert!(
             sent.contains(&format!(r#""arguments":{}"#, arguments.as_str())),
             "{sent}"
         );
-        let parsed: Value = serde_json::from_str(&sent).unwrap();
-        assert_eq!((&parsed["id"], &parsed["params"]["name"]), (&json!(7), &json!("t")));
+        assert!(sent.ends_with(r#""_meta":{"other":1E400,"own":1}}}"#), "{sent}");
+        let parsed: BTreeMap<String, Json> = serde_json::from_str(&sent).unwrap();
+        assert_eq!(parsed["id"].as_str(), "7");
     }
 }

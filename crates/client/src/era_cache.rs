@@ -23,6 +23,8 @@ pub struct EraCache(Arc<Mutex<HashMap<String, Entry>>>);
 
 struct Entry {
     era: CachedEra,
+    /// Whether it took long to find out.
+    was_slow: bool,
     /// By the clock's monotonic time.
     since: Duration,
 }
@@ -30,7 +32,7 @@ struct Entry {
 /// What is known of a server.
 #[derive(Clone)]
 pub(crate) enum CachedEra {
-    Modern(ServerDescription),
+    Modern(Box<ServerDescription>),
     /// It needs a handshake.
     Legacy,
 }
@@ -57,12 +59,32 @@ impl EraCache {
         (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Legacy))
     }
 
-    pub(crate) fn insert(&self, address: &str, era: CachedEra, now: Duration) {
+    /// Has a child process with this [address](crate::Connection::address) be asked for a handshake of 2025 first, as one that was found to need it. If it refuses that, its era is
+    /// found out as that of any other.
+    pub fn expect_legacy(&self, address: &str) {
+        self.insert(address, CachedEra::Legacy, false, Duration::ZERO);
+    }
+
+    /// Whether a child process with this address was found to need a handshake of 2025 because it left the request of 2026-07-28 unanswered, which takes five seconds. Keep it
+    /// for [`expect_legacy`](Self::expect_legacy) in a later process.
+    pub fn was_silent(&self, address: &str) -> bool {
+        let servers = self.0.lock();
+        (servers.get(address)).is_some_and(|entry| entry.was_slow && matches!(entry.era, CachedEra::Legacy))
+    }
+
+    pub(crate) fn insert(&self, address: &str, era: CachedEra, was_slow: bool, now: Duration) {
         let mut servers = self.0.lock();
         if servers.len() >= MAX_SERVERS {
             servers.clear();
         }
-        servers.insert(address.to_owned(), Entry { era, since: now });
+        servers.insert(
+            address.to_owned(),
+            Entry {
+                era,
+                was_slow,
+                since: now,
+            },
+        );
     }
 
     /// Forgets what has turned out to be wrong.

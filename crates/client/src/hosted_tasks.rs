@@ -4,7 +4,7 @@ use longhaul_core::{
     AttemptEnd, CancelMode, Clock, Entropy, Event, Json, Millis, NodeId, Origin, Outcome, Owner, Principal, Quota,
     RpcFailure, SpecId, Task, TaskHeader, TaskId, UnixMillis, store::NewTask, transition,
 };
-use longhaul_wire::{legacy, meta};
+use longhaul_wire::{legacy, relayed};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -39,7 +39,7 @@ struct HostedTask {
 pub(crate) struct CreatedTask {
     pub(crate) id: TaskId,
     /// The result for the server.
-    pub(crate) result: Value,
+    pub(crate) result: Json,
     /// When it ends at the latest.
     pub(crate) ttl: Millis,
 }
@@ -108,7 +108,7 @@ impl HostedTasks {
         }
         let running = None;
         tasks.insert(id.clone(), HostedTask { task, outcome, running });
-        let result = serde_json::from_str(&created).unwrap_or_default();
+        let result = Json::trusted(created);
         Ok(CreatedTask { id, result, ttl })
     }
 
@@ -163,7 +163,7 @@ impl HostedTasks {
     }
 
     /// The result of `tasks/result`: waits until there is one (G1-28 to G1-30).
-    pub(crate) async fn result(&self, params: &Value) -> Result<Value, RpcFailure> {
+    pub(crate) async fn result(&self, params: &Value) -> Result<Json, RpcFailure> {
         let mut ended = self.ended.subscribe();
         loop {
             let outcome = {
@@ -174,11 +174,8 @@ impl HostedTasks {
             };
             match outcome {
                 Some(Outcome::Result { json, .. }) => {
-                    let mut result: Value = serde_json::from_str(json.as_str()).unwrap_or_default();
-                    if result.is_object() {
-                        result["_meta"][meta::RELATED_TASK] = json!({"taskId": params["taskId"]});
-                    }
-                    return Ok(result);
+                    let related = json!({"taskId": params["taskId"]});
+                    return Ok(relayed::related(&json, &related.to_string()));
                 }
                 Some(Outcome::RpcError(failure)) => return Err(failure),
                 Some(Outcome::Cancelled) => return Err(failure(-32603, "The task was cancelled".to_owned())),

@@ -2,7 +2,7 @@
 
 use crate::{InputRequest, RequestError, RpcFailure, rpc_failure::INTERNAL_ERROR};
 use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, ClientCapabilities, Json};
+use longhaul_core::{BoxFuture, ClientCapabilities, Json, ParsedJson};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
@@ -69,7 +69,7 @@ pub trait InputHandler: Send + Sync + 'static {
 
 /// The answer to an [`InputRequest`]: the result that the server gets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InputResponse(Value);
+pub struct InputResponse(ParsedJson);
 
 impl InputResponse {
     /// Accepts an elicitation with the form's values.
@@ -80,27 +80,32 @@ impl InputResponse {
     /// assert_eq!(answer.as_value()["action"], "accept");
     /// ```
     pub fn accept(content: impl Serialize) -> Self {
-        Self(json!({"action": "accept", "content": serde_json::to_value(content).unwrap_or_default()}))
+        Self(json!({"action": "accept", "content": serde_json::to_value(content).unwrap_or_default()}).into())
     }
 
     /// Agrees to open the page of a URL elicitation.
     pub fn accept_url() -> Self {
-        Self(json!({"action": "accept"}))
+        Self(json!({"action": "accept"}).into())
     }
 
     /// The user says no.
     pub fn decline() -> Self {
-        Self(json!({"action": "decline"}))
+        Self(json!({"action": "decline"}).into())
     }
 
     /// The user has dismissed the question without a choice.
     pub fn cancel() -> Self {
-        Self(json!({"action": "cancel"}))
+        Self(json!({"action": "cancel"}).into())
     }
 
     /// The result of `sampling/createMessage` or another one, as it is.
     pub fn result(result: Value) -> Self {
-        Self(result)
+        Self(result.into())
+    }
+
+    /// The same as it is written, also with numbers that a [`Value`] would round.
+    pub fn written(result: Json) -> Self {
+        Self(result.into())
     }
 
     /// The client's roots, as (URI, name).
@@ -109,7 +114,7 @@ impl InputResponse {
             .into_iter()
             .map(|(uri, name)| json!({"uri": uri, "name": name}))
             .collect();
-        Self(json!({"roots": roots}))
+        Self(json!({"roots": roots}).into())
     }
 
     /// The result.
@@ -117,14 +122,19 @@ impl InputResponse {
         &self.0
     }
 
-    pub(crate) fn into_value(self) -> Value {
-        self.0
+    /// The result as it is written.
+    pub fn as_json(&self) -> &Json {
+        self.0.as_json()
+    }
+
+    pub(crate) fn into_json(self) -> Json {
+        self.0.as_json().clone()
     }
 
     /// An answer from the journal.
     pub(crate) fn recorded(answer: &Json) -> Result<Self, RequestError> {
-        serde_json::from_str(answer.as_str())
-            .map(Self)
+        Json::parse(answer.as_str())
+            .map(Self::written)
             .map_err(|error| RequestError::Invalid(format!("the recorded answer: {error}")))
     }
 }

@@ -1,6 +1,7 @@
 //! A question of a server, as it came.
 
 use crate::RequestRef;
+use longhaul_core::ParsedJson;
 use serde_json::{Map, Value};
 
 /// The longest scheme of a URL that is shown.
@@ -27,35 +28,21 @@ pub struct InputRequest {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     /// The request's params, as they came.
-    pub params: Value,
+    pub params: ParsedJson,
     /// Whether the server refuses the call until the user has been to its page.
     pub(crate) refuses_call: bool,
 }
 
 impl InputRequest {
-    pub(crate) fn new(key: Option<String>, task: Option<String>, request: Value) -> Self {
-        let Value::Object(mut request) = request else {
-            return Self {
-                key,
-                task,
-                source: None,
-                request: None,
-                method: String::new(),
-                params: Value::Null,
-                refuses_call: false,
-            };
-        };
-        let method = match request.remove("method") {
-            Some(Value::String(method)) => method,
-            _ => String::new(),
-        };
+    pub(crate) fn new(key: Option<String>, task: Option<String>, request: impl Into<ParsedJson>) -> Self {
+        let request: ParsedJson = request.into();
         Self {
             key,
             task,
             source: None,
             request: None,
-            method,
-            params: request.remove("params").unwrap_or_default(),
+            method: request["method"].as_str().unwrap_or_default().to_owned(),
+            params: request.member("params").map(ParsedJson::from).unwrap_or_default(),
             refuses_call: false,
         }
     }

@@ -20,7 +20,10 @@
 //! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
-use crate::response::ServerRequest;
+use crate::{
+    params_text::{members_of, object_of},
+    response::ServerRequest,
+};
 use longhaul_core::{Json, RpcFailure, canonical_digest};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -39,7 +42,7 @@ const TASK_ID_LENGTH: usize = 36;
 pub(crate) type RequestDigest = [u8; 32];
 
 /// The answer to a request of the server.
-pub(crate) type ServedAnswer = Result<Value, RpcFailure>;
+pub(crate) type ServedAnswer = Result<Json, RpcFailure>;
 
 /// The name of a question in the journal.
 pub(crate) struct QuestionName {
@@ -100,11 +103,14 @@ fn key_of(id: &str, task: &str) -> Option<String> {
 
 /// What a request asks, without what belongs to the one message.
 pub(crate) fn digest(request: &ServerRequest) -> RequestDigest {
-    let mut params = request.params.clone();
-    if let Some(params) = params.as_object_mut() {
-        params.remove("_meta");
+    let mut params = request.params.as_json().clone();
+    if request.params.get("_meta").is_some() {
+        let mut members = members_of(&params);
+        members.remove("_meta");
+        params = object_of(&members);
     }
-    canonical_digest(&Json::from(&Value::from(vec![request.method.as_str().into(), params])))
+    let method = Value::from(request.method.as_str());
+    canonical_digest(&Json::trusted(format!("[{method},{}]", params.as_str())))
 }
 
 fn digest_text(request: &ServerRequest) -> String {
@@ -196,7 +202,7 @@ mod tests {
         ServerRequest {
             id: id.to_owned(),
             method: "elicitation/create".to_owned(),
-            params: json!({"message": message, "_meta": {"n": id}}),
+            params: json!({"message": message, "_meta": {"n": id}}).into(),
             malformed: None,
         }
     }

@@ -251,6 +251,7 @@ mod other_login;
 mod other_notifications;
 mod output_schema;
 mod param_headers;
+mod params_text;
 mod pending_call;
 mod polling;
 mod probe;
@@ -325,7 +326,8 @@ pub use login::{
     TokenFileError,
 };
 pub use longhaul_core::{
-    BoxFuture, ClientCapabilities, Clock, Json, LogLevel, Millis, Outcome, RpcFailure, UnixMillis, Verdict,
+    BoxFuture, ClientCapabilities, Clock, Json, JsonMembers, LogLevel, Millis, Outcome, ParsedJson, RpcFailure,
+    UnixMillis, Verdict,
 };
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};

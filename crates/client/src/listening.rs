@@ -317,16 +317,23 @@ impl Listening {
     }
 
     /// Withdraws what a task has asked, because it has ended. Not every server does so itself. Nothing is answered: the Python SDK 1.30 ends the
-    /// session if the question of a cancelled task is answered.
+    /// session if the question of a cancelled task is answered. An answer that is being sent may be what has ended the task: its response is awaited, but it is
+    /// not sent again.
     pub(crate) fn withdraw(&self, task: &str) {
         self.taken_answers.lock().forget(task);
         self.serving.lock().retain(|_, served| {
             let is_open = served.task.as_deref() != Some(task);
-            if !is_open {
+            if !is_open && served.sent_at.is_none() {
                 served.running.abort();
             }
             is_open
         });
+    }
+
+    /// Whether the request of this id is being served.
+    pub(crate) fn serves(&self, id: &str, digest: &RequestDigest) -> bool {
+        let serving = self.serving.lock();
+        serving.get(id).is_some_and(|served| served.digest == *digest)
     }
 }
 

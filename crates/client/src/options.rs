@@ -1,8 +1,11 @@
 //! Options of a connection.
 
-use crate::{EraCache, InputHandler, Logging, OtherNotifications, Proxy, SystemClock, TokenProvider, WireObserver};
+use crate::{
+    EraCache, InputHandler, Logging, OtherNotifications, Proxy, SystemClock, TokenProvider, WireObserver,
+    params_text::object_of,
+};
 use http::HeaderMap;
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Json, JsonMembers, ParsedJson};
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,7 +13,8 @@ use std::{fmt, sync::Arc, time::Duration};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    pub(crate) client: ClientInfo,
+    /// `clientInfo`.
+    pub(crate) client: ParsedJson,
     /// Which era to speak. Default: [`EraChoice::Auto`].
     pub era: EraChoice,
     /// The eras of servers, which connections with clones of these options share.
@@ -41,9 +45,9 @@ pub struct Options {
     pub logging: Option<Logging>,
     /// Gets the notifications that MCP does not define. Default: they are ignored.
     pub other_notifications: Option<OtherNotifications>,
-    /// `extensions` and `experimental` of capabilities that the client declares for others, such as one in front of which it is: an object with these members.
+    /// `extensions` and `experimental` of capabilities that the client declares for others, such as one in front of which it is: these members, as they are written.
     /// Default: none.
-    pub relayed_capabilities: Map<String, Value>,
+    pub relayed_capabilities: JsonMembers,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,
     /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
@@ -53,11 +57,9 @@ pub struct Options {
 impl Options {
     /// The defaults, for a client with this name and version.
     pub fn named(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let (name, version): (String, String) = (name.into(), version.into());
         Self {
-            client: ClientInfo {
-                name: name.into(),
-                version: version.into(),
-            },
+            client: json!({"name": name, "version": version}).into(),
             era: EraChoice::Auto,
             era_cache: EraCache::default(),
             request_timeout: Duration::from_secs(30),
@@ -71,25 +73,48 @@ impl Options {
             hosts_tasks: false,
             logging: None,
             other_notifications: None,
-            relayed_capabilities: Map::new(),
+            relayed_capabilities: JsonMembers::new(),
             clock: Arc::new(SystemClock),
             jitter_seed: None,
         }
     }
 
+    /// Names the client as it names itself (`clientInfo`), for a connection on behalf of one. Without a name and a version the name stays.
+    ///
+    /// ```
+    /// use longhaul_client::{Json, Options};
+    /// let options = Options::named("gateway", "1.0").on_behalf_of(&Json::trusted(r#"{"name":"editor","version":"2.1"}"#));
+    /// ```
+    #[must_use]
+    pub fn on_behalf_of(mut self, client: &Json) -> Self {
+        let client = ParsedJson::from(client);
+        // Both members are required.
+        if client["name"].is_string() && client["version"].is_string() {
+            self.client = client;
+        }
+        self
+    }
+
     /// The capabilities that every server is told.
-    pub(crate) fn declared(&self) -> Map<String, Value> {
+    pub(crate) fn declared(&self) -> JsonMembers {
+        self.with_relayed(self.own_capabilities())
+    }
+
+    fn own_capabilities(&self) -> Map<String, Value> {
         let inputs = self.inputs.as_deref();
-        let mut declared = inputs
+        inputs
             .map(|inputs| inputs.capabilities().declaration())
-            .unwrap_or_default();
-        declared.extend(self.relayed_capabilities.clone());
-        declared
+            .unwrap_or_default()
+    }
+
+    fn with_relayed(&self, own: Map<String, Value>) -> JsonMembers {
+        let own = own.into_iter().map(|(name, value)| (name, value.into()));
+        own.chain(self.relayed_capabilities.clone()).collect()
     }
 
     /// The capabilities that a legacy server is told.
-    pub(crate) fn declared_to_legacy(&self) -> Map<String, Value> {
-        let mut declared = self.declared();
+    pub(crate) fn declared_to_legacy(&self) -> Json {
+        let mut declared = self.own_capabilities();
         let roots_change = self.inputs.as_deref().is_some_and(InputHandler::roots_change);
         if let Some(roots) = declared.get_mut("roots").filter(|_| roots_change) {
             roots["listChanged"] = true.into();
@@ -106,14 +131,14 @@ impl Options {
                 json!({"list": {}, "cancel": {}, "requests": requests}),
             );
         }
-        declared
+        object_of(&self.with_relayed(declared))
     }
 
     /// Whether an answer to this request may be a task of this client (G1-05).
     pub(crate) fn hosts(&self, method: &str) -> bool {
         let capability = method.split('/').next().unwrap_or_default();
         let is_eligible = matches!(method, "sampling/createMessage" | "elicitation/create");
-        self.hosts_tasks && is_eligible && self.declared().contains_key(capability)
+        self.hosts_tasks && is_eligible && self.own_capabilities().contains_key(capability)
     }
 }
 
@@ -137,17 +162,4 @@ pub enum EraChoice {
     Legacy,
     /// 2025-11-25 and earlier, and 2026-07-28 with a server that has no other.
     PreferLegacy,
-}
-
-/// The client's name and version.
-#[derive(Debug, Clone)]
-pub(crate) struct ClientInfo {
-    pub(crate) name: String,
-    pub(crate) version: String,
-}
-
-impl ClientInfo {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"name": self.name, "version": self.version})
-    }
 }

@@ -13,11 +13,12 @@ use crate::{
     rpc_failure::leaves_outcome_unknown,
     sent_call::SentCall,
 };
-use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
+use longhaul_core::{Json, Millis, UnixMillis, canonical_digest, whole_millis};
 use serde_json::{Map, Value};
 use std::{
     pin::pin,
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 /// How often a call is sent again that the server may have: for about a minute, since the server may be restarting.
@@ -235,6 +236,7 @@ impl PendingCall {
         });
         // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
         let mut is_cancelled_elsewhere = false;
+        let begun = self.connection.monotonic();
         let (response, was_asking) = {
             let mut sending = pin!(self.send_until_answered(on_event));
             let answered = tokio::select! {
@@ -250,7 +252,7 @@ impl PendingCall {
             match answered {
                 Ok(response) => (Some(response), was_asking),
                 Err(stop) => {
-                    let mut last_word = pin!(self.wait_for_last_word(stop, was_asking));
+                    let mut last_word = pin!(self.wait_for_last_word(stop, was_asking, begun));
                     let response = tokio::select! {
                         biased;
                         response = &mut sending => Some(response),
@@ -283,10 +285,15 @@ impl PendingCall {
     }
 
     /// Gives the server its time to name the task, or else tells it that the call is cancelled.
-    async fn wait_for_last_word(&self, stop: StopWaiting, was_asking: bool) {
-        let limit = || self.connection.sleep(LAST_WORD);
+    async fn wait_for_last_word(&self, stop: StopWaiting, was_asking: bool, begun: Duration) {
         let key = self.options.idempotency_key.as_deref();
         let is_left = stop == StopWaiting::Leave && key.is_some();
+        // What is named later is found by the key.
+        let had = match is_left {
+            true => whole_millis(self.connection.monotonic().saturating_sub(begun)),
+            false => 0,
+        };
+        let limit = || self.connection.sleep(LAST_WORD.saturating_sub(had));
         if let (StopWaiting::Cancel, Some(key), true) = (stop, key, self.cancels_by_key) {
             let by_key = self.connection.cancel_sent_by_key(&self.sent, &self.tool.name, key);
             let is_cancelled = tokio::select! {

@@ -5,14 +5,15 @@ use crate::{
     era::{self, Era, LegacySession},
     era_cache::CachedEra,
     error::excerpt,
+    params_text::object_of,
     response::{RpcResponse, read_response},
     result_type,
     transport::{Outgoing, Transport},
 };
 use http::HeaderMap;
-use longhaul_core::MISSING_CAPABILITY;
+use longhaul_core::{JsonMembers, MISSING_CAPABILITY, ParsedJson};
 use longhaul_wire::{Generation, Method, Version};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Error codes that only modern servers have: header mismatch, missing capability, unsupported version (L-15).
@@ -48,15 +49,17 @@ pub(crate) async fn probe(
             }
             cache.forget(address, Generation::Legacy);
         }
+        let began = options.clock.monotonic();
         let era = detect(transport, options, ids).await?;
         if options.era == EraChoice::Auto && era.legacy().is_some() {
-            cache.insert(address, CachedEra::Legacy, options.clock.monotonic());
+            let now = options.clock.monotonic();
+            cache.insert(address, CachedEra::Legacy, now.saturating_sub(began) >= SILENCE, now);
         }
         return Ok(era);
     }
     match cache.get(address, options.clock.monotonic()) {
         Some(CachedEra::Modern(server)) if matches!(options.era, EraChoice::Auto | EraChoice::Modern) => {
-            return Ok(Era::Modern(server));
+            return Ok(Era::Modern(*server));
         }
         Some(CachedEra::Legacy) if options.era == EraChoice::Auto => match initialize(transport, options, ids).await {
             Ok(legacy) => return Ok(Era::Legacy(legacy)),
@@ -67,12 +70,12 @@ pub(crate) async fn probe(
     }
     let era = detect(transport, options, ids).await?;
     let cached = match &era {
-        Era::Modern(server) => CachedEra::Modern(server.clone()),
+        Era::Modern(server) => CachedEra::Modern(Box::new(server.clone())),
         Era::Legacy(_) => CachedEra::Legacy,
     };
     // A server that speaks both eras must not be taken for one that only has the wanted one.
     if options.era == EraChoice::Auto {
-        cache.insert(address, cached, options.clock.monotonic());
+        cache.insert(address, cached, false, options.clock.monotonic());
     }
     Ok(era)
 }
@@ -99,10 +102,15 @@ async fn detect(
             Err(error) => tracing::debug!(%error, "the server refuses the handshake; trying a modern request"),
         }
     }
-    // Some servers of 2025 fail at methods that they do not know, before they look at anything else.
+    // Some servers of 2025 fail at methods that they do not know, before they look at anything else. One that says how long to wait means it.
     let mut refused = None;
     let mut finding = match discover(transport, options, ids()).await {
-        Err(error) if options.era != EraChoice::Modern && options.tokens.is_none() && is_status(&error) => {
+        Err(error)
+            if options.era != EraChoice::Modern
+                && options.tokens.is_none()
+                && is_status(&error)
+                && error.retry_after().is_none() =>
+        {
             let finding = Finding::NotModern(describe(&error));
             refused = Some(error);
             finding
@@ -181,10 +189,11 @@ fn is_modern(error: &RequestError) -> bool {
 }
 
 async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Result<Finding, RequestError> {
-    let mut params = Map::new();
-    era::add_modern_meta(&mut params, options);
-    let headers = era::modern_headers(Method::Discover.as_str(), &params);
-    match send(transport, options, Method::Discover, id, headers, params).await {
+    let mut meta = JsonMembers::new();
+    era::add_modern_meta(&mut meta, options, true);
+    let headers = era::modern_headers(Method::Discover.as_str(), &Map::new());
+    let params = JsonMembers::from([("_meta".to_owned(), object_of(&meta))]);
+    match send(transport, options, Method::Discover, id, headers, &params).await {
         Ok(RpcResponse {
             outcome: Ok(result), ..
         }) => match result_type::check(Method::Discover.as_str(), &result) {
@@ -222,7 +231,7 @@ fn is_client_error(status: u16) -> bool {
 }
 
 fn interpret_result(result: &str) -> Result<Finding, RequestError> {
-    let result: Value = serde_json::from_str(result).unwrap_or_default();
+    let result = ParsedJson::of(result);
     let versions = version_list(&result["supportedVersions"]);
     if versions.contains(&Version::V2026_07_28) {
         return Ok(Finding::Modern(ServerDescription::read(Version::V2026_07_28, &result)));
@@ -254,7 +263,7 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
         // The server refused the request, but with a modern error.
         return Ok(Finding::Modern(ServerDescription::read(
             Version::V2026_07_28,
-            &Value::Null,
+            &ParsedJson::default(),
         )));
     }
     Ok(Finding::NotModern(describe(&RequestError::Rpc(failure))))
@@ -289,16 +298,14 @@ async fn initialize(
     options: &Options,
     ids: &(dyn Fn() -> u64 + Sync),
 ) -> Result<LegacySession, RequestError> {
-    let params = json!({
-        "protocolVersion": Version::V2025_11_25.as_str(),
-        "capabilities": options.declared_to_legacy(),
-        "clientInfo": options.client.to_json(),
-    });
-    let Value::Object(params) = params else {
-        return Err(RequestError::Invalid("its handshake cannot be made".to_owned()));
-    };
-    let response = send(transport, options, Method::Initialize, ids(), HeaderMap::new(), params).await?;
-    let result: Value = serde_json::from_str(response.outcome.map_err(RequestError::Rpc)?.as_str()).unwrap_or_default();
+    let params = [
+        ("protocolVersion", Value::from(Version::V2025_11_25.as_str()).into()),
+        ("capabilities", options.declared_to_legacy()),
+        ("clientInfo", options.client.as_json().clone()),
+    ];
+    let params = params.map(|(name, value)| (name.to_owned(), value)).into();
+    let response = send(transport, options, Method::Initialize, ids(), HeaderMap::new(), &params).await?;
+    let result = ParsedJson::from(response.outcome.map_err(RequestError::Rpc)?);
 
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     let version = Version::parse(version)
@@ -325,9 +332,10 @@ async fn initialize(
     if let Some(logging) = &options.logging
         && legacy.server.capabilities["logging"].is_object()
     {
-        let params = Map::from_iter([("level".to_owned(), logging.level().as_str().into())]);
+        let level = Value::from(logging.level().as_str());
+        let params = JsonMembers::from([("level".to_owned(), level.into())]);
         let headers = legacy.headers();
-        if let Err(error) = send(transport, options, Method::LoggingSetLevel, ids(), headers, params).await {
+        if let Err(error) = send(transport, options, Method::LoggingSetLevel, ids(), headers, &params).await {
             tracing::warn!(%error, "the log level could not be set");
         }
     }
@@ -340,7 +348,7 @@ async fn send(
     method: Method,
     id: u64,
     headers: HeaderMap,
-    params: Map<String, Value>,
+    params: &JsonMembers,
 ) -> Result<RpcResponse, RequestError> {
     let timeout = match method {
         // Silence means that it is a legacy server (L-15).
@@ -348,7 +356,7 @@ async fn send(
         _ => options.request_timeout,
     };
     let request = Outgoing {
-        body: era::build_message(method.as_str(), Some(id), params),
+        body: era::build_written(method.as_str(), Some(id), Map::new(), params, &JsonMembers::new()),
         id: Some(id),
         headers,
         timeout: Some(timeout),

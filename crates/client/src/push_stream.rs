@@ -101,7 +101,13 @@ impl Connection {
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
             Err(rejection) => match Unreadable::of(message, &rejection) {
                 Unreadable::Request(request) if era.legacy().is_some() => self.serve(request, era, None, None),
-                _ => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
+                _ => {
+                    let ignored = self.count_unreadable();
+                    // Many messages, few lines of the log.
+                    if ignored.is_power_of_two() {
+                        tracing::warn!(error = %rejection.error, ignored, "ignored unreadable messages of the server");
+                    }
+                }
             },
         }
     }

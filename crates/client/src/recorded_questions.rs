@@ -8,8 +8,8 @@ use crate::{
     legacy_questions::{QuestionName, TakenAnswer, of_plain_call},
     response::ServerRequest,
 };
-use longhaul_wire::meta;
-use serde_json::Value;
+use longhaul_core::{Json, ParsedJson};
+use longhaul_wire::{meta, relayed};
 
 /// What is recorded of a question of a task or of a plain call.
 #[derive(Clone)]
@@ -264,17 +264,16 @@ pub(crate) fn read_again(known: &ServerRequestRecord) -> ServerRequest {
     ServerRequest {
         id: known.request.id.clone(),
         method: known.request.method.clone(),
-        params: serde_json::from_str(&known.request.params).unwrap_or_default(),
+        params: ParsedJson::of(&known.request.params),
         malformed: None,
     }
 }
 
 /// The result, which names the task of the request (G1-41).
-pub(crate) fn related_result(request: &ServerRequest, response: InputResponse) -> Value {
-    let mut result = response.into_value();
+pub(crate) fn related_result(request: &ServerRequest, response: InputResponse) -> Json {
     let related = &request.params["_meta"][meta::RELATED_TASK];
-    if related.is_object() && result.is_object() {
-        result["_meta"][meta::RELATED_TASK] = related.clone();
+    match related.is_object() {
+        true => relayed::related(response.as_json(), &related.to_string()),
+        false => response.into_json(),
     }
-    result
 }

@@ -2,7 +2,7 @@
 
 use crate::sent_call::SentCall;
 use http::HeaderMap;
-use longhaul_core::Json;
+use longhaul_core::JsonMembers;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -19,8 +19,10 @@ pub(crate) struct Request {
     pub(crate) wants_progress: bool,
     /// The number that its caller has given it.
     pub(crate) source: Option<u64>,
-    /// The text of its `arguments`, in place of what is in `params`.
-    pub(crate) arguments: Option<Json>,
+    /// Members of its params that someone else has written, in place of those in `params`.
+    pub(crate) written: JsonMembers,
+    /// Members of its `_meta` that someone else has written. Those in `params` take precedence.
+    pub(crate) meta: JsonMembers,
     /// Whether a modern server is told that the answer must not be a task.
     pub(crate) without_task: bool,
     /// Whether it is a call of a tool that may be run again.
@@ -40,7 +42,8 @@ impl Request {
             id: None,
             wants_progress: false,
             source: None,
-            arguments: None,
+            written: JsonMembers::new(),
+            meta: JsonMembers::new(),
             without_task: false,
             is_repeatable: false,
             sent: None,

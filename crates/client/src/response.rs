@@ -7,10 +7,10 @@ use crate::{
     transport::Reply,
 };
 use http::HeaderValue;
-use longhaul_core::Json;
+use longhaul_core::{Json, ParsedJson};
 use longhaul_wire::{Message, Rejection, jsonrpc::Notification};
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 const INVALID_REQUEST: i32 = -32600;
 
@@ -38,7 +38,7 @@ pub(crate) struct ServerRequest {
     /// As JSON.
     pub(crate) id: String,
     pub(crate) method: String,
-    pub(crate) params: Value,
+    pub(crate) params: ParsedJson,
     /// Why it cannot be served, if it was no valid request. It has no method then.
     pub(crate) malformed: Option<RpcFailure>,
 }
@@ -88,7 +88,7 @@ impl Unreadable {
         Self::Request(ServerRequest {
             id,
             method: String::new(),
-            params: Value::Null,
+            params: ParsedJson::default(),
             malformed: Some(RpcFailure {
                 code: failure.0,
                 message: failure.1,
@@ -104,32 +104,23 @@ impl ServerRequest {
         Self {
             id: request.id.as_json().to_owned(),
             method: request.method.clone().into_owned(),
-            params: params
-                .and_then(|params| serde_json::from_str(params.get()).ok())
-                .unwrap_or_default(),
+            params: params.map(|params| ParsedJson::of(params.get())).unwrap_or_default(),
             malformed: None,
         }
     }
 
     /// The response, as a message.
-    pub(crate) fn respond(&self, outcome: Result<Value, RpcFailure>) -> String {
-        let mut response = json!({"jsonrpc": "2.0"});
-        // An id as it came: it may be a number that no Rust type holds.
-        response["id"] = serde_json::from_str(&self.id).unwrap_or_default();
+    pub(crate) fn respond(&self, outcome: Result<Json, RpcFailure>) -> String {
+        let id = &self.id;
         match outcome {
-            Ok(result) => response["result"] = result,
+            Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, result.as_str()),
             Err(failure) => {
-                let data = failure
-                    .data
-                    .as_ref()
-                    .and_then(|data| serde_json::from_str(data.as_str()).ok());
-                response["error"] = json!({"code": failure.code, "message": &*failure.message});
-                if let Some(data) = data {
-                    response["error"]["data"] = data;
-                }
+                let RpcFailure { code, message, data } = failure;
+                let message = Value::from(&*message);
+                let data = data.map_or_else(String::new, |data| format!(r#","data":{}"#, data.as_str()));
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
             }
         }
-        response.to_string()
     }
 }
 

@@ -6,9 +6,7 @@ use crate::{
     era::{Era, LegacySession},
 };
 use http::HeaderValue;
-use longhaul_core::Json;
 use longhaul_wire::{Generation, Version};
-use serde_json::Value;
 use std::sync::Arc;
 
 impl Connection {
@@ -52,7 +50,7 @@ impl Connection {
         Some(SessionRef {
             id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),
             revision: legacy.version.as_str().to_owned(),
-            capabilities: Json::from(Value::from(self.options().declared_to_legacy())),
+            capabilities: self.options().declared_to_legacy(),
         })
     }
 

@@ -7,14 +7,14 @@ use crate::{
     error::excerpt,
     input::{NOT_OFFERED, answer_by},
     origin::Origin,
+    params_text::object_of,
     request::Request,
     response::OnNotification,
     result_type::INPUT_REQUIRED,
 };
 use futures_util::future::try_join_all;
-use longhaul_core::{Json, canonical_digest};
+use longhaul_core::{Json, JsonMembers, canonical_digest};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use std::{collections::HashMap, sync::Arc};
 
 /// How often a server may ask within one request.
@@ -27,7 +27,7 @@ const MAX_QUESTIONS: usize = 1_000;
 struct Answers {
     /// Exactly as the server sent it.
     state: Option<String>,
-    responses: Option<Map<String, Value>>,
+    responses: Option<JsonMembers>,
     /// Kept until the server has answered.
     _held: Vec<HeldQuestion>,
 }
@@ -62,7 +62,7 @@ impl Given {
 struct Round {
     result_type: Option<String>,
     request_state: Option<String>,
-    input_requests: Option<Map<String, Value>>,
+    input_requests: Option<JsonMembers>,
 }
 
 impl Connection {
@@ -111,17 +111,17 @@ impl Connection {
                 "it asks {asked} questions at once, and at most {MAX_QUESTIONS} are answered"
             )));
         }
-        let (mut responses, mut held, mut new) = (Map::new(), Vec::new(), Vec::new());
+        let (mut responses, mut held, mut new) = (JsonMembers::new(), Vec::new(), Vec::new());
         for (key, request) in requests {
             let question = question_name(&key, &request);
             match given.again(&question, &key)? {
-                Some(response) => drop(responses.insert(key, response.into_value())),
+                Some(response) => drop(responses.insert(key, response.into_json())),
                 None => new.push((key, question, request)),
             }
         }
         let answers = new.into_iter().map(|(key, question, request)| async move {
             let recorded_as = format!("round {number} {question}");
-            let mut request = InputRequest::new(Some(key.clone()), None, request);
+            let mut request = InputRequest::new(Some(key.clone()), None, &request);
             request.source = origin.source;
             let answered = self.ask_once(request, origin.record, &recorded_as).await?;
             // Answers to a call are never recorded as accepted: it may be made again from its beginning.
@@ -137,7 +137,7 @@ impl Connection {
                 is_repeated: false,
             };
             given.0.insert(question, answer);
-            responses.insert(key, response.into_value());
+            responses.insert(key, response.into_json());
             held.extend(answered.held);
         }
         Ok(Answers {
@@ -182,16 +182,16 @@ impl Answers {
         }
         if let Some(responses) = &self.responses {
             request
-                .params
-                .insert("inputResponses".to_owned(), responses.clone().into());
+                .written
+                .insert("inputResponses".to_owned(), object_of(responses));
         }
         request
     }
 }
 
 /// The name of a question, in the journal behind that of its round. If the call is made again and the server then asks something else, that is another question.
-fn question_name(key: &str, request: &Value) -> String {
-    let digest = canonical_digest(&Json::from(request));
+fn question_name(key: &str, request: &Json) -> String {
+    let digest = canonical_digest(request);
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("{digest} {key}")
 }

@@ -1,6 +1,6 @@
 //! The JSON-RPC error object of a response.
 
-use crate::{RequestError, RpcFailure};
+use crate::{RequestError, RpcFailure, error::excerpt};
 use longhaul_core::Json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,19 +25,115 @@ pub(crate) fn leaves_outcome_unknown(failure: &RpcFailure) -> bool {
 /// Reads a JSON-RPC error object.
 pub(crate) fn read_failure(raw: &RawValue) -> Result<RpcFailure, RequestError> {
     #[derive(Deserialize)]
-    struct Failure<'a> {
-        code: i64,
-        #[serde(default)]
-        message: String,
+    struct Members<'a> {
+        #[serde(borrow, default)]
+        code: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        message: Option<&'a RawValue>,
         #[serde(borrow, default)]
         data: Option<&'a RawValue>,
     }
-    let failure: Failure<'_> =
-        serde_json::from_str(raw.get()).map_err(|error| RequestError::Invalid(format!("its error object: {error}")))?;
+    let invalid = |what: String| RequestError::Invalid(what);
+    if !raw.get().starts_with('{') {
+        return Err(invalid(format!(
+            "its error must be an object, and is {}",
+            excerpt(raw.get())
+        )));
+    }
+    let members: Members<'_> =
+        serde_json::from_str(raw.get()).map_err(|error| invalid(format!("its error cannot be read: {error}")))?;
+    let code = members
+        .code
+        .ok_or_else(|| invalid("its error has no `code`".to_owned()))?;
+    let wrong = || {
+        invalid(format!(
+            "the `code` of its error must be a whole number, and is {}",
+            excerpt(code.get())
+        ))
+    };
+    let code = match code.get().parse::<i64>() {
+        Ok(code) => i32::try_from(code).unwrap_or(INTERNAL_ERROR),
+        // JSON makes no difference between -32000 and -32000.0.
+        Err(_) => whole(code.get()).ok_or_else(wrong)?,
+    };
+    let message = members.message.map(|message| {
+        serde_json::from_str::<String>(message.get()).map_err(|_| {
+            let shown = excerpt(message.get());
+            invalid(format!("the `message` of its error must be a string, and is {shown}"))
+        })
+    });
     Ok(RpcFailure {
-        // MCP has no codes beyond 32 bits, so such a code is reported as an internal error.
-        code: i32::try_from(failure.code).unwrap_or(-32603),
-        message: failure.message.into(),
-        data: failure.data.map(Json::from),
+        code,
+        message: message.transpose()?.unwrap_or_default().into(),
+        data: members.data.map(Json::from),
     })
+}
+
+/// The whole number that is written with a point or an exponent. MCP has no codes beyond 32 bits, so such a code is an internal error.
+fn whole(number: &str) -> Option<i32> {
+    let number: f64 = serde_json::from_str(number).ok()?;
+    if number.fract() != 0.0 {
+        return None;
+    }
+    let is_code = (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number);
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
+    Some(if is_code { number as i32 } else { INTERNAL_ERROR })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(error: &str) -> Result<RpcFailure, String> {
+        let raw = RawValue::from_string(error.to_owned()).unwrap();
+        read_failure(&raw).map_err(|error| match error {
+            RequestError::Invalid(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_code_is_a_whole_number_however_it_is_written() {
+        for (written, code) in [
+            ("-32000", -32000),
+            ("-32000.0", -32000),
+            ("-3.2e4", -32000),
+            ("99999999999", INTERNAL_ERROR),
+            ("1e300", INTERNAL_ERROR),
+        ] {
+            let failure = read(&format!(
+                r#"{{"code": {written}, "message": "a\u0062", "data": [1.10]}}"#
+            ))
+            .unwrap();
+            assert_eq!((failure.code, &*failure.message), (code, "ab"), "{written}");
+            assert_eq!(failure.data.unwrap().as_str(), "[1.10]");
+        }
+        assert_eq!(&*read(r#"{"code": 1}"#).unwrap().message, "");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_error_is_said_in_words_of_the_protocol() {
+        for (error, why) in [
+            (r#""broken""#, r#"its error must be an object, and is "broken""#),
+            (
+                "[-32000, \"x\"]",
+                r#"its error must be an object, and is [-32000, "x"]"#,
+            ),
+            ("{}", "its error has no `code`"),
+            (
+                r#"{"code": "E1"}"#,
+                r#"the `code` of its error must be a whole number, and is "E1""#,
+            ),
+            (
+                r#"{"code": 1.5}"#,
+                "the `code` of its error must be a whole number, and is 1.5",
+            ),
+            (
+                r#"{"code": 1, "message": {}}"#,
+                "the `message` of its error must be a string, and is {}",
+            ),
+        ] {
+            assert_eq!(read(error).unwrap_err(), why);
+        }
+    }
 }

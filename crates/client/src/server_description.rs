@@ -1,6 +1,6 @@
 //! What a server says about itself.
 
-use longhaul_core::Millis;
+use longhaul_core::{Millis, ParsedJson};
 use longhaul_wire::{Generation, Version, meta};
 use serde_json::Value;
 
@@ -11,27 +11,25 @@ pub struct ServerDescription {
     /// The protocol revision that is spoken with it, such as `2026-07-28`.
     pub version: &'static str,
     /// Its name and version, if it gives them: `serverInfo`. For display only.
-    pub info: Value,
+    pub info: ParsedJson,
     /// Its capabilities. Null if a modern server did not tell them.
-    pub capabilities: Value,
+    pub capabilities: ParsedJson,
     /// Its instructions for the model, if any.
     pub instructions: Option<String>,
 }
 
 impl ServerDescription {
     /// Reads the result of `server/discover` or `initialize`.
-    pub(crate) fn read(version: Version, result: &Value) -> Self {
-        let info = match version.generation() {
-            Generation::Modern => match &result["_meta"][meta::SERVER_INFO] {
-                Value::Null => &result["serverInfo"],
-                info => info,
-            },
-            Generation::Legacy => &result["serverInfo"],
-        };
+    pub(crate) fn read(version: Version, result: &ParsedJson) -> Self {
+        let in_meta = result
+            .member("_meta")
+            .filter(|_| version.generation() == Generation::Modern);
+        let info = in_meta.and_then(|meta| ParsedJson::from(meta).member(meta::SERVER_INFO));
+        let info = info.or_else(|| result.member("serverInfo"));
         Self {
             version: version.as_str(),
-            info: info.clone(),
-            capabilities: result["capabilities"].clone(),
+            info: info.map(ParsedJson::from).unwrap_or_default(),
+            capabilities: result.member("capabilities").map(ParsedJson::from).unwrap_or_default(),
             instructions: result["instructions"].as_str().map(str::to_owned),
         }
     }

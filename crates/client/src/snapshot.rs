@@ -4,9 +4,9 @@ use crate::{
     InputRequest, Outcome, Progress, RequestError, TaskStatus,
     rpc_failure::{INTERNAL_ERROR, read_failure},
 };
-use longhaul_core::{Json, Millis, RpcFailure};
+use longhaul_core::{Json, JsonMembers, Millis, RpcFailure};
 use serde::Deserialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 /// A task when it was last read.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,7 @@ struct Fields<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
-    input_requests: Option<Map<String, Value>>,
+    input_requests: Option<JsonMembers>,
 }
 
 impl TaskSnapshot {

@@ -6,6 +6,7 @@ use crate::{
     era::{self, Era},
     transport::{Outgoing, Reply},
 };
+use longhaul_core::JsonMembers;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -24,11 +25,11 @@ impl Connection {
         params: Map<String, Value>,
     ) -> Result<OpenSubscription, RequestError> {
         let id = self.next_id();
-        let (method, mut params) = (Method::SubscriptionsListen.as_str(), params);
-        era.add_meta(&mut params, self.options());
+        let (method, mut meta) = (Method::SubscriptionsListen.as_str(), JsonMembers::new());
+        era.add_meta(&mut meta, self.options(), true);
         let outgoing = Outgoing {
             headers: era.headers(method, &params),
-            body: era::build_message(method, Some(id), params),
+            body: era::build_written(method, Some(id), params, &JsonMembers::new(), &meta),
             id: Some(id),
             timeout: None,
         };

@@ -4,6 +4,7 @@ use crate::{
     InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
     asking::{Answered, HeldQuestion, claim_answer},
     error::excerpt,
+    params_text::object_of,
     recorded_questions::asks_not,
 };
 use futures_util::{
@@ -11,6 +12,7 @@ use futures_util::{
     future::{AbortHandle, Abortable, BoxFuture},
     stream::FuturesUnordered,
 };
+use longhaul_core::JsonMembers;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
 use std::{
@@ -79,7 +81,7 @@ pub(crate) struct Questions {
     put: usize,
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
     /// Answers that the server has not acknowledged.
-    unsent: Map<String, Value>,
+    unsent: JsonMembers,
     /// The questions of those that came late.
     late: HashMap<String, InputRequest>,
     /// The records of the questions with these answers.
@@ -234,7 +236,7 @@ impl Questions {
                     if let Some(held) = held {
                         self.held.insert(key.clone(), held);
                     }
-                    self.unsent.insert(key, response.into_value());
+                    self.unsent.insert(key, response.into_json());
                     return Ok(());
                 }
                 Some(Err(_withdrawn)) => {}
@@ -274,7 +276,7 @@ impl Questions {
         }
         let mut refused = Ok(());
         for (key, answer) in self.unsent.clone() {
-            let sent = task.update(Map::from_iter([(key.clone(), answer)])).await;
+            let sent = task.update(JsonMembers::from([(key.clone(), answer)])).await;
             if matches!(&sent, Err(error) if error.is_transient()) {
                 return sent;
             }
@@ -398,7 +400,7 @@ impl TaskHandle {
             return Err(asks_not(self, key));
         };
         let sent = self
-            .update(Map::from_iter([(key.to_owned(), answer.into_value())]))
+            .update(JsonMembers::from([(key.to_owned(), answer.into_json())]))
             .await;
         if sent.is_ok() {
             answering.taken();
@@ -471,11 +473,12 @@ impl TaskHandle {
         }
     }
 
-    async fn update(&self, responses: Map<String, Value>) -> Result<(), RequestError> {
-        let params = Map::from_iter([
-            ("taskId".to_owned(), Value::from(self.id())),
-            ("inputResponses".to_owned(), responses.into()),
-        ]);
-        self.connection().request(Method::TasksUpdate, params).await.map(drop)
+    async fn update(&self, responses: JsonMembers) -> Result<(), RequestError> {
+        let params = Map::from_iter([("taskId".to_owned(), Value::from(self.id()))]);
+        let responses = object_of(&responses);
+        self.connection()
+            .request_with(Method::TasksUpdate, params, ("inputResponses", responses))
+            .await
+            .map(drop)
     }
 }

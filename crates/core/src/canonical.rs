@@ -1,7 +1,7 @@
 //! When two calls' arguments are the same: a digest of their values, which does not depend on the order of members, on white space, or on
 //! how numbers and strings are written.
 
-use crate::Json;
+use crate::{Json, json::ParsedJson};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write};
@@ -95,6 +95,14 @@ fn number(out: &mut String, raw: &str) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Whether both mean the same, however it is written.
+impl PartialEq for ParsedJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+            && (self.text == other.text || canonical_digest(&self.text) == canonical_digest(&other.text))
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,21 @@ pub fn format_duration(millis: Millis) -> String {
     text
 }
 
+/// Writes a measured length of time for people: its two largest units, and milliseconds only if it is shorter than a second.
+///
+/// ```
+/// use longhaul_core::approximate_duration;
+/// assert_eq!([999, 1_799_959, 3_601_000, 90_000_000].map(approximate_duration), ["999ms", "29m59s", "1h", "1d1h"]);
+/// ```
+pub fn approximate_duration(millis: Millis) -> String {
+    let Some(first) = UNITS.iter().position(|(_, unit)| millis >= *unit) else {
+        return format_duration(millis);
+    };
+    let second = UNITS.get(first + 1).filter(|(_, unit)| *unit > 1);
+    let smallest = second.unwrap_or(&UNITS[first]).1;
+    format_duration(millis - millis % smallest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

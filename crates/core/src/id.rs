@@ -11,9 +11,6 @@ const TIME_DIGITS: usize = 10;
 const RANDOM_DIGITS: usize = 26;
 /// 20 of the random bits.
 const SHORT_DIGITS: usize = TIME_DIGITS + 4;
-/// The longest id accepted from outside (G2-64).
-const MAX_LEN: usize = 64;
-
 /// The name of a task, and where there is no authentication also the key to it.
 ///
 /// 48 bits of unix milliseconds followed by 130 bits from the system's random source, 36 characters in all. Ids of later tasks
@@ -22,6 +19,9 @@ const MAX_LEN: usize = 64;
 pub struct TaskId(Arc<str>);
 
 impl TaskId {
+    /// The longest id accepted from outside (G2-64), in bytes.
+    pub const MAX_LEN: usize = 64;
+
     /// Makes the id of a task created at `at`.
     ///
     /// ```
@@ -79,7 +79,7 @@ impl FromStr for TaskId {
 
     fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if text.is_empty() || text.len() > MAX_LEN || !text.bytes().all(legal) {
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(legal) {
             return Err(InvalidTaskId);
         }
         Ok(Self(text.into()))

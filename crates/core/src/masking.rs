@@ -274,14 +274,15 @@ fn is_name_of_one(name: &str) -> bool {
     let whole = whole.to_lowercase();
     let is_short = || {
         SHORT_SECRETS.iter().any(|secret| {
-            let last = name.len().checked_sub(secret.len()).and_then(|start| name.get(start..));
-            let is_last = last.is_some_and(|last| last.eq_ignore_ascii_case(secret));
-            let before = &name[..name.len().saturating_sub(secret.len())];
+            let start = name.len().checked_sub(secret.len());
+            // In the middle of a letter outside ASCII it cannot begin.
+            let Some((before, last)) = start.and_then(|start| name.split_at_checked(start)) else {
+                return false;
+            };
             // `user_pin` and `userPin`, and not `spin`.
             let is_word = before.ends_with(['-', '_'])
-                || (before.ends_with(char::is_lowercase)
-                    && last.is_some_and(|last| last.starts_with(char::is_uppercase)));
-            is_last && (whole == *secret || is_word)
+                || (before.ends_with(char::is_lowercase) && last.starts_with(char::is_uppercase));
+            last.eq_ignore_ascii_case(secret) && (whole == *secret || is_word)
         })
     };
     whole != PROGRESS_TOKEN
@@ -302,9 +303,43 @@ pub fn masked_session(id: &str) -> String {
     format!("{shown}…")
 }
 
+/// The words of a command line without the secrets in them. That of `--token` is the next word.
+///
+/// ```
+/// assert_eq!(longhaul_core::masked_words(["curl", "--token", "t-1", "-v"]), ["curl", "--token", "***", "-v"]);
+/// ```
+pub fn masked_words(words: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
+    let mut option: Option<String> = None;
+    let masked = words.into_iter().map(|word| {
+        let word = word.as_ref();
+        let is_hidden = |name: &String| is_secret(name, word) && !word.starts_with('-');
+        let shown = match option.as_ref().is_some_and(is_hidden) {
+            true => MASK.to_owned(),
+            false => Masking::default().text(word).into_owned(),
+        };
+        option = word.starts_with('-').then(|| word.trim_start_matches('-').to_owned());
+        shown
+    });
+    masked.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// In any alphabet.
+        #[test]
+        fn every_name_is_looked_at(begin in ".{0,8}", end in "(größe|名前|ключ|)") {
+            let name = begin + &end;
+            is_secret_name(&name);
+            let pin = format!("{name}_pin");
+            prop_assert!(is_secret_name(&pin));
+            Masking::default().text(&name);
+            masked_words([&name]);
+        }
+    }
 
     fn message(message: &str) -> Cow<'_, str> {
         Masking::default().message(message).into_owned().into()
@@ -397,6 +432,26 @@ mod tests {
             "forbearer",
         ] {
             assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_command_lines_are_masked() {
+        let shown = |words: &[&str]| masked_words(words).join(" ");
+        for (words, expected) in [
+            (&["server", "--token", "t-1", "--fast"][..], "server --token *** --fast"),
+            (&["server", "--token", "--fast"], "server --token --fast"),
+            (
+                &["server", "--api-keys", "k-1", "--max-tokens", "512"],
+                "server --api-keys *** --max-tokens 512",
+            ),
+            (&["server", "--api-key=t-1", "x"], "server --api-key=*** x"),
+            (
+                &["proxy", "https://u:p@h/mcp?key=t-1&n=1"],
+                "proxy https://u:***@h/mcp?key=***&n=1",
+            ),
+        ] {
+            assert_eq!(shown(words), expected);
         }
     }
 }

@@ -100,7 +100,8 @@ impl Quota {
         Ok(())
     }
 
-    fn of(&self, scope: QuotaScope) -> (Option<u64>, Option<u64>) {
+    /// The limits of this scope: of live tasks, and of bytes.
+    pub fn of(&self, scope: QuotaScope) -> (Option<u64>, Option<u64>) {
         match scope {
             QuotaScope::Principal => (self.live_per_principal, self.bytes_per_principal),
             QuotaScope::All => (self.live_in_all, self.bytes_in_all),

@@ -6,7 +6,7 @@ use crate::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
         Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreHealth, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -41,6 +41,11 @@ macro_rules! layer {
                 self.inner().refuses_payloads()
             }
 
+            /// [`Store::health`]. By default the inner store's.
+            fn health(&self) -> StoreHealth {
+                self.inner().health()
+            }
+
             /// [`Store::commit_counts`]. By default the inner store's.
             fn commit_counts(&self) -> CommitCounts {
                 self.inner().commit_counts()
@@ -65,6 +70,10 @@ macro_rules! layer {
 
             fn commit_counts(&self) -> CommitCounts {
                 StoreLayer::commit_counts(self)
+            }
+
+            fn health(&self) -> StoreHealth {
+                StoreLayer::health(self)
             }
 
             $(

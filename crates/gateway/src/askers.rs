@@ -16,7 +16,6 @@ use longhaul_runtime::{
 };
 use longhaul_wire::relayed;
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -52,7 +51,7 @@ pub(crate) struct Askers {
     /// Notified when a task is known.
     changed: Notify,
     /// The client's last answer to `roots/list`, which upstreams also ask outside of calls.
-    roots: Mutex<Option<Value>>,
+    roots: Mutex<Option<Json>>,
     /// Whether this upstream asks for roots outside of calls, such as when it is connected.
     asks_for_roots: Arc<AtomicBool>,
     /// Whether the upstream has asked for the roots on this connection and has the answer, as they are now, or has not asked in time.

@@ -5,7 +5,7 @@ use crate::{
     claims::{Claim, EarlierNames},
     definition::{Definition, KIND},
     listed::{Lists, text_member},
-    offering::{Offering, offering},
+    offering::{Offering, offering, too_long},
     options::first,
     provider::executor_of,
     upstream::Upstream,
@@ -79,6 +79,14 @@ pub(crate) async fn offer_tools(
                     "ignored a tool that cannot be offered"
                 );
                 continue;
+            }
+            if let Some(why) = too_long(upstream, &name, &shown) {
+                tracing::warn!(
+                    upstream = upstream.name(),
+                    tool = shown,
+                    why,
+                    "the name of a tool is long"
+                );
             }
             if FOLLOW_TOOLS.contains(&shown.as_str()) {
                 tracing::warn!(
@@ -247,7 +255,7 @@ pub(crate) fn upstream_tool(
     settings.output_schema = Some(members["outputSchema"].clone()).filter(|schema| !schema.is_null());
     settings.listed = Some(relayed::entry(listed, "name", &Value::from(shown).to_string()));
     settings.policy = policy;
-    settings.handoff = first(rules, name, |rule| rule.handoff).unwrap_or(Handoff::Off);
+    settings.handoff = first(rules, name, |rule| rule.handoff).unwrap_or(Handoff::Default);
     settings.deadline = first(rules, name, |rule| rule.deadline);
     settings.concurrency = first(rules, name, |rule| rule.concurrency);
     if let Some(retention) = first(rules, name, |rule| rule.retention) {

@@ -6,13 +6,13 @@ use crate::{
     claims::Owners,
     gateway::make_all,
     listed::{Lists, text_member},
-    offering::{Offering, offering},
+    offering::{Offering, offering, too_long},
     upstream::Upstream,
 };
 use futures_util::future::join_all;
 use longhaul_client::{RequestError, ServerDescription};
 use longhaul_core::{Json, Millis, TaskPolicy, ToolPattern, format_duration, whole_millis};
-use longhaul_runtime::{Handoff, Ports, Tool};
+use longhaul_runtime::{DEFAULT_HANDOFF, Handoff, Ports, Tool};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -128,7 +128,7 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     report
         .warnings
         .extend(failures.map(|(list, failure)| format!("its list of {list} could not be read: {}", failure.why)));
-    let mut names = BTreeSet::new();
+    let (mut names, mut offered) = (BTreeSet::new(), BTreeSet::new());
     for listed in &lists.tools {
         let Some(name) = text_member(listed, "name") else {
             report.warnings.push("it lists a tool without a name".to_owned());
@@ -143,8 +143,18 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
             Offering::Bound => continue,
             Offering::Tool { shown, job } => (shown, job),
         };
+        if offered.contains(&shown) {
+            report.warnings.push(format!(
+                "it lists a second tool `{name}` that would be offered as `{shown}`: only the first one is"
+            ));
+            continue;
+        }
+        report.warnings.extend(too_long(upstream, &name, &shown));
         match reported(upstream, &name, &shown, job, listed) {
-            Ok(tool) => report.tools.push(tool),
+            Ok(tool) => {
+                report.tools.push(tool);
+                offered.insert(shown);
+            }
             Err(why) => report
                 .warnings
                 .push(format!("its tool `{name}` cannot be offered: {why}")),
@@ -168,8 +178,10 @@ fn reported(
     } = upstream_tool(upstream, name, shown, job, listed)?;
     let (policy, deadline) = (settings.policy, settings.deadline);
     let handoff = match settings.handoff {
-        Handoff::After(millis) if policy != TaskPolicy::Never => Some(millis),
-        _ => None,
+        Handoff::Off => None,
+        _ if policy == TaskPolicy::Never => None,
+        Handoff::Default => Some(DEFAULT_HANDOFF),
+        Handoff::After(millis) => Some(millis),
     };
     let tool = Tool::new(settings).map_err(|error| error.to_string())?;
     Ok(ReportedTool {

@@ -3,7 +3,7 @@
 use longhaul_client::{EarlierRequest, Generation, RequestRef, SessionRef, TaskRef};
 use longhaul_core::{Json, Millis};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// The stored form, version 1.
@@ -33,7 +33,7 @@ struct OpenLayout {
     /// The id of the request, as JSON.
     id: String,
     method: String,
-    params: Value,
+    params: Json,
     /// Whether the task was seen asking.
     seen: bool,
     digest: String,
@@ -124,7 +124,7 @@ impl OpenLayout {
             session: request.request.session,
             id: request.request.id,
             method: request.method,
-            params: request.params,
+            params: request.params.as_json().clone(),
             seen: request.was_seen,
             digest,
             nth,
@@ -141,7 +141,7 @@ impl From<OpenLayout> for OpenQuestion {
                     id: layout.id,
                 },
                 method: layout.method,
-                params: layout.params,
+                params: layout.params.into(),
                 was_seen: layout.seen,
             },
             digest: layout.digest,
@@ -153,6 +153,7 @@ impl From<OpenLayout> for OpenQuestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::ParsedJson;
 
     #[test]
     fn what_is_stored_is_read_again() {
@@ -184,7 +185,7 @@ mod tests {
                             id: "7".to_owned(),
                         },
                         method: "elicitation/create".to_owned(),
-                        params: serde_json::json!({"message": "Which?"}),
+                        params: ParsedJson::of(r#"{"message":"Which?","n":1e400}"#),
                         was_seen: true,
                     },
                     digest: "d".to_owned(),

@@ -50,13 +50,13 @@ pub(crate) struct Collision {
 pub(crate) struct Owners(HashMap<String, String>);
 
 impl Owners {
-    /// Gives the name to this upstream, unless another tool has it.
+    /// Gives the name to this upstream, unless another one has it. Of two tools of one upstream the first is offered.
     pub(crate) fn claim(&mut self, upstream: &str, tool: &str, shown: &str) -> Option<Collision> {
         let Some(owner) = self.0.get(shown) else {
             self.0.insert(shown.to_owned(), upstream.to_owned());
             return None;
         };
-        Some(Collision {
+        (owner != upstream).then(|| Collision {
             tool: tool.to_owned(),
             shown: shown.to_owned(),
             owner: owner.clone(),
@@ -148,7 +148,7 @@ impl EarlierNames {
                 Some(_) => None,
                 None => upstream
                     .naming
-                    .can_make(upstream.name(), shown)
+                    .can_make(upstream.options().prefix(), shown)
                     .then(|| Claim::Unknown(name())),
             }
         })

@@ -11,7 +11,7 @@ use crate::{
     upstreams::Upstreams,
 };
 use futures_util::future::join_all;
-use longhaul_core::{BoxFuture, Json};
+use longhaul_core::{BoxFuture, Json, ParsedJson};
 use longhaul_runtime::{Engine, ListClient, NotificationHandler, RequestContext, ToolView};
 use longhaul_wire::relayed;
 use std::{
@@ -106,7 +106,8 @@ impl Upstream {
 fn notifies(upstream: &Upstream) -> bool {
     let is_relayed = upstream.connections.is_only() && !upstream.options().shared;
     let lists = upstream.lists().filter(|_| is_relayed);
-    lists.is_some_and(|lists| relayed::capabilities(&lists.capabilities).contains_key("experimental"))
+    let relayed = lists.and_then(|lists| relayed::capabilities(lists.capabilities.as_json().as_str()));
+    relayed.is_some_and(|relayed| ParsedJson::from(relayed).get("experimental").is_some())
 }
 
 /// Passes notifications of clients on that MCP does not define, to the only upstream.
@@ -122,7 +123,6 @@ impl NotificationHandler for ClientNotifications {
             let connection = upstream
                 .connections
                 .of_client(cx.principal(), cx.session(), cx.requestor());
-            let params = serde_json::from_str(params.as_str()).unwrap_or_default();
             let sent = match connection {
                 Ok(connection) => {
                     (connection.connection.notify(&method, params).await).map_err(|error| error.to_string())
@@ -190,11 +190,12 @@ impl ToolView for ClientTools {
             let (Some(shared), Some(own)) = (upstream.lists(), upstream.lists_for(client)) else {
                 continue;
             };
-            let names = |tools: &[Json]| -> HashSet<String> {
-                tools.iter().filter_map(|tool| text_member(tool, "name")).collect()
-            };
-            let others = &names(&upstream.tools_of_all(&shared)) - &names(&own.tools);
-            hidden.extend(others.iter().filter_map(|name| match offering(&upstream, name) {
+            let of_clients = upstream.connections.client_lists();
+            let lists = of_clients.iter().map(|(_, lists)| lists).chain([&shared]);
+            let lists = lists.filter(|lists| !Arc::ptr_eq(lists, &own));
+            let names = lists.flat_map(|lists| &lists.index().tools);
+            let others = names.filter(|name| !own.index().tools.contains(*name));
+            hidden.extend(others.filter_map(|name| match offering(&upstream, name) {
                 Offering::Tool { shown, .. } => Some(shown),
                 Offering::LeftOut | Offering::Bound => None,
             }));

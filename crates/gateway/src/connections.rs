@@ -14,10 +14,9 @@ use longhaul_client::{
     ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, OtherNotifications,
     RequestError,
 };
-use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
+use longhaul_core::{ClientCapabilities, Clock, Json, Principal, SessionKey};
 use longhaul_runtime::{ListClient, Ports, Requestor, SessionLogs, Spawner};
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -46,6 +45,8 @@ struct Key {
     era: EraChoice,
     /// Extensions and experimental capabilities of the client, as JSON.
     relayed: Option<String>,
+    /// What the client calls itself, as JSON.
+    client: Option<Json>,
 }
 
 impl Key {
@@ -56,6 +57,7 @@ impl Key {
             session: None,
             era,
             relayed: None,
+            client: None,
         }
     }
 }
@@ -205,6 +207,19 @@ impl Connections {
         Ok(connections)
     }
 
+    /// Its child is asked for a handshake of 2025 first.
+    pub(crate) fn expect_legacy(&self) {
+        if let Ok(own) = self.own() {
+            self.era_cache.expect_legacy(own.connection.address());
+        }
+    }
+
+    /// Whether its child has left the request of 2026-07-28 unanswered.
+    pub(crate) fn was_silent(&self) -> bool {
+        let own = self.own();
+        own.is_ok_and(|own| self.era_cache.was_silent(own.connection.address()))
+    }
+
     pub(crate) fn options(&self) -> &UpstreamOptions {
         &self.options
     }
@@ -282,7 +297,8 @@ impl Connections {
                 },
                 session: session.filter(|_| capabilities.roots).cloned(),
                 era,
-                relayed: self.relayed(requestor).map(ToString::to_string),
+                relayed: self.relayed(requestor).map(|relayed| relayed.as_str().to_owned()),
+                client: requestor.client.clone().filter(|_| self.is_only),
             },
         }
     }
@@ -362,12 +378,13 @@ impl Connections {
                 session: None,
                 era,
                 relayed: None,
+                client: None,
             },
         }
     }
 
     /// What the client declares that is passed on: to the only upstream. Of several it is not known for which it is.
-    pub(crate) fn relayed<'a>(&self, requestor: &'a Requestor) -> Option<&'a Value> {
+    pub(crate) fn relayed<'a>(&self, requestor: &'a Requestor) -> Option<&'a Json> {
         let relayed = requestor.relayed_capabilities.as_ref();
         relayed.filter(|_| self.is_only && !self.options.shared)
     }
@@ -484,11 +501,13 @@ impl Connections {
         });
         let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots, listeners);
         let mut options = Options::named("longhaul-gateway", self.version);
+        if let Some(client) = &key.client {
+            options = options.on_behalf_of(client);
+        }
         options.era = key.era;
         options.era_cache = self.era_cache.clone();
-        if let Some(Ok(Value::Object(relayed))) = key.relayed.as_deref().map(serde_json::from_str) {
-            options.relayed_capabilities = relayed;
-        }
+        let relayed = key.relayed.as_deref().map(serde_json::from_str);
+        options.relayed_capabilities = relayed.and_then(Result::ok).unwrap_or_default();
         options.clock = Arc::clone(&self.clock);
         if capabilities != ClientCapabilities::default() {
             options.inputs = Some(Arc::new(ClientsOfConnection {

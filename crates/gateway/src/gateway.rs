@@ -72,7 +72,8 @@ impl PendingTools for UnseenUpstreams {
     fn until_known(&self, tool: &str) -> Option<BoxFuture<'static, ()>> {
         let mut unseen = self.0.all();
         unseen.retain(|upstream| {
-            *upstream.status.borrow() == UpstreamStatus::Starting && upstream.naming.can_make(upstream.name(), tool)
+            *upstream.status.borrow() == UpstreamStatus::Starting
+                && upstream.naming.can_make(upstream.options().prefix(), tool)
         });
         (!unseen.is_empty()).then(|| Box::pin(settled_all(unseen)) as _)
     }
@@ -241,8 +242,12 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let all = make_all(upstreams, prefix, version, ports)?;
         let stored = folder.map(StoredLists::new);
+        let upstreams = Upstreams::new(all, stored, &*ports.entropy);
+        for upstream in upstreams.all() {
+            upstreams.recall_silence(&upstream);
+        }
         Ok(Self {
-            upstreams: Arc::new(Upstreams::new(all, stored, &*ports.entropy)),
+            upstreams: Arc::new(upstreams),
             version,
             ports: ports.clone(),
             stopping: CancellationToken::new(),

@@ -1,10 +1,8 @@
 //! What upstreams tell of themselves: their names, and the model of how to use them.
 
 use crate::upstreams::Upstreams;
-use longhaul_core::Json;
 use longhaul_runtime::Engine;
 use longhaul_wire::relayed;
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Tells clients what upstreams say of themselves.
@@ -22,16 +20,13 @@ pub(crate) fn offer(upstreams: &Upstreams, engine: &Engine) {
     let info = presented.and_then(|upstream| upstream.last_lists());
     // Both members are required.
     let info = info.filter(|lists| lists.info["name"].is_string() && lists.info["version"].is_string());
-    let info = info.map(|lists| Json::from(&lists.info));
+    let info = info.map(|lists| lists.info.as_json().clone());
     if engine.catalog().snapshot().server_info != info {
         engine.catalog().set_server_info(info);
     }
     let only = all.first().filter(|upstream| upstream.connections.is_only());
     let declared = only.and_then(|upstream| upstream.last_lists());
-    let declared = declared.map(|lists| relayed::capabilities(&lists.capabilities));
-    let declared = declared
-        .filter(|declared| !declared.is_empty())
-        .map(|declared| Json::from(&Value::from(declared)));
+    let declared = declared.and_then(|lists| relayed::capabilities(lists.capabilities.as_json().as_str()));
     if engine.catalog().snapshot().relayed_capabilities != declared {
         engine.catalog().set_relayed_capabilities(declared);
     }

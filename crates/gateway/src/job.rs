@@ -1,7 +1,7 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
 use crate::{
-    executor::UpstreamExecutor,
+    executor::{UpstreamExecutor, is_unsent},
     job_tools::{JobTools, document, failure, picked, text_at},
     raw_json,
 };
@@ -41,15 +41,19 @@ impl Executor for JobExecutor {
         self.submit.upstream()
     }
 
+    fn may_log(&self) -> bool {
+        self.submit.may_log()
+    }
+
     fn asks_again(&self) -> bool {
         true
     }
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
-            let _slot = match self.submit.slot(&cx).await {
+            let _slot = match self.submit.slot(&attempt, &cx).await {
                 Ok(slot) => slot,
-                Err(reason) => return ExecutionEnd::Stopped(reason),
+                Err(end) => return end,
             };
             let submitted = match self.submit.call_to_end(&attempt, &cx).await {
                 ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => json,
@@ -61,7 +65,7 @@ impl Executor for JobExecutor {
                 .and_then(|id| RawValue::from_string(id.to_owned()).ok())
             else {
                 let (submit, at) = (&self.job.submit, &self.job.id);
-                return self.submit.failed(&format!(
+                return self.submit.over(&format!(
                     "the result of `{submit}` has no id of a job at {at:?}, so nobody can follow it"
                 ));
             };
@@ -82,9 +86,7 @@ impl Executor for JobExecutor {
             }
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
-                None if attempt.state == AttemptState::Starting || self.submit.idempotent => {
-                    self.run(attempt, cx).await
-                }
+                None if is_unsent(&attempt) || self.submit.idempotent => self.run(attempt, cx).await,
                 None => self.submit.lost("the gateway was stopped while it submitted the job"),
             }
         })
@@ -119,7 +121,7 @@ impl JobExecutor {
                         let (tool, at) = (&self.job.status, &self.job.state);
                         Err(self
                             .submit
-                            .failed(&format!("the result of `{tool}` has no state at {at:?}")))
+                            .over(&format!("the result of `{tool}` has no state at {at:?}")))
                     }
                 },
                 Told::Refused(outcome) => Err(ExecutionEnd::Finished(outcome)),
@@ -190,6 +192,9 @@ impl JobExecutor {
         };
         let attempt = Attempt {
             arguments: self.arguments(id),
+            // The job runs, and its checkpoint names it.
+            state: AttemptState::Live,
+            checkpoint: None,
             ..attempt.clone()
         };
         match executor.call_to_end(&attempt, cx).await {

@@ -39,6 +39,7 @@ mod question;
 mod raw_json;
 mod sign_of_life;
 mod silent_calls;
+mod silent_children;
 mod status;
 mod supervision;
 mod unavailable;

@@ -2,7 +2,7 @@
 
 use futures_util::TryStreamExt as _;
 use longhaul_client::{Connection, RequestError};
-use longhaul_core::Json;
+use longhaul_core::{Json, ParsedJson};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Ports, UriTemplate};
 use longhaul_wire::{Method, relayed};
@@ -29,9 +29,9 @@ pub(crate) struct Lists {
     /// Whether it speaks 2026-07-28.
     pub(crate) is_modern: bool,
     /// Its capabilities.
-    pub(crate) capabilities: Value,
+    pub(crate) capabilities: ParsedJson,
     /// What it is called: an object, or null.
-    pub(crate) info: Value,
+    pub(crate) info: ParsedJson,
     /// What it tells the model of how to use it.
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Json>,
@@ -48,6 +48,8 @@ pub(crate) struct Lists {
 /// What is looked up in the lists, read from them once.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
+    /// The names of the tools.
+    pub(crate) tools: HashSet<String>,
     /// The names of the prompts.
     pub(crate) prompts: Vec<String>,
     /// The URIs of the resources.
@@ -74,6 +76,7 @@ impl Index {
         };
         let templates = texts(&lists.templates, "uriTemplate");
         Self {
+            tools: texts(&lists.tools, "name").into_iter().collect(),
             prompts: texts(&lists.prompts, "name"),
             uris: texts(&lists.resources, "uri").into_iter().collect(),
             templates: templates
@@ -180,7 +183,7 @@ impl Lists {
 
     /// A modern server need not tell its capabilities. Tools are what a server usually has.
     fn offers(&self, (_, _, capability): &List) -> bool {
-        match &self.capabilities {
+        match &*self.capabilities {
             Value::Null => *capability == "tools",
             declared => declared[capability].is_object(),
         }
@@ -243,8 +246,7 @@ impl Lists {
 
     /// Whether it lists a tool of this name.
     pub(crate) fn has_tool(&self, name: &str) -> bool {
-        let mut names = self.tools.iter().filter_map(|tool| text_member(tool, "name"));
-        names.any(|listed| listed == name)
+        self.index().tools.contains(name)
     }
 
     /// Whether it makes tasks of 2026-07-28.
@@ -298,8 +300,8 @@ struct Layout {
     #[serde(default)]
     is_modern: bool,
     #[serde(default)]
-    info: Value,
-    capabilities: Value,
+    info: Option<Json>,
+    capabilities: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
     tools: Vec<Box<RawValue>>,
@@ -328,15 +330,12 @@ impl StoredLists {
 
     /// What was stored of an upstream; `None` if there is nothing, or nothing that can be read.
     pub(crate) fn load(&self, upstream: &str) -> Option<Lists> {
-        let mut text = String::new();
-        let file = self.0.file(&file_name(upstream), OpenOptions::new().read(true));
-        file.and_then(|mut file| file.read_to_string(&mut text)).ok()?;
-        let layout: Layout = serde_json::from_str(&text).ok()?;
+        let layout: Layout = serde_json::from_str(&self.read(&file_name(upstream))?).ok()?;
         let json = |entries: Vec<Box<RawValue>>| entries.iter().map(|entry| Json::from(&**entry)).collect();
         (layout.version == 1).then(|| Lists {
             is_modern: layout.is_modern,
-            info: layout.info,
-            capabilities: layout.capabilities,
+            info: layout.info.map(ParsedJson::from).unwrap_or_default(),
+            capabilities: layout.capabilities.into(),
             instructions: layout.instructions,
             tools: json(layout.tools),
             prompts: json(layout.prompts),
@@ -354,10 +353,7 @@ impl StoredLists {
 
     /// The configuration of names that was accepted last.
     pub(crate) fn accepted_names(&self) -> Option<String> {
-        let mut text = String::new();
-        let file = self.0.file(ACCEPTED_NAMES, OpenOptions::new().read(true));
-        file.and_then(|mut file| file.read_to_string(&mut text)).ok()?;
-        Some(text)
+        self.read(ACCEPTED_NAMES)
     }
 
     /// Stores that this configuration of names was accepted.
@@ -370,8 +366,8 @@ impl StoredLists {
         let layout = Layout {
             version: 1,
             is_modern: lists.is_modern,
-            info: lists.info.clone(),
-            capabilities: lists.capabilities.clone(),
+            info: Some(lists.info.as_json().clone()),
+            capabilities: lists.capabilities.as_json().clone(),
             instructions: lists.instructions.clone(),
             tools: raw(&lists.tools),
             prompts: raw(&lists.prompts),
@@ -387,7 +383,15 @@ impl StoredLists {
         self.replace(&file_name(upstream), &text)
     }
 
-    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+    /// What is in a file; `None` if there is none, or none that can be read.
+    pub(crate) fn read(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        let file = self.0.file(name, OpenOptions::new().read(true));
+        file.and_then(|mut file| file.read_to_string(&mut text)).ok()?;
+        Some(text)
+    }
+
+    pub(crate) fn replace(&self, name: &str, text: &str) -> io::Result<()> {
         let new = format!("{name}.new");
         let mut file = self
             .0

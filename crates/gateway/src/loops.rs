@@ -7,10 +7,10 @@
 use crate::{upstream::Upstream, upstreams::Upstreams};
 use futures_util::future::join_all;
 use longhaul_client::RequestError;
-use longhaul_core::{BoxFuture, Json, RpcFailure};
+use longhaul_core::{BoxFuture, Json, JsonMembers, RpcFailure};
 use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Asks a gateway whether an upstream of it leads back to one of those that the question has passed.
@@ -155,12 +155,13 @@ fn too_many() -> String {
 ///
 /// # Errors
 /// It has passed too many, with words for the caller.
-pub(crate) fn count_hop(received: &Map<String, Value>, sent: &mut Map<String, Value>) -> Result<(), String> {
-    let passed = received.get(HOPS).and_then(Value::as_u64).unwrap_or_default();
+pub(crate) fn count_hop(received: &JsonMembers, sent: &mut JsonMembers) -> Result<(), String> {
+    let passed = received.get(HOPS).and_then(|passed| passed.as_str().parse().ok());
+    let passed: u64 = passed.unwrap_or_default();
     if passed >= MOST_HOPS as u64 {
         return Err(too_many());
     }
-    sent.insert(HOPS.to_owned(), (passed + 1).into());
+    sent.insert(HOPS.to_owned(), Json::trusted((passed + 1).to_string()));
     Ok(())
 }
 
@@ -170,11 +171,11 @@ mod tests {
 
     #[test]
     fn a_request_passes_eight_gateways_and_no_more() {
-        let mut meta = Map::new();
+        let mut meta = JsonMembers::new();
         for hop in 1..=8 {
             let received = std::mem::take(&mut meta);
             assert_eq!(count_hop(&received, &mut meta), Ok(()));
-            assert_eq!(meta[HOPS], hop);
+            assert_eq!(meta[HOPS].as_str(), hop.to_string());
         }
         let error = count_hop(&meta.clone(), &mut meta).unwrap_err();
         assert!(error.contains("has passed 8"), "{error}");

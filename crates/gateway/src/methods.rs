@@ -8,15 +8,16 @@ use crate::{
     loops,
     progress::relayed_progress,
     public_error::public,
-    question::strip_meta,
+    question::foreign_meta,
+    raw_json,
     upstream::Upstream,
     upstreams::Upstreams,
 };
 use longhaul_client::{CallOptions, Event, RequestError};
-use longhaul_core::{BoxFuture, Json, RpcFailure};
+use longhaul_core::{BoxFuture, Json, JsonMembers, RpcFailure};
 use longhaul_runtime::{CustomMethod, Engine, HandlerError, ListClient, MethodHandler, RequestContext};
 use longhaul_wire::relayed;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
@@ -77,7 +78,7 @@ impl MethodHandler for RelayedMethod {
     fn call(self: Arc<Self>, params: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
         Box::pin(async move {
             let upstreams = &self.upstreams;
-            let params: Map<String, Value> = serde_json::from_str(params.as_str()).unwrap_or_default();
+            let params: JsonMembers = serde_json::from_str(params.as_str()).unwrap_or_default();
             let is_list = matches!(
                 self.relayed,
                 Relayed::ListPrompts | Relayed::ListResources | Relayed::ListTemplates
@@ -172,14 +173,10 @@ fn find_prompt(upstreams: &Upstreams, shown: &str, cx: &RequestContext) -> Optio
     found.filter(|(upstream, _)| EarlierNames::of_prompts(upstreams, upstream).claim(shown).is_none())
 }
 
-async fn get_prompt(
-    upstreams: &Upstreams,
-    mut params: Map<String, Value>,
-    cx: &RequestContext,
-) -> Result<Json, HandlerError> {
-    let shown = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let (upstream, name) = find_prompt(upstreams, shown, cx).ok_or(HandlerError::NotFound)?;
-    params.insert("name".to_owned(), name.into());
+async fn get_prompt(upstreams: &Upstreams, mut params: JsonMembers, cx: &RequestContext) -> Result<Json, HandlerError> {
+    let shown = text(&params, "name");
+    let (upstream, name) = find_prompt(upstreams, &shown, cx).ok_or(HandlerError::NotFound)?;
+    params.insert("name".to_owned(), Json::from(Value::from(name)));
     forward(&upstream, "prompts/get", params, cx).await
 }
 
@@ -206,14 +203,9 @@ pub(crate) fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
     ranked.into_iter().map(|(_, upstream)| upstream).collect()
 }
 
-async fn read_resource(
-    upstreams: &Upstreams,
-    params: Map<String, Value>,
-    cx: &RequestContext,
-) -> Result<Json, HandlerError> {
-    let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+async fn read_resource(upstreams: &Upstreams, params: JsonMembers, cx: &RequestContext) -> Result<Json, HandlerError> {
     let mut not_found = HandlerError::NotFound;
-    for upstream in may_have(upstreams, uri) {
+    for upstream in may_have(upstreams, &text(&params, "uri")) {
         match forward(&upstream, "resources/read", params.clone(), cx).await {
             // It has no such resource.
             Err(HandlerError::Rpc(failure)) if matches!(failure.code, -32002 | -32602) => {
@@ -225,35 +217,39 @@ async fn read_resource(
     Err(not_found)
 }
 
-async fn complete(
-    upstreams: &Upstreams,
-    mut params: Map<String, Value>,
-    cx: &RequestContext,
-) -> Result<Json, HandlerError> {
-    let reference = params.get("ref").cloned().unwrap_or_default();
-    let upstream = match reference["type"].as_str() {
-        Some("ref/prompt") => {
-            let shown = reference["name"].as_str().unwrap_or_default();
-            let (upstream, name) = find_prompt(upstreams, shown, cx).ok_or(HandlerError::NotFound)?;
-            params["ref"]["name"] = name.into();
-            upstream
+async fn complete(upstreams: &Upstreams, mut params: JsonMembers, cx: &RequestContext) -> Result<Json, HandlerError> {
+    let written = params.remove("ref").unwrap_or_else(|| Json::trusted("{}"));
+    let reference: JsonMembers = serde_json::from_str(written.as_str()).unwrap_or_default();
+    let (upstream, written) = match &*text(&reference, "type") {
+        "ref/prompt" => {
+            let shown = text(&reference, "name");
+            let (upstream, name) = find_prompt(upstreams, &shown, cx).ok_or(HandlerError::NotFound)?;
+            let name = Value::from(name).to_string();
+            (upstream, relayed::entry(&written, "name", &name))
         }
         _ => {
-            let uri = reference["uri"].as_str().unwrap_or_default();
-            let lists_it = |lists: &Lists| lists.index().template_uris.contains(uri);
+            let uri = text(&reference, "uri");
+            let lists_it = |lists: &Lists| lists.index().template_uris.contains(&uri);
             let mut all = upstreams.all().into_iter();
             let found = all.find(|upstream| upstream.lists_for(of(cx)).is_some_and(|lists| lists_it(&lists)));
-            found.ok_or(HandlerError::NotFound)?
+            (found.ok_or(HandlerError::NotFound)?, written)
         }
     };
+    params.insert("ref".to_owned(), written);
     forward(&upstream, "completion/complete", params, cx).await
+}
+
+/// A member that is a text.
+fn text(members: &JsonMembers, name: &str) -> String {
+    let member = members.get(name).map(Json::as_str);
+    member.and_then(raw_json::text).unwrap_or_default()
 }
 
 /// Passes a request on, and returns the result without what belongs to the upstream's connection.
 async fn forward(
     upstream: &Upstream,
     method: &str,
-    mut params: Map<String, Value>,
+    mut params: JsonMembers,
     cx: &RequestContext,
 ) -> Result<Json, HandlerError> {
     let context = Context::Request(cx.clone());
@@ -266,16 +262,11 @@ async fn forward(
         .await
         .map_err(|down| failed(upstream, &public(upstream.name(), &down.error, cx.principal())))?;
     connection.give_roots(&context).await;
-    let received = params
-        .get("_meta")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
-    strip_meta(&mut params);
-    let mut meta = match params.remove("_meta") {
-        Some(Value::Object(meta)) => meta,
-        _ => Map::new(),
-    };
+    let received = params.remove("_meta");
+    let received = received.and_then(|meta| serde_json::from_str(meta.as_str()).ok());
+    let received: JsonMembers = received.unwrap_or_default();
+    let mut meta = foreign_meta(&received);
+    cx.requestor().add_context(&mut meta);
     loops::count_hop(&received, &mut meta).map_err(|why| failed(upstream, &why))?;
     // Answers of a modern client in its rounds are for the gateway.
     params.remove("inputResponses");

@@ -9,6 +9,9 @@ pub enum InvalidNames {
     /// Two have one name.
     #[error("two upstreams are named `{0}`")]
     Twice(String),
+    /// Two have one prefix.
+    #[error("the tools of two upstreams would begin with `{0}_`: give one of them another `prefix`")]
+    SamePrefix(String),
     /// It would make names that MCP does not allow.
     #[error("`{0}` is no name for an upstream: use letters, digits, - and _, at most 64")]
     Invalid(String),
@@ -26,14 +29,19 @@ pub(crate) enum Naming {
 impl Naming {
     /// One upstream keeps its names.
     pub(crate) fn of(upstreams: &[UpstreamOptions], prefix: bool) -> Result<Self, InvalidNames> {
-        let mut names = BTreeSet::new();
-        for UpstreamOptions { name, .. } in upstreams {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
-                return Err(InvalidNames::Invalid(name.clone()));
+        let (mut names, mut prefixes) = (BTreeSet::new(), BTreeSet::new());
+        for options in upstreams {
+            for text in [&options.name, options.prefix()] {
+                let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+                if !(1..=64).contains(&text.len()) || !text.chars().all(fits) {
+                    return Err(InvalidNames::Invalid(text.to_owned()));
+                }
             }
-            if !names.insert(name.as_str()) {
-                return Err(InvalidNames::Twice(name.clone()));
+            if !names.insert(options.name.as_str()) {
+                return Err(InvalidNames::Twice(options.name.clone()));
+            }
+            if !prefixes.insert(options.prefix()) {
+                return Err(InvalidNames::SamePrefix(options.prefix().to_owned()));
             }
         }
         Ok(match upstreams.len() > 1 && prefix {
@@ -42,19 +50,19 @@ impl Naming {
         })
     }
 
-    /// Whether an upstream may have something that is offered under this name.
-    pub(crate) fn can_make(self, upstream: &str, shown: &str) -> bool {
+    /// Whether the upstream with this prefix may have something that is offered under this name.
+    pub(crate) fn can_make(self, prefix: &str, shown: &str) -> bool {
         match self {
             Self::Bare => true,
-            Self::Prefixed => shown.strip_prefix(upstream).is_some_and(|rest| rest.starts_with('_')),
+            Self::Prefixed => shown.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_')),
         }
     }
 
-    /// The name under which the upstream's `name` is offered.
-    pub(crate) fn offered(self, upstream: &str, name: &str) -> String {
+    /// The name under which `name` of the upstream with this prefix is offered.
+    pub(crate) fn offered(self, prefix: &str, name: &str) -> String {
         match self {
             Self::Bare => name.to_owned(),
-            Self::Prefixed => format!("{upstream}_{name}"),
+            Self::Prefixed => format!("{prefix}_{name}"),
         }
     }
 }
@@ -79,6 +87,11 @@ mod tests {
         assert_eq!(Naming::of(&named(&["a", "b"]), true), Ok(Naming::Prefixed));
         assert_eq!(Naming::of(&named(&["a", "b"]), false), Ok(Naming::Bare));
         assert_eq!(Naming::Prefixed.offered("git", "log"), "git_log");
+        let mut short = named(&["a", "b"]);
+        short[0].prefix = Some("c".to_owned());
+        assert_eq!(Naming::of(&short, true), Ok(Naming::Prefixed));
+        short[0].prefix = Some("b".to_owned());
+        assert_eq!(Naming::of(&short, true), Err(InvalidNames::SamePrefix("b".to_owned())));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl OpenQuestions {
             // The upstream has used the id again.
             open.remove(known);
         }
-        if open.len() >= MOST || asked.params.to_string().len() > LONGEST {
+        if open.len() >= MOST || asked.params.as_json().as_str().len() > LONGEST {
             tracing::warn!("a question of an upstream is not kept over a restart: it is too long, or one of too many");
             return false;
         }

@@ -31,6 +31,8 @@ pub struct UpstreamOptions {
     pub rules: Vec<ToolRule>,
     /// How many of its calls run at once; more wait in order. `None` for no limit.
     pub concurrency: Option<usize>,
+    /// What the names of its tools and prompts begin with, if those of several upstreams have prefixes. By default its name.
+    pub prefix: Option<String>,
     /// Whether clients are shown its name, title and icons as those of this server.
     pub presented: bool,
     /// Tools that belong together and are offered as one.
@@ -54,10 +56,18 @@ impl UpstreamOptions {
             tools: ToolSelection::default(),
             rules: Vec::new(),
             concurrency: None,
+            prefix: None,
             presented: false,
             jobs: Vec::new(),
             hung_after: Some(HUNG_AFTER),
         }
+    }
+}
+
+impl UpstreamOptions {
+    /// What its names begin with, where they have prefixes.
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -189,7 +199,7 @@ pub struct ToolRule {
     pub task: Option<TaskPolicy>,
     /// Whether a call may be made again when it is not known what became of it. By default what the tool's `idempotentHint` and `readOnlyHint` say.
     pub idempotent: Option<bool>,
-    /// When a waiting client without tasks is told how to follow the call. By default never.
+    /// When a waiting client without tasks is told how to follow the call. By default [`Handoff::Default`].
     pub handoff: Option<Handoff>,
     /// From the creation to the end of all work, in milliseconds.
     pub deadline: Option<Millis>,

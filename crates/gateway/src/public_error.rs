@@ -1,16 +1,46 @@
-//! What clients may read of an upstream's error: never its address or its command line, since both may have keys in them. The log has all of it.
+//! What clients may read of an upstream's error: never its address or its command line, since both may have keys in them. The log has those, and nothing of a
+//! result.
 
 use longhaul_client::{RequestError, TokenError};
-use longhaul_core::Principal;
+use longhaul_core::{Principal, approximate_duration};
 
 /// The error as the client of `principal` is told it. What a child has written to its standard error is for its own user alone.
 pub(crate) fn public(upstream: &str, error: &RequestError, principal: &Principal) -> String {
-    tracing::info!(upstream, %error, principal = principal.as_str(), "a request to an upstream failed");
+    tracing::info!(
+        upstream,
+        error = logged(error),
+        principal = principal.as_str(),
+        "a request to an upstream failed"
+    );
     words(error, *principal == Principal::local())
+}
+
+/// The error for the log. What is wrong with a response may quote it, and it may be a result.
+pub(crate) fn logged(error: &RequestError) -> String {
+    match error {
+        RequestError::Invalid(_) => {
+            "the server's response is invalid; the caller is told what is wrong with it".to_owned()
+        }
+        // Without its body.
+        RequestError::Http { status, .. } => format!("HTTP status {status}"),
+        other => other.to_string(),
+    }
 }
 
 /// The error as the user who runs this server is told it, or as anyone else is.
 pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
+    with_pause(error, reason(error, is_local))
+}
+
+/// The words for an error, and how long the upstream asks to wait.
+pub(crate) fn with_pause(error: &RequestError, words: String) -> String {
+    match error.retry_after() {
+        Some(after) => format!("{words}; it asks to be called again in {}", approximate_duration(after)),
+        None => words,
+    }
+}
+
+fn reason(error: &RequestError, is_local: bool) -> String {
     match error {
         RequestError::Unreachable { reason, stderr, .. } => match stderr.as_ref().filter(|_| is_local) {
             Some(stderr) => format!("it cannot be reached: {reason}; its last words on standard error: {stderr}"),
@@ -39,6 +69,13 @@ pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_does_not_quote_what_cannot_be_read() {
+        let error = RequestError::Invalid("its result is no object: SECRET".to_owned());
+        assert!(words(&error, false).contains("SECRET"));
+        assert!(!logged(&error).contains("SECRET"));
+    }
 
     /// Whatever fails, and whoever is told.
     #[test]

@@ -1,13 +1,14 @@
 //! Questions of an upstream, as they are put to the client of its call.
 
 use longhaul_client::InputRequest;
-use longhaul_core::{Capability, Json, canonical_digest};
+use longhaul_core::{Capability, Json, JsonMembers, canonical_digest};
 use longhaul_runtime::Question;
-use serde_json::{Map, Value, json};
+use longhaul_wire::relayed;
+use serde_json::Value;
 
 /// What an upstream asks, without what belongs to its connection.
 pub(crate) struct UpstreamQuestion {
-    request: Value,
+    request: Json,
     /// The digest of the text.
     pub(crate) digest: String,
     /// The upstream's name for it, which it uses once in a task.
@@ -17,17 +18,16 @@ pub(crate) struct UpstreamQuestion {
 
 impl UpstreamQuestion {
     pub(crate) fn of(asked: &InputRequest) -> Self {
-        let mut params = asked.params.clone();
-        if let Some(params) = params.as_object_mut() {
-            // How the upstream wants to be answered is for the gateway.
-            params.remove("task");
-            strip_meta(params);
-        }
-        let mut request = json!({"method": asked.method});
-        if !params.is_null() {
-            request["params"] = params;
-        }
-        let digest = canonical_digest(&Json::from(&request));
+        let method = Value::from(asked.method.as_str());
+        let request = match asked.params.is_null() {
+            true => format!(r#"{{"method":{method}}}"#),
+            false => {
+                let params = relayed::question(asked.params.as_json());
+                format!(r#"{{"method":{method},"params":{}}}"#, params.as_str())
+            }
+        };
+        let request = Json::trusted(request);
+        let digest = canonical_digest(&request);
         Self {
             digest: digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
             request,
@@ -50,7 +50,7 @@ impl UpstreamQuestion {
             (Some(key), false) => format!("{key} {nth}"),
             (None, _) => format!("asked {} {nth}", self.digest),
         };
-        let request = Json::from(&self.request);
+        let request = self.request.clone();
         Question {
             name: Some(name.into()),
             needs: Capability::needed_by(&request),
@@ -64,15 +64,11 @@ impl UpstreamQuestion {
     }
 }
 
-/// Removes what MCP and Longhaul define in `_meta`, and the progress token, which is that of the upstream's connection.
-pub(crate) fn strip_meta(params: &mut Map<String, Value>) {
-    let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) else {
-        return;
-    };
-    meta.retain(|key, _| {
+/// The members of a `_meta` without those that MCP and Longhaul define, and without the progress token, which is that of the sender's connection.
+pub(crate) fn foreign_meta(meta: &JsonMembers) -> JsonMembers {
+    let is_foreign = |key: &str| {
         key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") && !key.starts_with("dev.longhaul/")
-    });
-    if meta.is_empty() {
-        params.remove("_meta");
-    }
+    };
+    let foreign = meta.iter().filter(|(key, _)| is_foreign(key));
+    foreign.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

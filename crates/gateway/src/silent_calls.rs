@@ -1,6 +1,6 @@
 //! The calls to an upstream that has answered nothing for long.
 
-use longhaul_core::{Clock, format_duration, whole_millis};
+use longhaul_core::{Clock, approximate_duration, whole_millis};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
@@ -68,7 +68,7 @@ impl Drop for SilentCall<'_> {
 
 /// A duration in whole seconds.
 pub(crate) fn in_seconds(duration: Duration) -> String {
-    format_duration(whole_millis(duration) / 1_000 * 1_000)
+    approximate_duration(whole_millis(duration) / 1_000 * 1_000)
 }
 
 #[cfg(test)]

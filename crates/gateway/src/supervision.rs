@@ -7,7 +7,9 @@ use crate::{
     instructions,
     list_changes::{LONGEST_SUBSCRIBING, ListChanges},
     listed::Lists,
-    loops, methods, unavailable,
+    loops, methods,
+    public_error::with_pause,
+    unavailable,
     upstream::Upstream,
     upstreams::Upstreams,
 };
@@ -22,6 +24,8 @@ pub const KEPT_WHILE_DOWN: Millis = 60_000;
 const LOOK_EVERY: Millis = 15_000;
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
+/// The longest pause that an upstream can ask for, in milliseconds.
+const LONGEST_ASKED: Millis = 600_000;
 
 /// Follows an upstream until the gateway stops.
 pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: Arc<Upstream>) {
@@ -50,11 +54,12 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
         let is_loop = loops::is_loop(&error);
         *upstream.failure.write() = Some(unavailable::of_upstream(upstream.name(), &error));
         unavailable::offer(&upstreams, &engine);
-        let reason = error.to_string();
+        let reason = with_pause(&error, error.to_string());
         upstream.status.send_replace(UpstreamStatus::Down { reason });
-        if is_loop {
-            pause = after_loop(&*upstream.ports.entropy);
-        }
+        pause = match is_loop {
+            true => after_loop(&*upstream.ports.entropy),
+            false => pause.max(asked_pause(&error)),
+        };
         let is_kept = down_for < KEPT_WHILE_DOWN || lacks_own_login(&upstream, &error);
         // What leads back must not be offered for a moment longer.
         if (is_loop || !is_kept) && upstream.lists().is_some() {
@@ -98,6 +103,11 @@ pub(crate) fn offer_lists(upstreams: &Arc<Upstreams>, engine: &Engine) {
     unavailable::offer(upstreams, engine);
 }
 
+/// How long an upstream asks not to be called, within bounds: whoever runs it may have mended it before.
+fn asked_pause(error: &RequestError) -> Millis {
+    error.retry_after().unwrap_or_default().min(LONGEST_ASKED)
+}
+
 /// The pause before an upstream is tried again that leads back here. It is random: of two gateways in front of each other one is tried first and found to lead
 /// nowhere, and the other one stays refused.
 fn after_loop(entropy: &dyn Entropy) -> Millis {
@@ -117,6 +127,7 @@ async fn connect(
         .own()
         .map_err(|error| RequestError::Setup(error.to_string()))?;
     let server = connection.connection.server().await?;
+    upstreams.note_silence(upstream);
     let mut changes = ListChanges::of(&connection.connection, ListChanges::filter(&server));
     // First, so that no change is missed and the lists are read once. An upstream that does not answer it is offered all the same.
     let subscribed = upstream.ports.within(LONGEST_SUBSCRIBING, changes.subscribed());
@@ -236,4 +247,23 @@ fn unless_transient(upstream: &Upstream, error: RequestError) -> Result<(), Requ
     }
     tracing::debug!(upstream = upstream.name(), %error, "an upstream does not notify of changes");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_left_alone_for_as_long_as_it_asks() {
+        let asks = |retry_after| {
+            asked_pause(&RequestError::Http {
+                status: 429,
+                body: String::new(),
+                retry_after,
+            })
+        };
+        assert_eq!(asks(None), 0);
+        assert_eq!(asks(Some(30_000)), 30_000);
+        assert_eq!(asks(Some(Millis::MAX)), LONGEST_ASKED);
+    }
 }

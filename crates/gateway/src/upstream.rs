@@ -10,7 +10,7 @@ use crate::{
     silent_calls::SilentCalls,
 };
 use longhaul_client::RequestError;
-use longhaul_core::{Millis, format_duration, whole_millis};
+use longhaul_core::{Millis, approximate_duration, whole_millis};
 use longhaul_runtime::{Ports, TaskContext, Unavailable};
 use parking_lot::RwLock;
 use std::{
@@ -134,7 +134,7 @@ impl Upstream {
     pub(crate) fn offered_name(&self, name: &str) -> String {
         let renamed = self.options().tools.rename.get(name);
         let name = renamed.map_or(name, String::as_str);
-        self.naming.offered(self.name(), name)
+        self.naming.offered(self.options().prefix(), name)
     }
 
     /// A connection for a call or request. One whose principal has no connection left waits for one: a task until it is stopped, a request for a minute.
@@ -217,21 +217,26 @@ impl Waiting {
         self.has_paused
     }
 
-    /// Pauses before the next try. `false` if it has waited long enough.
+    /// Pauses before the next try, as long as the upstream asks for. `false` if it has waited long enough, or would have then.
     pub(crate) async fn pause(&mut self, upstream: &Upstream, cx: Option<&TaskContext>, error: &RequestError) -> bool {
         let waited = upstream.ports.clock.monotonic().saturating_sub(self.since);
         let Some(rest) = LONGEST_WAIT.checked_sub(waited) else {
             return false;
         };
+        let pause = match error.retry_after() {
+            Some(asked) if Duration::from_millis(asked) > rest => return false,
+            Some(asked) => asked.max(PAUSES.0),
+            None => self.pause,
+        };
         if let Some(cx) = cx {
-            let rest = format_duration(whole_millis(rest));
+            let rest = approximate_duration(whole_millis(rest));
             let why = public(upstream.name(), error, cx.principal());
             cx.status(format!(
                 "waiting for upstream `{}` for up to {rest}: {why}",
                 upstream.name()
             ));
         }
-        upstream.pause(self.pause).await;
+        upstream.pause(pause).await;
         self.has_paused = true;
         self.pause = (self.pause * 2).min(PAUSES.1);
         true

@@ -40,7 +40,11 @@ impl ServerHandle {
             (Some(_), None) => return Err(ServeError::AdminWithoutDataDir),
             (Some(settings), Some(data_dir)) => {
                 let prepared = PreparedAdmin::new(settings, &data_dir, &ports).await?;
-                Some(prepared.with_reads_only(opened.reads_only))
+                Some(
+                    prepared
+                        .with_reads_only(opened.reads_only)
+                        .with_drain_timeout(server.drain_timeout),
+                )
             }
         };
         if let Some(wrap) = server.wrap_store {

@@ -10,13 +10,16 @@ mod socket_path;
 pub use named_file::{check_named, open_named, read_named, read_named_text};
 pub use socket_path::SocketPath;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags};
 use std::{
     fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions},
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+/// The first file in a data directory.
+const LOCK: &str = "lock";
 
 /// Why a file or directory is not used. Inside an [`io::Error`] of the kind [`InvalidData`](io::ErrorKind::InvalidData).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +48,12 @@ pub enum Unfit {
         "other users may write to it (mode {mode:o}). If you trust what it contains, run `chmod 600` on it; otherwise move it away"
     )]
     Writable {
+        /// Its mode.
+        mode: u32,
+    },
+    /// All users of the machine share it, as `/tmp` and `/`, and it holds nothing of Longhaul.
+    #[error("all users share it (mode {mode:o}), and it has no data of Longhaul; choose a directory of its own")]
+    Shared {
         /// Its mode.
         mode: u32,
     },
@@ -77,11 +86,30 @@ pub struct PrivateDir {
 }
 
 impl PrivateDir {
+    /// Whether [`create`](Self::create) would refuse the path. Nothing is made or changed.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn check(path: &Path) -> io::Result<()> {
+        match path.symlink_metadata() {
+            Ok(_) => Ok(check_directory(&Self::real(path)?.symlink_metadata()?)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let above = std::path::absolute(path)?;
+                let above = above.ancestors().skip(1).find(|above| above.exists());
+                let above = above.unwrap_or(Path::new("/"));
+                check_kind(above.metadata()?.file_type(), FileType::is_dir, "a directory")?;
+                Ok(rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens the directory, creating it and those above it if need be. When this returns, its name is on disk.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn create(path: &Path) -> io::Result<Self> {
+        Self::check(path)?;
         if !path.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(path)?;
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -96,11 +124,23 @@ impl PrivateDir {
     /// # Errors
     /// [`Unfit`] if it is no directory or belongs to another user, and the system's.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_itself(Self::real(path)?)
+    }
+
+    /// The path without links, if it may be entered by that name.
+    fn real(path: &Path) -> io::Result<PathBuf> {
         let found = path.symlink_metadata()?;
         if found.is_symlink() && found.uid() != 0 {
             check_owner(&found)?;
         }
-        Self::open_itself(path.canonicalize()?)
+        let path = path.canonicalize()?;
+        // Its mode is changed, which must not happen to a folder such as `/tmp` or `/`.
+        let mode = path.symlink_metadata()?.permissions().mode() & 0o7777;
+        let is_shared = mode & 0o1000 != 0 || path.parent().is_none();
+        if is_shared && fs::read_dir(&path)?.next().is_some() && !path.join(LOCK).try_exists()? {
+            return Err(Unfit::Shared { mode }.into());
+        }
+        Ok(path)
     }
 
     /// Opens the directory `name` in this one, creating it if it is not there. It is not followed if it is a link.

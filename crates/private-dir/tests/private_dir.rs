@@ -37,6 +37,22 @@ fn fifo(path: &Path) {
     .unwrap();
 }
 
+/// Such as `/tmp`, or `/` for root.
+#[test]
+fn a_folder_of_others_is_refused_and_keeps_its_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = || folder.path().metadata().unwrap().permissions().mode() & 0o7777;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    fs::write(folder.path().join("of somebody"), "").unwrap();
+    let refused = unfit(PrivateDir::create(folder.path()));
+    assert_eq!(refused, Some(Unfit::Shared { mode: 0o1777 }));
+    assert_eq!(mode(), 0o1777);
+    // One with data of Longhaul is its own.
+    fs::write(folder.path().join("lock"), "").unwrap();
+    PrivateDir::create(folder.path()).unwrap();
+    assert_eq!(mode() & 0o777, 0o700);
+}
+
 #[test]
 fn a_link_above_the_directory_is_followed_and_none_in_it() {
     let folder = tempfile::tempdir().unwrap();

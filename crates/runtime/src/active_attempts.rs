@@ -281,6 +281,12 @@ impl ActiveAttempts {
         self.lock().attempts.len()
     }
 
+    /// Whether there are none, and the ends of all are written.
+    pub(crate) fn is_idle(&self) -> bool {
+        let entries = self.lock();
+        entries.attempts.is_empty() && entries.ending.is_empty() && entries.claims.under_way.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock()
     }

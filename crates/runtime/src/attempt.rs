@@ -20,11 +20,11 @@ use crate::{
 use futures_util::FutureExt;
 use longhaul_core::{
     AttemptEnd, BlockReason, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, Json, OnNonDeterminism, Outcome,
-    Retry, RetryOn, RpcFailure, State, StopReason, Task, UnixMillis, format_duration,
+    Retry, RetryOn, RpcFailure, State, StopReason, Task, UnixMillis, approximate_duration,
     store::{ApplyError, Change, Claimed},
 };
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
 /// Reports of a task are written at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
@@ -161,12 +161,15 @@ async fn prepare(
         asks_again: false,
         journal: None,
         isolation: None,
+        is_first: task.attempts_used <= 1,
     };
     if let Ok(runner) = &runner {
         options.concurrency = runner.concurrency;
         options.input_timeout = runner.input_timeout;
         options.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
+            // Attempts that were suspended are not counted.
+            options.is_first = fence.epoch == 1;
             let entries = Box::pin(read_journal(&inner.node, task)).await?;
             let journal = Journal::of(entries, task.created_at);
             options.isolation = Isolation::of(task, &runner.retry, &journal);
@@ -245,12 +248,10 @@ async fn run_work(
 ) -> WorkEnd {
     if origin == AttemptOrigin::Claimed {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
-        if attempt.epoch == 1 && cx.stop_requested().is_none() && inner.is_withdrawn(&cx.shared.header) {
-            info!(
-                task = attempt.task.short(),
-                "a call was cancelled before it began: the credentials of its principal were revoked"
-            );
-            return WorkEnd::Ended(ExecutionEnd::Stopped(StopReason::Cancel));
+        if cx.stop_requested().is_none()
+            && let Some(end) = cx.end_if_withdrawn()
+        {
+            return WorkEnd::Ended(end);
         }
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
             return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
@@ -419,7 +420,7 @@ fn delay_after_failed_start(cx: &TaskContext, task: &Task, why: &str) -> UnixMil
     node.failed_starts.failed(&task.tool, why, node.ports.clock.monotonic());
     cx.status(format!(
         "not started yet: {why}; next try within {}",
-        format_duration(wait)
+        approximate_duration(wait)
     ));
     cx.now().plus(wait)
 }
@@ -528,6 +529,11 @@ async fn decide_end(
         ExecutionEnd::NeverStarted(why) => {
             let retry_at = (origin == AttemptOrigin::Claimed).then(|| delay_after_failed_start(cx, task, &why));
             (AttemptEnd::NeverStarted { retry_at }, None)
+        }
+        ExecutionEnd::NotBegun => {
+            // In place of what it waited for.
+            cx.status("not started yet");
+            (AttemptEnd::NeverStarted { retry_at: None }, None)
         }
     }
 }

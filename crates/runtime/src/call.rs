@@ -4,7 +4,7 @@ use crate::{
     active_attempts::AttemptOrigin,
     attempt::{self, Work},
     catalog::Tool,
-    context::{ChildRefusal, StartChild, TaskContext},
+    context::{ChildRefusal, ContextEngine, TaskContext},
     engine::{Engine, Inner},
     node::Node,
     pending_call::PendingCall,
@@ -215,6 +215,7 @@ impl Inner {
             let task = created.await?.into_task();
             waiting.watch.mark_seen();
             waiting.unread = false;
+            waiting.in_memory = true;
             if let Some(slot) = self.created(&task, arrival) {
                 let work = Work {
                     task,
@@ -233,7 +234,8 @@ impl Inner {
         task_log::created(task);
         self.node.changed(task);
         match arrival {
-            Arrival::Slot(slot) => Some(slot),
+            // A store may queue it all the same, if it knows of a pause that this node has not heard of.
+            Arrival::Slot(slot) => task.active_attempt().is_some().then_some(slot),
             // Only now: the task is in its queue, and the queue is offered.
             Arrival::Queue(place) => {
                 drop(place);
@@ -258,8 +260,9 @@ impl Inner {
         let settings = call.tool.settings();
         let executor = &settings.executor;
         let keyed = call.idempotency_key.is_some();
-        // A front has nobody here who would run it.
-        let in_memory = !announced && !keyed && !executor.outlives_process() && self.node.runs_tasks();
+        // If nothing begins here, another node runs it.
+        let is_for_others = !self.begins_work() && self.node.store.capabilities().many_nodes;
+        let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others;
         let at = self.node.now();
         NewTask {
             header: TaskHeader {
@@ -359,7 +362,15 @@ impl Inner {
     }
 }
 
-impl StartChild for Inner {
+impl ContextEngine for Inner {
+    fn may_begin(&self, task: &TaskHeader) -> bool {
+        self.begins_work() && !self.is_paused(&task.tool)
+    }
+
+    fn is_withdrawn(&self, task: &TaskHeader) -> bool {
+        task.lineage.is_none() && self.is_nobodys(&task.owner.principal)
+    }
+
     fn new_child<'a>(
         &'a self,
         parent: &'a TaskContext,

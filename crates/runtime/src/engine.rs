@@ -8,15 +8,15 @@ use crate::{
     executor::Executor,
     executor_elsewhere::ExecutorElsewhere,
     node::{EngineStop, Node, NodeOptions},
-    paused_tools::{PausedTools, upstream_key},
+    paused_tools::{PausedTools, drain_key, upstream_key},
     progress_stream::ProgressStream,
     provider::Provider,
     slots::{Slot, SlotUse},
     step_observer::StepObserver,
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task,
-    TaskHeader, TaskId, ToolSpec, push_timestamp,
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
+    ToolSpec, push_timestamp,
     store::{ApplyError, NewNode, Page, Record, SearchOrder, StoreError, TaskFilter, TaskSearch, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -82,6 +82,12 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<EngineClock>,
     pub(crate) paused: PausedTools,
     pub(crate) lost_after: Millis,
+    /// When the lease was asked for that the node has, by the monotonic clock; `None` if it has none that ends.
+    pub(crate) lease_renewed: Mutex<Option<Duration>>,
+    /// Whether a node lives that begins work, and until when, by the monotonic clock, that is not asked again.
+    pub(crate) known_worker: Mutex<Option<(bool, Duration)>>,
+    /// The commands of attempts that were given up and that are being ended, and how often they were found running.
+    pub(crate) ending_outside: Mutex<HashMap<(TaskId, u32), u32>>,
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
     /// Of which upstream tools were that are not offered now, as far as that was asked.
@@ -139,6 +145,36 @@ impl Engine {
     /// at the next start. Nothing is claimed from now on.
     pub async fn release(&self, limit: Duration) {
         self.0.node.release(limit).await;
+    }
+
+    /// Begins nothing from now on, here, and waits until nothing runs any more, at most `limit`. Durable work that only waits is suspended. What is called
+    /// meanwhile is queued, for other nodes or the next start: see [`drains_alone`](Self::drains_alone).
+    pub async fn drain(&self, limit: Duration) {
+        let node = &self.0.node;
+        node.begin_drain();
+        if let Err(error) = self.set_paused(&drain_key(node.id), true).await {
+            warn!(%error, "other servers were not told that this one drains");
+        }
+        node.wait_until_idle(limit).await;
+    }
+
+    /// Whether it [drains](Self::drain).
+    pub fn is_draining(&self) -> bool {
+        self.0.node.is_draining()
+    }
+
+    /// Completes when a [drain](Self::drain) begins.
+    pub async fn drain_begun(&self) {
+        self.0.node.drain_begun().await;
+    }
+
+    /// Whether it [drains](Self::drain) and no other node begins work either, so that what has not begun waits for the next start. A call whose caller waits for
+    /// the result should be refused then.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn drains_alone(&self) -> Result<bool, StoreError> {
+        Ok(self.is_draining() && !self.has_worker().await?)
     }
 
     /// Runs `work` until it ends or the engine stops.
@@ -249,16 +285,14 @@ impl Inner {
             build,
             may_begin,
             clock,
-            paused: PausedTools::default(),
+            paused: PausedTools::new(node),
             lost_after,
+            lease_renewed: Mutex::default(),
+            known_worker: Mutex::default(),
+            ending_outside: Mutex::default(),
             last_limits: Mutex::new(limits.collect()),
             former_upstreams: Mutex::default(),
         })
-    }
-
-    /// Whether the first attempt of a task may not begin, since nobody is its principal any more.
-    pub(crate) fn is_withdrawn(&self, task: &TaskHeader) -> bool {
-        task.lineage.is_none() && self.is_nobodys(&task.owner.principal)
     }
 
     /// Whether nobody is this principal any more.
@@ -276,10 +310,15 @@ impl Inner {
 
     /// The same with the limit of the tool, which is offered here.
     pub(crate) fn slot_to_begin(&self, tool: &Arc<str>, concurrency: Option<usize>) -> Option<Slot> {
-        match self.is_paused(tool) || !self.node.runs_tasks() {
+        match self.is_paused(tool) || !self.begins_work() {
             true => None,
             false => self.node.slots.try_take(tool, concurrency),
         }
+    }
+
+    /// Whether this node begins work: it runs tasks, and neither is cordoned nor drains.
+    pub(crate) fn begins_work(&self) -> bool {
+        self.node.runs_tasks() && !self.paused.is_cordoned() && !self.node.is_draining()
     }
 
     /// Whether tasks of `tool` wait for another node: this one does not offer it, and others may.

@@ -41,7 +41,7 @@ impl EngineClock {
         let (wall, origin) = (system.wall(), system.monotonic());
         let ahead = newest.map_or(0, |newest| newest.since(wall));
         if ahead > FURTHEST {
-            let ahead = longhaul_core::format_duration(ahead);
+            let ahead = longhaul_core::approximate_duration(ahead);
             warn!(
                 "the newest task is {ahead} ahead of the system's clock: if the clock is wrong, set it and start again"
             );

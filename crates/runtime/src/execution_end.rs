@@ -24,4 +24,6 @@ pub enum ExecutionEnd {
     Stopped(StopReason),
     /// Nothing was started, and nothing will be: the attempt does not count. The text is for the log.
     NeverStarted(String),
+    /// Nothing was started, since it [must not begin](crate::TaskContext::end_unless_it_may_begin) now. It is queued again: the attempt does not count.
+    NotBegun,
 }

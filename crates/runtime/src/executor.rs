@@ -70,6 +70,16 @@ pub trait Executor: Send + Sync + 'static {
         None
     }
 
+    /// Whether an attempt first starts or reaches what does the work, and says with [`TaskContext::begins`] when it has.
+    fn prepares(&self) -> bool {
+        false
+    }
+
+    /// Whether its work may send log messages to clients.
+    fn may_log(&self) -> bool {
+        true
+    }
+
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd>;
 

@@ -37,7 +37,7 @@ pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineCl
             Err(error) => return Err(error),
         };
         if give_up_at.is_none() {
-            let left = longhaul_core::format_duration(left);
+            let left = longhaul_core::approximate_duration(left);
             warn!("another server of this host, {by}, has not given up its lease; waiting {left} for its end");
         }
         let last = clock.monotonic() + Duration::from_millis(left.saturating_add(TOLERANCE));
@@ -106,6 +106,7 @@ pub(crate) async fn renew(inner: &Arc<Inner>) -> Result<(), StoreError> {
         renewed => renewed?,
     };
     if let Some(now) = renewal.now {
+        *inner.lease_renewed.lock() = Some(asked);
         inner.clock.follow(asked, now);
     }
     for held in &renewal.held {

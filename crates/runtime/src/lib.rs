@@ -67,11 +67,11 @@ pub use build_id::BuildId;
 pub use call::{Call, CancelError};
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
-    Completeness, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError, Followed,
-    HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient, MethodHandler,
-    NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler,
-    ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError,
-    ToolSettings, ToolView, Unavailable, UriTemplate, Versions, executor_definition,
+    Completeness, Completer, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError,
+    Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient,
+    MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
+    ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
+    Tool, ToolError, ToolSettings, ToolView, Unavailable, UriTemplate, Versions, executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{
@@ -88,7 +88,7 @@ pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
 pub use node::EngineStop;
-pub use operator::OperatorError;
+pub use operator::{Cordon, CordonError, OperatorError};
 pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
@@ -103,4 +103,5 @@ pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
 pub use slots::SlotUse;
 pub use start::StartError;
 pub use step_observer::StepObserver;
+pub use store_trouble::StoreTrouble;
 pub use suspension::SUSPEND_AFTER;

@@ -1,13 +1,22 @@
 //! What an operator does with the tasks of all principals.
 
-use crate::{Call, DeleteError, Engine, engine::Inner, paused_tools::upstream_key, recovery, requestor::Requestor};
-use longhaul_core::{
-    AnsweredBy, CancelMode, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, Scope, State, Task, TaskId,
-    UnixMillis, Verdict,
-    store::{ApplyError, Change, CreateError, GiveUpError, LeaseStatus, NodeStatus, Record, StoreError},
+use crate::{
+    Call, DeleteError, Engine,
+    engine::Inner,
+    paused_tools::{cordon_key, drain_key, node_of, upstream_key},
+    recovery,
+    requestor::Requestor,
 };
-use std::{collections::BTreeSet, sync::Arc};
+use longhaul_core::{
+    AnsweredBy, CancelMode, Clock as _, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, Scope, State,
+    Task, TaskId, UnixMillis, Verdict,
+    store::{ApplyError, Change, CreateError, EventDelivery, GiveUpError, LeaseStatus, NodeStatus, Record, StoreError},
+    whole_millis,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+/// Each reading of a queued task asks whether anybody runs it, so the answer counts for so long: about as long as a lease is not renewed.
+const WORKER_KNOWN_FOR: Duration = Duration::from_secs(3);
 /// What the idempotency keys of retries begin with; the id of the task is behind it.
 const RETRY_KEY: &str = "dev.longhaul/retry-of/";
 
@@ -65,12 +74,59 @@ pub enum OperatorError {
     Store(#[from] StoreError),
 }
 
+/// Why a node begins nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cordon {
+    /// An operator has [cordoned](Engine::set_cordoned) it.
+    Cordoned,
+    /// It [drains](Engine::drain), and stops then.
+    Drains,
+}
+
+/// A node was not cordoned.
+#[derive(Debug, thiserror::Error)]
+pub enum CordonError {
+    /// No node that lives has the number.
+    #[error("no server that lives has this number: `longhaul nodes FILE` lists them")]
+    NotAlive,
+    /// It is a front.
+    #[error("this server is a front: it runs no tasks in any case")]
+    RunsNoTasks,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Reads which tools are paused. Queues of tools whose pause has ended are looked at again.
 pub(crate) async fn read_paused(inner: &Inner) -> Result<(), StoreError> {
     let tools = inner.node.store.paused().await?;
+    let began_work = inner.begins_work();
     inner.paused.set(tools.into_iter().collect());
+    // Nodes may have been cordoned.
+    *inner.known_worker.lock() = None;
+    if began_work != inner.begins_work() {
+        inner.node.slots.report_permits();
+    }
     inner.node.queues.look_again();
     Ok(())
+}
+
+/// Removes the cordons of nodes that are dead. They count for nobody, so an error is as good as none.
+pub(crate) async fn forget_cordons(inner: &Inner) {
+    let store = &inner.node.store;
+    // Read before the nodes: one that is cordoned meanwhile is not among them.
+    let (Ok(paused), Ok(nodes)) = (store.paused().await, Engine::nodes_of(inner).await) else {
+        return;
+    };
+    let lives = |of| {
+        let found = nodes.iter().find(|node| node.node == of);
+        found.is_some_and(|node| !matches!(node.lease, LeaseStatus::Lost { .. }))
+    };
+    for name in paused {
+        if node_of(&name).is_some_and(|of| !lives(of)) {
+            let _ = store.set_paused(&name, false).await;
+        }
+    }
 }
 
 impl Engine {
@@ -229,16 +285,25 @@ impl Engine {
         read_paused(&self.0).await
     }
 
-    /// Whether any node lives that runs tasks: this one, or another one with a lease. Without one calls are accepted, and wait.
+    /// Whether any node lives that begins work: this one, or another one with a lease. Without one calls are accepted, and wait.
     ///
     /// # Errors
     /// The store's.
     pub async fn has_worker(&self) -> Result<bool, StoreError> {
-        if self.0.node.runs_tasks() {
+        if self.0.begins_work() {
             return Ok(true);
         }
+        let now = self.0.clock.monotonic();
+        if let Some((known, until)) = *self.0.known_worker.lock()
+            && now < until
+        {
+            return Ok(known);
+        }
         let nodes = self.nodes().await?;
-        Ok(nodes.iter().any(|node| node.role.runs_tasks() && node.lease.is_live()))
+        let begins_work = |node: &NodeStatus| node.role.runs_tasks() && self.cordon(node.node).is_none();
+        let found = nodes.iter().any(|node| node.lease.is_live() && begins_work(node));
+        *self.0.known_worker.lock() = Some((found, now + WORKER_KNOWN_FOR));
+        Ok(found)
     }
 
     /// The nodes that share the store: those that live, and those that are dead and still hold attempts.
@@ -246,7 +311,11 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
-        let node = &self.0.node;
+        Self::nodes_of(&self.0).await
+    }
+
+    async fn nodes_of(inner: &Inner) -> Result<Vec<NodeStatus>, StoreError> {
+        let node = &inner.node;
         if node.store.capabilities().many_nodes {
             return node.store.nodes().await;
         }
@@ -258,9 +327,33 @@ impl Engine {
             role: node.registered.role,
             opened_at: node.opened_at,
             lease: LeaseStatus::Unlimited,
+            delivery: EventDelivery::default(),
             attempts: node.active.len() as u64,
             bound_attempts: 0,
         }])
+    }
+
+    /// Cordons a node, or ends that: as long as it is cordoned, it begins nothing, and gives its permits to others. What runs there runs on, and what is called
+    /// there is queued. Another process on the same host is another node.
+    ///
+    /// # Errors
+    /// [`CordonError`]; nothing was changed then.
+    pub async fn set_cordoned(&self, node: NodeId, cordoned: bool) -> Result<(), CordonError> {
+        let nodes = self.nodes().await?;
+        let found = nodes.iter().find(|one| one.node == node && one.lease.is_live());
+        if !found.ok_or(CordonError::NotAlive)?.role.runs_tasks() {
+            return Err(CordonError::RunsNoTasks);
+        }
+        Ok(self.set_paused(&cordon_key(node), cordoned).await?)
+    }
+
+    /// Why a node begins nothing, as this one knows.
+    pub fn cordon(&self, node: NodeId) -> Option<Cordon> {
+        let paused = &self.0.paused;
+        match paused.contains(&drain_key(node)) || (node == self.node_id() && self.is_draining()) {
+            true => Some(Cordon::Drains),
+            false => paused.contains(&cordon_key(node)).then_some(Cordon::Cordoned),
+        }
     }
 
     /// Gives up the host of a dead node, without waiting for [`lost_after`](Self::lost_after): what is bound to it ends as lost with it, or is retried. Its
@@ -280,6 +373,13 @@ impl Engine {
     /// The node that this engine is.
     pub fn node_id(&self) -> NodeId {
         self.0.node.id
+    }
+
+    /// For how long this node has not renewed its lease, in milliseconds; `None` where it has none that ends.
+    pub fn lease_age(&self) -> Option<Millis> {
+        let now = self.0.clock.monotonic();
+        let renewed = (*self.0.lease_renewed.lock())?;
+        Some(whole_millis(now.saturating_sub(renewed)))
     }
 
     /// For how long a host may be without a node before its attempts are given up, in milliseconds.

@@ -28,6 +28,8 @@ pub struct PendingCall {
     pub(crate) watch: Watch,
     progress: ProgressStream,
     pub(crate) keyed: bool,
+    /// Whether the store began it in memory, where no other node finds it.
+    pub(crate) in_memory: bool,
     /// Whether the call may have changed before this wait began, and was not read since.
     pub(crate) unread: bool,
     /// The attempt, if it runs in the task that waits.
@@ -108,6 +110,7 @@ impl PendingCall {
             watch: node.change_feed.watch(id),
             progress: node.progress_streams.subscribe(id),
             keyed: false,
+            in_memory: false,
             unread: true,
             attempt: None,
         }
@@ -176,8 +179,11 @@ impl PendingCall {
         Ok(match record.outcome {
             Some(outcome) => CallState::Ended(outcome),
             None => {
-                if !record.inputs.is_empty() {
-                    // Whoever is asked may be slow.
+                // The store has written it with the end of its attempt, which did not begin.
+                let is_queued_again = record.task.state == State::Queued && record.task.attempt.is_some();
+                self.in_memory &= !is_queued_again;
+                // Whoever is asked may be slow, and an attempt that is over does not run here any more.
+                if is_queued_again || !record.inputs.is_empty() {
                     self.hand_over();
                 }
                 CallState::Changed(Box::new(record))
@@ -185,14 +191,32 @@ impl PendingCall {
         })
     }
 
+    /// Whether only the node that accepted it can run it, as long as it is no task.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Whether its attempt runs in the task that waits for it.
+    pub fn runs_here(&self) -> bool {
+        self.attempt.is_some()
+    }
+
+    /// Whether the call has begun, has ended, or is a task.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn has_begun(&mut self) -> Result<bool, StoreError> {
+        let record = self.node.store.get_unscoped(&self.id).await?;
+        let has_not_begun = |task: &Task| task.state == State::Queued && task.attempts_used == 0 && !task.announced;
+        Ok(!record.is_some_and(|record| has_not_begun(&record.task)))
+    }
+
     /// Cancels the call if it has not begun and is no task. Returns whether it was cancelled.
     ///
     /// # Errors
     /// The store's; the call is as it was.
     pub async fn withdraw(&mut self) -> Result<bool, StoreError> {
-        let record = self.node.store.get_unscoped(&self.id).await?;
-        let has_not_begun = |task: &Task| task.state == State::Queued && task.attempt.is_none() && !task.announced;
-        if !record.is_some_and(|record| has_not_begun(&record.task)) {
+        if self.has_begun().await? {
             return Ok(false);
         }
         // Refused if it has begun meanwhile.

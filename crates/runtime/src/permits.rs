@@ -24,7 +24,11 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             () = node.slots.permits_due() => {}
             () = node.ports.clock.sleep(pause) => {}
         }
-        let queued = node.queues.ready(node.now());
+        // What waits here is for others, if nothing begins here.
+        let queued = match inner.begins_work() {
+            true => node.queues.ready(node.now()),
+            false => Vec::new(),
+        };
         let requests = node.slots.permit_requests(queued, |tool| inner.concurrency(tool));
         if requests.is_empty() && holds_none {
             pause = PAUSE;

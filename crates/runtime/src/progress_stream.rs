@@ -47,6 +47,8 @@ pub enum ToolMessage {
         /// The question's `elicitationId`.
         id: Arc<str>,
     },
+    /// The work begins only now: the time after which a call becomes a task counts from here, if its executor [prepares](crate::Executor::prepares).
+    Begins,
     /// The work lasts longer: a call that is to become a task after a while does so now.
     BecomesTask,
     /// Nothing will be sent for a while: a legacy stream may be closed, to be resumed later.

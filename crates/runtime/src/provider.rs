@@ -45,6 +45,10 @@ pub struct PastAttempt {
     pub exit: Option<AttemptExit>,
     /// The last line that it wrote, if it failed.
     pub last_line: Option<String>,
+    /// The words of the command that it runs, without the secrets in them as far as they can be told; empty if it runs none, or that is not known.
+    pub command: Vec<String>,
+    /// The process of the command on its host, while it runs.
+    pub pid: Option<u32>,
 }
 
 impl PastAttempt {

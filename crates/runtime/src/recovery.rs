@@ -129,16 +129,30 @@ async fn end_given_up_work(inner: &Arc<Inner>) -> Result<(), StoreError> {
             Vec::new()
         });
         for (task, epoch) in running {
-            if !was_given_up(&inner.node, &task, epoch).await? {
+            let is_being_ended = inner.ending_outside.lock().contains_key(&(task.clone(), epoch));
+            if !is_being_ended && !was_given_up(&inner.node, &task, epoch).await? {
                 continue;
             }
-            warn!(
-                task = task.short(),
-                epoch, "an attempt was given up while this host was away, and its command still runs here; ending it"
-            );
-            let provider = Arc::clone(provider);
+            let found = {
+                let mut ending = inner.ending_outside.lock();
+                let found = ending.entry((task.clone(), epoch)).or_default();
+                *found += 1;
+                *found
+            };
+            if found.is_power_of_two() {
+                warn!(
+                    task = task.short(),
+                    epoch,
+                    "an attempt was given up while this host was away, and its command still runs here; ending it"
+                );
+            }
+            if is_being_ended {
+                continue;
+            }
+            let (provider, ending) = (Arc::clone(provider), Arc::clone(inner));
             inner.node.spawn(async move {
                 provider.end_outside(&task, epoch).await;
+                ending.ending_outside.lock().remove(&(task.clone(), epoch));
                 info!(
                     task = task.short(),
                     epoch, "the command of an attempt that was given up has ended"
@@ -219,7 +233,7 @@ async fn keep_for_client(node: &Node, task: &Task) -> Result<bool, StoreError> {
 
 /// Takes over the attempts of dead nodes: those that this host can resume, and those that were lost with their host.
 async fn take_over_attempts(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    if !inner.node.runs_tasks() {
+    if !inner.begins_work() {
         return Ok(0);
     }
     let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.registered.host);

@@ -69,6 +69,10 @@ struct CarriedAttempt {
     /// Earlier releases do not send it.
     #[serde(default)]
     last_line: Option<String>,
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    pid: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -227,6 +231,8 @@ impl From<PastAttempt> for CarriedAttempt {
                 AttemptExit::NotStarted(why) => CarriedExit::NotStarted(why),
             }),
             last_line: attempt.last_line,
+            command: attempt.command,
+            pid: attempt.pid,
         }
     }
 }
@@ -243,6 +249,8 @@ impl From<CarriedAttempt> for PastAttempt {
                 CarriedExit::NotStarted(why) => AttemptExit::NotStarted(why),
             }),
             last_line: carried.last_line,
+            command: carried.command,
+            pid: carried.pid,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What a request or its session says about its sender; stored with the tasks that it creates.
 
-use longhaul_core::{Capability, ClientCapabilities, Json, Origin, Outcome};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use longhaul_core::{Capability, ClientCapabilities, Json, JsonMembers, Origin, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
+
+const RELATED_TASK_IDS: &str = "io.modelcontextprotocol/relatedTaskIds";
 
 /// The sender of a request, as it described itself. For a task that is the sender of the call that created it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -14,23 +16,26 @@ pub struct Requestor {
     /// Whether that is a modern revision.
     pub modern: bool,
     /// What the client calls itself, for display only (`clientInfo`), as it came.
-    #[serde(skip_serializing, deserialize_with = "raw")]
+    #[serde(skip_serializing)]
     pub client: Option<Json>,
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
     /// Extensions and experimental capabilities that it has declared, and that this server does not act on: an object with `extensions` and `experimental`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relayed_capabilities: Option<Value>,
+    pub relayed_capabilities: Option<Json>,
     /// Why it cannot be asked anything, if that is not for lack of a capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
     /// The progress token of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress_token: Option<Value>,
+    pub progress_token: Option<Json>,
     /// The trace it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// The tasks that it considers related to its request: only advice, for operators and for servers behind this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub related_task_ids: Vec<String>,
     /// Whether the task was announced before its tool's intake, which therefore runs at the beginning of each attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub asks_first: bool,
@@ -41,8 +46,8 @@ pub struct Requestor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_before: Option<u32>,
     /// Members of its `_meta` that neither MCP nor Longhaul defines: what sender and tool have agreed on.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub meta: Map<String, Value>,
+    #[serde(skip_serializing_if = "JsonMembers::is_empty")]
+    pub meta: JsonMembers,
 }
 
 /// Why the server has no way to ask a legacy client, whatever that declares.
@@ -115,6 +120,26 @@ impl Requestor {
         Outcome::RpcError(capability.missing(why))
     }
 
+    /// Adds the trace and the related tasks to the `_meta` of a request that is made for it.
+    pub fn add_context(&self, meta: &mut JsonMembers) {
+        if let Some(trace) = &self.trace {
+            let members = [
+                ("traceparent", &trace.traceparent),
+                ("tracestate", &trace.tracestate),
+                ("baggage", &trace.baggage),
+            ];
+            for (name, value) in members {
+                if let Some(value) = value {
+                    meta.insert(name.to_owned(), Json::from(Value::from(value.as_str())));
+                }
+            }
+        }
+        if !self.related_task_ids.is_empty() {
+            let ids = Value::from(self.related_task_ids.as_slice());
+            meta.insert(RELATED_TASK_IDS.to_owned(), Json::from(ids));
+        }
+    }
+
     /// As it is stored with a task.
     pub fn to_json(&self) -> Json {
         let Ok(mut text) = serde_json::to_string(self) else {
@@ -134,12 +159,6 @@ impl Requestor {
     pub fn from_json(json: &Json) -> Self {
         serde_json::from_str(json.as_str()).unwrap_or_default()
     }
-}
-
-/// JSON that is kept as it is.
-fn raw<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
-    let raw = Option::<Box<RawValue>>::deserialize(from)?;
-    Ok(raw.map(|raw| Json::from(&*raw)))
 }
 
 #[cfg(test)]
@@ -178,7 +197,10 @@ mod tests {
                 modern: true,
                 client,
                 unreachable: Some(Unreachable::NoStreams),
-                progress_token: Some(Value::from(7)),
+                progress_token: Some(Json::trusted("12345678901234567890123")),
+                relayed_capabilities: Some(Json::trusted(r#"{"experimental":{"a":{"n":1e400}}}"#)),
+                related_task_ids: vec!["a".to_owned(), "a \"task\"".to_owned()],
+                meta: JsonMembers::from([("com.acme/n".to_owned(), Json::trusted("[1.10,1e400]"))]),
                 ..Requestor::default()
             };
             assert_eq!(Requestor::from_json(&requestor.to_json()), requestor);

@@ -7,6 +7,8 @@ use tracing::warn;
 
 /// Small, so that a delete never holds up a create for long.
 const BATCH: usize = 128;
+/// Where many nodes share the store, each reads so many batches and takes one of them.
+const SHARES: usize = 8;
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long, in milliseconds, before files that could not be removed are tried again.
 const STUCK_PAUSE: u64 = 600_000;
@@ -72,9 +74,16 @@ async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Ba
     let (store, host, now) = (&inner.node.store, &inner.node.registered.host, inner.node.now());
     stuck.refresh(now);
     let limit = BATCH + stuck.tasks.len();
-    let mut expired = store.expired(now, limit).await?;
+    let shares = if store.capabilities().many_nodes { SHARES } else { 1 };
+    let mut expired = store.expired(now, limit * shares).await?;
     let mut tombstones = store.tombstones(host, limit).await?;
-    let full = expired.len().max(tombstones.len()) == limit && stuck.tasks.len() < MOST_STUCK;
+    let full = expired.len().max(tombstones.len()) >= limit && stuck.tasks.len() < MOST_STUCK;
+    if expired.len() > limit {
+        // Nodes that delete at the same time mostly take different ones.
+        let share = inner.node.random() as usize % (expired.len() / limit);
+        expired = expired.split_off(share * limit);
+        expired.truncate(limit);
+    }
     for tasks in [&mut expired, &mut tombstones] {
         tasks.retain(|id| !stuck.tasks.contains(id));
         let kept = remove_files(inner, tasks).await?;

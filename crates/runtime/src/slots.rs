@@ -213,6 +213,13 @@ impl Slots {
         self.permits_due.notified().await;
     }
 
+    /// What this node needs may have changed.
+    pub(crate) fn report_permits(&self) {
+        if self.taken.lock().permits.is_some() {
+            self.permits_due.notify_one();
+        }
+    }
+
     /// Another node wants permits of `tool`, or has given some back.
     pub(crate) fn permits_changed(&self, tool: &str) {
         let taken = self.taken.lock();

@@ -60,6 +60,7 @@ impl Engine {
             error => error.into(),
         })?;
         let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
+        operator::forget_cordons(&inner).await;
         operator::read_paused(&inner).await?;
         let many_nodes = inner.node.store.capabilities().many_nodes;
         if many_nodes {
@@ -74,6 +75,7 @@ impl Engine {
         let engine = Self(Arc::clone(&inner));
         // First of all: recovery may take longer than the lease lasts.
         if let Some(length) = lease.length {
+            *inner.lease_renewed.lock() = Some(inner.clock.monotonic());
             inner.node.spawn(lease::renew_periodically(Arc::clone(&inner), length));
         }
         let recovered = match recovery::recover(&inner).await {
@@ -109,7 +111,7 @@ async fn follow_clock(inner: Arc<Inner>) {
     loop {
         inner.clock.sleep(LOOK_EVERY).await;
         if let Some(millis) = inner.clock.step() {
-            let span = longhaul_core::format_duration(millis.unsigned_abs());
+            let span = longhaul_core::approximate_duration(millis.unsigned_abs());
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");
             let wake = || async { Ok(node.store.make_timers_due(node.now()).await?) };

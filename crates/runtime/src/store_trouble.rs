@@ -1,26 +1,27 @@
-//! What the log says while a loop of the engine finds the store failing.
+//! What the log says while the store fails for something that is tried again: when that begins, once a minute, and when it is over.
 
 use longhaul_core::{FailureLine, FailureStreak, store::StoreError};
 use std::time::Duration;
 use tracing::warn;
 
-/// The failures of one loop.
-pub(crate) struct StoreTrouble {
+/// The failures of one loop, or of all who do the same again and again.
+pub struct StoreTrouble {
     /// What it cannot do, in words for the log.
     what: &'static str,
     failures: FailureStreak,
 }
 
 impl StoreTrouble {
-    pub(crate) fn new(what: &'static str) -> Self {
+    /// `what` cannot be done, in words for the log: "queued tasks could not be started".
+    pub fn new(what: &'static str) -> Self {
         Self {
             what,
             failures: FailureStreak::default(),
         }
     }
 
-    /// The loop has met an error, and tries again.
-    pub(crate) fn failed(&mut self, error: &StoreError, now: Duration) {
+    /// It has failed, and is tried again.
+    pub fn failed(&mut self, error: &StoreError, now: Duration) {
         // Of this one the store itself says when it begins and ends.
         if *error == StoreError::Locked {
             return;
@@ -33,8 +34,8 @@ impl StoreTrouble {
         }
     }
 
-    /// The loop has met none.
-    pub(crate) fn is_over(&mut self, now: Duration) {
+    /// It was done.
+    pub fn is_over(&mut self, now: Duration) {
         if let Some(over) = self.failures.end(now) {
             // Whoever reads the default log has read when it began.
             warn!(

@@ -5,7 +5,10 @@ use longhaul_core::{Clock, InputKey, Millis, TaskId, UnixMillis, whole_millis};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -202,8 +205,8 @@ impl Branches {
 
 /// The attempts of this process that wait, in the order in which they will be suspended.
 pub(crate) struct WaitingAttempts {
-    /// How long they stay in memory.
-    kept: Millis,
+    /// How long they stay in memory, in milliseconds.
+    kept: AtomicU64,
     waiting: Mutex<Waiting>,
     moved: Notify,
 }
@@ -229,7 +232,7 @@ impl Drop for WaitingEntry {
 impl WaitingAttempts {
     pub(crate) fn new(kept: Duration) -> Arc<Self> {
         Arc::new(Self {
-            kept: whole_millis(kept).max(SHORTEST),
+            kept: AtomicU64::new(whole_millis(kept).max(SHORTEST)),
             waiting: Mutex::default(),
             moved: Notify::new(),
         })
@@ -238,7 +241,8 @@ impl WaitingAttempts {
     /// Adds an attempt. `suspend` is notified when it has waited long enough or too many wait; at once if it `must_suspend`.
     pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, must_suspend: bool, suspend: &Arc<Notify>) -> WaitingEntry {
         let mut waiting = self.lock();
-        let end = now.plus(if must_suspend { SHORTEST } else { self.kept });
+        let kept = self.kept.load(Ordering::Relaxed);
+        let end = now.plus(if must_suspend { SHORTEST } else { kept });
         let key = (end, waiting.next);
         waiting.next += 1;
         waiting.by_end.insert(key, Arc::clone(suspend));
@@ -257,6 +261,15 @@ impl WaitingAttempts {
             waiting_attempts: Arc::clone(self),
             key,
         }
+    }
+
+    /// Suspends all that wait, and from now on each as soon as it waits.
+    pub(crate) fn suspend_at_once(&self) {
+        let mut waiting = self.lock();
+        self.kept.store(SHORTEST, Ordering::Relaxed);
+        std::mem::take(&mut waiting.by_end)
+            .values()
+            .for_each(|suspend| suspend.notify_one());
     }
 
     /// Suspends attempts that have waited long enough, until the engine stops.

@@ -9,8 +9,10 @@ use longhaul_core::{
 use std::{sync::Arc, time::Duration};
 
 const BATCH: usize = 256;
-/// After an error, or a pass in which nothing could be changed.
+/// After an error.
 const PAUSE: Duration = Duration::from_secs(1);
+/// After a pass in which nothing could be changed, since other nodes do, or have.
+const PAUSE_WHEN_STUCK: Duration = Duration::from_millis(200);
 
 /// Applies what is due until the engine stops.
 pub(crate) async fn run(node: Arc<Node>) {
@@ -26,7 +28,7 @@ pub(crate) async fn run(node: Arc<Node>) {
                 }
                 node.alarm.wait_until_due(&*node.ports.clock).await;
             }
-            Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE).await,
+            Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE_WHEN_STUCK).await,
             Err(error) => {
                 trouble.failed(&error, node.ports.clock.monotonic());
                 node.ports.clock.sleep(PAUSE).await;

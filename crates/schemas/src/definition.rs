@@ -19,8 +19,10 @@ pub enum Schema {
     Legacy,
     /// Revision 2026-07-28.
     Modern,
-    /// The draft of the extension for tasks.
+    /// The extension for tasks of 2026-07-28.
     Tasks,
+    /// What the draft of that extension has gained since.
+    TasksDraft,
 }
 
 /// A message that does not match its schema.
@@ -55,7 +57,8 @@ impl fmt::Display for Schema {
         out.write_str(match self {
             Self::Legacy => "2025-11-25",
             Self::Modern => "2026-07-28",
-            Self::Tasks => "ext-tasks",
+            Self::Tasks => "ext-tasks 2026-07-28",
+            Self::TasksDraft => "the draft of ext-tasks",
         })
     }
 }
@@ -65,7 +68,8 @@ impl Schema {
         match self {
             Self::Legacy => include_str!("../schemas/mcp-2025-11-25.schema.json"),
             Self::Modern => include_str!("../schemas/mcp-2026-07-28.schema.json"),
-            Self::Tasks => include_str!("../schemas/ext-tasks-draft.schema.json"),
+            Self::Tasks => include_str!("../schemas/ext-tasks-2026-07-28.schema.json"),
+            Self::TasksDraft => include_str!("../schemas/ext-tasks-draft.schema.json"),
         }
     }
 

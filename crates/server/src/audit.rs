@@ -109,6 +109,10 @@ pub enum AuditAction {
     Drain,
     /// An operator has given up the host of a dead server.
     GiveUp,
+    /// An operator has cordoned a server.
+    Cordon,
+    /// An operator has ended the cordon of a server.
+    Uncordon,
     /// A request was not served: nobody knows its sender.
     Denied,
     /// An API key was added, rotated or revoked.
@@ -119,7 +123,7 @@ pub enum AuditAction {
 
 impl AuditAction {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Call,
         Self::Create,
         Self::Read,
@@ -134,6 +138,8 @@ impl AuditAction {
         Self::Resume,
         Self::Drain,
         Self::GiveUp,
+        Self::Cordon,
+        Self::Uncordon,
         Self::Denied,
         Self::Key,
         Self::Configuration,
@@ -156,6 +162,8 @@ impl AuditAction {
             Self::Resume => "resume",
             Self::Drain => "drain",
             Self::GiveUp => "give-up",
+            Self::Cordon => "cordon",
+            Self::Uncordon => "uncordon",
             Self::Denied => "denied",
             Self::Key => "key",
             Self::Configuration => "configuration",

@@ -8,6 +8,8 @@ use crate::{
     effects::Effects,
     fault::Fault,
     ledger::{Ledger, Part},
+    pauses::{KnownPauses, PAUSE_VERSION},
+    quota_turns::{NearQuotas, QuotaTurns, TAKE_TURNS},
     request::{Answer, Request},
     row::{self, select_tasks, texts},
     text::encode,
@@ -37,6 +39,8 @@ const LOCK: &str = select_tasks!(
     "WHERE id = ANY(ARRAY(SELECT unnest($1::text[]) UNION SELECT parent FROM tasks WHERE id = ANY($2::text[]) AND parent IS NOT NULL)) \
      ORDER BY id FOR UPDATE"
 );
+/// Locks tasks of which the time changes something, unless others change them now.
+const LOCK_FREE: &str = select_tasks!("", "WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED");
 const KEYED: &str = select_tasks!(
     ", idempotency_key, idempotency_digest",
     "JOIN unnest($1::text[], $2::text[], $3::text[]) AS calls (caller, called, key) \
@@ -84,6 +88,9 @@ pub(crate) struct Batch {
     /// The bytes of the values of entries.
     lengths: HashMap<(TaskId, u32), i64>,
     ledger: Ledger,
+    turns: QuotaTurns,
+    /// What this process knows of pauses is old, so nothing is claimed.
+    have_pauses_changed: bool,
     writes: Writes,
     sessions: BTreeMap<SessionKey, UnixMillis>,
     effects: Effects,
@@ -94,23 +101,39 @@ pub(crate) struct Done {
     pub(crate) answers: Vec<Answer>,
     pub(crate) effects: Effects,
     pub(crate) sessions: BTreeMap<SessionKey, UnixMillis>,
+    pub(crate) have_pauses_changed: bool,
 }
 
 /// Makes changes in a transaction, and commits it.
-pub(crate) async fn run(tx: Tx<'_>, requests: &[&Request], specs: &KnownSpecs, part: Part) -> Result<Done, Fault> {
-    let mut batch = Batch::load(&tx, requests, specs).await?;
+pub(crate) async fn run(
+    tx: Tx<'_>,
+    requests: &[&Request],
+    specs: &KnownSpecs,
+    near: &NearQuotas,
+    pauses: &KnownPauses,
+    part: Part,
+) -> Result<Done, Fault> {
+    let mut batch = Batch::load(&tx, requests, specs, near, pauses).await?;
     let answers = requests.iter().map(|request| batch.decide(request)).collect();
+    near.learn(&batch.turns)?;
     batch.commit(&tx, part).await?;
     Ok(Done {
         answers,
         effects: batch.effects,
         sessions: batch.sessions,
+        have_pauses_changed: batch.have_pauses_changed,
     })
 }
 
 impl Batch {
     /// Reads and locks what the changes are about.
-    async fn load(tx: &Tx<'_>, requests: &[&Request], specs: &KnownSpecs) -> Result<Self, Fault> {
+    async fn load(
+        tx: &Tx<'_>,
+        requests: &[&Request],
+        specs: &KnownSpecs,
+        near: &NearQuotas,
+        pauses: &KnownPauses,
+    ) -> Result<Self, Fault> {
         let mut batch = Self::default();
         let new: Vec<&NewTask> = requests.iter().filter_map(|request| created(request)).collect();
 
@@ -120,7 +143,10 @@ impl Batch {
             .map(|node| node.0)
             .collect();
         let nodes: Vec<i64> = nodes.into_iter().collect();
-        let ids: BTreeSet<&TaskId> = requests.iter().flat_map(|request| request.tasks()).collect();
+        let others = requests.iter().filter(|request| request.timed().is_none());
+        let ids: BTreeSet<&TaskId> = others.flat_map(|request| request.tasks()).collect();
+        let timed: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.timed()).collect();
+        let timed = texts(timed.difference(&ids).copied());
         let ids = texts(ids);
         let may_end: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.may_end()).collect();
         let may_end = texts(may_end);
@@ -141,9 +167,17 @@ impl Batch {
                 questions.len() - 1
             })
         };
+        let quotas = new.iter().map(|new| (&new.owner.principal, new.quota));
+        let turns = near.turns(quotas);
+        let (names, alone) = turns.columns();
+        // Before any row, so that nobody who holds one waits for a turn.
+        ask(!names.is_empty(), TAKE_TURNS, vec![&names, &alone]);
         // Locked first: see `take`.
         let nodes_at = ask(!nodes.is_empty(), LOCK_NODES, vec![&nodes]);
+        let claims = new.iter().any(|new| new.claim.is_some());
+        let pauses_at = ask(claims, PAUSE_VERSION, Vec::new());
         let tasks_at = ask(true, LOCK, vec![&ids, &may_end]);
+        let timed_at = ask(!timed.is_empty(), LOCK_FREE, vec![&timed]);
         let keyed_at = ask(!calls.is_empty(), KEYED, vec![&callers, &called, &keys]);
         let specs_at = ask(!unknown.is_empty(), SPECS, vec![&spec_ids]);
         let lengths_needed = !entries.is_empty() || !may_end.is_empty();
@@ -152,8 +186,12 @@ impl Batch {
         let mut answer = |at: Option<usize>| at.map(|at| std::mem::take(&mut rows[at])).unwrap_or_default();
 
         batch.dead_nodes = dead(&answer(nodes_at))?;
-        for row in &answer(tasks_at) {
-            batch.keep(row)?;
+        batch.turns = turns;
+        batch.have_pauses_changed = pauses.have_changed(&answer(pauses_at))?;
+        for at in [tasks_at, timed_at] {
+            for row in &answer(at) {
+                batch.keep(row)?;
+            }
         }
         for row in &answer(keyed_at) {
             let (key, digest) = (row::text(row, MORE)?, row.try_get::<_, &[u8]>(MORE + 1)?);
@@ -201,6 +239,13 @@ impl Batch {
 
     fn decide(&mut self, request: &Request) -> Answer {
         match request {
+            Request::Create(new) if new.claim.is_some() && self.have_pauses_changed => {
+                let queued = NewTask {
+                    claim: None,
+                    ..NewTask::clone(new)
+                };
+                Answer::Created(Box::new(self.create(&queued)))
+            }
             Request::Create(new) => Answer::Created(Box::new(self.create(new))),
             Request::WriteCall(call, change) => Answer::Applied(Box::new(self.write_call(call, change))),
             Request::Apply(change) => Answer::Applied(Box::new(self.apply(change))),
@@ -242,7 +287,9 @@ impl Batch {
             (QuotaScope::All, None),
         ] {
             if new.quota.limits(scope) {
-                new.quota.admit(scope, self.ledger.usage(of), to_admit)?;
+                let (found, has) = (self.ledger.found(of), self.ledger.usage(of));
+                self.turns.note(of, new.quota.of(scope), found, has + to_admit);
+                new.quota.admit(scope, has, to_admit)?;
             }
         }
         if self.unknown_specs.contains(&new.spec) {
@@ -428,7 +475,7 @@ pub(crate) async fn dead_nodes(tx: &Tx<'_>, nodes: &[i64]) -> Result<HashSet<Nod
     dead(&tx.rows(LOCK_NODES, &[&nodes]).await?)
 }
 
-fn dead(nodes: &[tokio_postgres::Row]) -> Result<HashSet<NodeId>, Fault> {
+pub(crate) fn dead(nodes: &[tokio_postgres::Row]) -> Result<HashSet<NodeId>, Fault> {
     let mut dead = HashSet::new();
     for row in nodes {
         if row.try_get::<_, Option<i64>>(1)?.is_some() {

@@ -4,14 +4,21 @@ use crate::{
     OpenError, PostgresOptions,
     address::Address,
     fault::{Fault, NO_ANSWER},
+    met_lock::MetLock,
     session::Session,
     transaction::{Connection, Pooled},
 };
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
 };
-use longhaul_core::store::StoreError;
-use std::{sync::Arc, time::Duration};
+use longhaul_core::store::{PoolHealth, StoreError};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 use tokio_postgres::{Config, config::TargetSessionAttrs};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -27,6 +34,17 @@ pub(crate) struct Connections {
     answer_timeout: Duration,
     /// Only behind a pooler.
     pooled: Option<Pooled>,
+    waits: Arc<Waits>,
+    pub(crate) schema: Arc<str>,
+    /// The last lock that a caller has waited for in vain.
+    pub(crate) met_lock: Arc<MetLock>,
+}
+
+/// How often a connection was asked for, and for how many microseconds callers have waited.
+#[derive(Default)]
+struct Waits {
+    asked: AtomicU64,
+    micros: AtomicU64,
 }
 
 impl Connections {
@@ -39,6 +57,28 @@ impl Connections {
             Box::pin(async move { session.begin(client).await })
         });
         Self::new(address, options, count, |config| mark.mark(config), Some(begin), None)
+    }
+
+    /// As [`direct`](Self::direct), or as [`pooled`](Self::pooled) if there is such, to whatever server answers, also one that can only be read.
+    pub(crate) fn for_reading(
+        address: &Address,
+        options: &PostgresOptions,
+        pooled: Option<Pooled>,
+    ) -> Result<Self, OpenError> {
+        let session = Arc::new(Session::new(options));
+        let begin = Arc::clone(&session);
+        let begin = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+            let session = Arc::clone(&begin);
+            Box::pin(async move { session.begin(client).await })
+        });
+        let begin = pooled.is_none().then_some(begin);
+        let prepare = |config: &mut Config| {
+            if pooled.is_none() {
+                session.mark(config);
+            }
+            config.target_session_attrs(TargetSessionAttrs::Any);
+        };
+        Self::new(address, options, 1, prepare, begin, pooled.clone())
     }
 
     /// `count` connections at most, through a pooler.
@@ -85,12 +125,24 @@ impl Connections {
                 .map_err(|error| OpenError::Database(error.to_string()))?,
             answer_timeout: Duration::from_millis(options.statement_timeout) + TOLERANCE,
             pooled,
+            waits: Arc::default(),
+            schema: options.schema.as_str().into(),
+            met_lock: Arc::default(),
         })
     }
 
     /// A connection that nobody else uses.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long callers wait is for operators, and decides nothing"
+    )]
     pub(crate) async fn get(&self) -> Result<Connection, Fault> {
-        match self.pool.get().await {
+        let asked = Instant::now();
+        let got = self.pool.get().await;
+        let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.waits.asked.fetch_add(1, Ordering::Relaxed);
+        self.waits.micros.fetch_add(micros, Ordering::Relaxed);
+        match got {
             Ok(client) => Ok(Connection::new(client, self.answer_timeout, self.pooled.clone())),
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => Err(error.into()),
             Err(PoolError::PostCreateHook(HookError::Message(why))) => Err(StoreError::Failed(why.into_owned()).into()),
@@ -102,6 +154,18 @@ impl Connections {
             }
             Err(PoolError::Closed) => Err(StoreError::Closed.into()),
             Err(error) => Err(StoreError::Failed(error.to_string()).into()),
+        }
+    }
+
+    /// What operators see of it.
+    pub(crate) fn health(&self, name: &'static str) -> PoolHealth {
+        let status = self.pool.status();
+        PoolHealth {
+            name,
+            size: status.max_size,
+            waiting: status.waiting,
+            asked: self.waits.asked.load(Ordering::Relaxed),
+            waited: Duration::from_micros(self.waits.micros.load(Ordering::Relaxed)),
         }
     }
 

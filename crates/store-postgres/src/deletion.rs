@@ -13,6 +13,8 @@ use longhaul_store::usage::UsageChange;
 
 const LOCK: &str =
     "SELECT id, principal, bytes FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE";
+/// The same of those that no other node deletes now.
+const LOCK_FREE: &str = "SELECT id, principal, bytes FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE SKIP LOCKED";
 const LEAVE_TOMBSTONES: &str = "INSERT INTO tombstones (host, task, at) \
      SELECT host, task, $3 FROM task_hosts WHERE task = ANY($1::text[]) AND host <> $2 ON CONFLICT DO NOTHING";
 /// A task and all that belongs to it.
@@ -25,7 +27,10 @@ const DELETE: [&str; 6] = [
     "DELETE FROM tasks WHERE id = ANY($1::text[])",
 ];
 
-/// [`longhaul_core::Store::delete`], and [`longhaul_core::Store::delete_ended`] with a `due` that has no end.
+/// When what was asked to be deleted is due.
+pub(crate) const WHENEVER: UnixMillis = UnixMillis(i64::MAX);
+
+/// [`longhaul_core::Store::delete`], and [`longhaul_core::Store::delete_ended`] with `due` [`WHENEVER`].
 pub(crate) struct Delete {
     pub(crate) host: HostId,
     pub(crate) ids: Vec<TaskId>,
@@ -42,7 +47,9 @@ impl Work for Delete {
         let oldest = self.at.0.saturating_sub_unsigned(TOMBSTONE_RETENTION);
         tx.execute("DELETE FROM tombstones WHERE at <= $1", &[&oldest]).await?;
         let ids = texts(&self.ids);
-        let found = tx.rows(LOCK, &[&ids, &self.due.0]).await?;
+        // What somebody has asked to delete must be gone, whoever deletes it.
+        let lock = if self.due == WHENEVER { LOCK } else { LOCK_FREE };
+        let found = tx.rows(lock, &[&ids, &self.due.0]).await?;
         if found.is_empty() {
             return Ok(0);
         }

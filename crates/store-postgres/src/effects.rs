@@ -1,5 +1,6 @@
 //! What takes effect with a commit: events for listeners, and the set of ended sessions.
 
+use crate::{pauses::KnownPauses, traffic::EventTraffic};
 use longhaul_core::{
     NodeId, Outcome, SessionKey, Task, UnixMillis,
     store::{CommitCounter, Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
@@ -71,6 +72,8 @@ pub(crate) struct Published {
     /// Whether something did not fit there.
     overflow: AtomicBool,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+    pub(crate) traffic: EventTraffic,
+    pub(crate) pauses: KnownPauses,
     pub(crate) commits: CommitCounter,
 }
 
@@ -82,6 +85,8 @@ impl Published {
             nodes: RwLock::default(),
             overflow: AtomicBool::new(false),
             ended_sessions: RwLock::default(),
+            traffic: EventTraffic::new(),
+            pauses: KnownPauses::default(),
             commits: CommitCounter::default(),
         }
     }

@@ -59,6 +59,11 @@ impl Fault {
         }
     }
 
+    /// Whether the database was found that can only be read.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Unusable(why) if *why == READ_ONLY)
+    }
+
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Conflict(why) => StoreError::Failed(why),

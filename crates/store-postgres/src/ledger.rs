@@ -60,12 +60,20 @@ impl Ledger {
         self.changes.entry(principal.clone()).or_default().add(change);
     }
 
+    /// The usage as it was read: of a principal, or of all.
+    pub(crate) fn found(&self, of: Option<&Principal>) -> Usage {
+        match of {
+            Some(principal) => self.found.get(principal).copied().unwrap_or_default(),
+            None => self.found_in_all,
+        }
+    }
+
     /// The usage as the transaction sees it: of a principal that was read, or of all.
     pub(crate) fn usage(&self, of: Option<&Principal>) -> Usage {
         match of {
             Some(principal) => {
-                let found = self.found.get(principal).copied().unwrap_or_default();
-                self.changes.get(principal).copied().unwrap_or_default().of(found)
+                let changes = self.changes.get(principal).copied().unwrap_or_default();
+                changes.of(self.found(of))
             }
             None => self.in_all.of(self.found_in_all),
         }

@@ -19,13 +19,17 @@ mod executor;
 mod fault;
 mod inspection;
 mod ledger;
+mod locks;
 mod messages;
+mod met_lock;
 mod nodes;
 mod notifications;
 mod open_error;
 mod options;
 mod origin;
+mod pauses;
 mod permits;
+mod quota_turns;
 mod read;
 mod relocation;
 mod request;
@@ -40,6 +44,7 @@ mod take;
 mod text;
 mod tls;
 mod tls_fault;
+mod traffic;
 mod transaction;
 mod types;
 mod work;
@@ -64,6 +69,7 @@ use longhaul_core::{Millis, Principal, store::StoreError};
 use notifications::Notifications;
 use options::RESERVED;
 use origin::{Establish, HostFile, Identity, Remembered};
+use quota_turns::NearQuotas;
 use request::{Answer, Pending, Request};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
@@ -85,6 +91,8 @@ pub struct PostgresStore {
     connections: Connections,
     /// One for the writer, and one for the leases.
     reserved: Connections,
+    /// For reads while no server answers that can be written; each is closed after its read.
+    for_reading: Connections,
     queue: mpsc::UnboundedSender<Pending>,
     published: Arc<Published>,
     clock: Clock,
@@ -116,10 +124,11 @@ impl PostgresStore {
         let address = Address::parse(address)?;
         let direct = options.direct.as_deref().map(Address::parse).transpose()?;
         let for_reads = options.connections - RESERVED - 1;
-        let (connections, reserved) = match &direct {
+        let (connections, reserved, for_reading) = match &direct {
             None => (
                 Connections::direct(&address, &options, for_reads)?,
                 Connections::direct(&address, &options, RESERVED)?,
+                Connections::for_reading(&address, &options, None)?,
             ),
             Some(direct) => {
                 let direct = Connections::direct(direct, &options, 1)?;
@@ -130,7 +139,8 @@ impl PostgresStore {
                 };
                 (
                     Connections::pooled(&address, &options, for_reads, pooled.clone())?,
-                    Connections::pooled(&address, &options, RESERVED, pooled)?,
+                    Connections::pooled(&address, &options, RESERVED, pooled.clone())?,
+                    Connections::for_reading(&address, &options, Some(pooled))?,
                 )
             }
         };
@@ -161,6 +171,7 @@ impl PostgresStore {
             queue: incoming,
             published: Arc::clone(&published),
             specs: Arc::new(KnownSpecs::default()),
+            near_quotas: NearQuotas::default(),
             part,
         };
         let notifications = Notifications {
@@ -168,7 +179,7 @@ impl PostgresStore {
             schema: options.schema,
             published: Arc::downgrade(&published),
             outgoing,
-            me: fastrand::u64(..),
+            connections: connections.clone(),
         };
         spawn(writer.run());
         spawn(notifications.run());
@@ -176,6 +187,7 @@ impl PostgresStore {
         Ok(Self {
             connections,
             reserved,
+            for_reading,
             queue,
             published,
             clock: Clock {

@@ -3,32 +3,51 @@
 use crate::{
     clock::Clock,
     deletion,
+    effects::Published,
     fault::Fault,
     origin::Identity,
     row::{self, Row},
     text::encode,
+    traffic::Sent,
     transaction::{Execute, Param, Tx},
     work::{Work, take_turn},
 };
 use longhaul_core::{
     HostId, Millis, NodeId, UnixMillis,
-    store::{GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal, StoreError},
+    store::{
+        GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal, StoreError,
+    },
 };
 use longhaul_store::{
-    code::{self, NODE_ROLES, STOP_REASONS},
+    code::{self, DELIVERIES, NODE_ROLES, STOP_REASONS},
     task_row::{self, Row as _},
 };
 use std::sync::Arc;
 
 const HELD: &str =
     "SELECT id, attempt_epoch, stop_reason FROM tasks WHERE attempt_state < 3 AND attempt_node = $1 ORDER BY id";
-const RENEWED: &str = "UPDATE nodes SET since = $2, ends_at = $3, losses_seen = $4 WHERE id = $1";
+const RENEWED: &str =
+    "UPDATE nodes SET since = $2, ends_at = $3, losses_seen = $4, sender = $5, sent = $6, delivery = $7 WHERE id = $1";
+/// What the others have sent.
+const SENT: &str =
+    "SELECT id, sender, sent, delivery FROM nodes WHERE lost_at IS NULL AND id <> $1 AND sender IS NOT NULL";
 
 /// A node that was paused, or cut off, in a transaction holds its own row. To wait for that would cost this node its own lease: such a node is found lost by a
 /// later renewal, once the database has ended its session.
 const LOSE: &str = "UPDATE nodes SET lost_at = $2 WHERE id IN ( \
          SELECT id FROM nodes WHERE lost_at IS NULL AND ends_at <= $2 AND id <> $1 ORDER BY id FOR UPDATE SKIP LOCKED \
      )";
+
+/// How long ago a lease must have ended before the row of its node is removed, in milliseconds: 30 days.
+const FORGOTTEN_AFTER: Millis = 30 * 86_400_000;
+/// Removes the rows of nodes long gone that nothing refers to: no attempt, and no call whose caller is gone. The greatest number stays, so that none is used twice.
+const FORGET: &str = "WITH gone AS ( \
+         DELETE FROM nodes WHERE lost_at IS NOT NULL AND ends_at <= $1 AND id < (SELECT max(others.id) FROM nodes AS others) \
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE attempt_node = nodes.id AND attempt_state < 3) \
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE front = nodes.id AND announced = 0 AND state < 3 AND idempotency_key IS NULL) \
+         RETURNING id \
+     ) UPDATE forgotten_nodes SET lost = lost + (SELECT count(*) FROM gone), greatest = greatest(greatest, (SELECT max(id) FROM gone)) \
+     WHERE EXISTS (SELECT 1 FROM gone)";
 
 /// [`longhaul_core::Store::open_node`].
 pub(crate) struct OpenNode {
@@ -73,7 +92,7 @@ impl Work for OpenNode {
         let node = tx
             .row(
                 "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen, name, address, directory, role) \
-                 SELECT greatest(coalesce(max(id), 0) + 1, $9), $1, $2, $3, $4, count(lost_at), $5, $6, $7, $8 FROM nodes RETURNING id",
+                 SELECT greatest(coalesce(max(id), 0) + 1, $9), $1, $2, $3, $4, count(lost_at) + (SELECT lost FROM forgotten_nodes), $5, $6, $7, $8 FROM nodes RETURNING id",
                 &[
                     &host,
                     &self.at.0,
@@ -88,6 +107,8 @@ impl Work for OpenNode {
             )
             .await?;
         deletion::forget_sessions(tx, self.at).await?;
+        let long_ago = now.0.saturating_sub_unsigned(FORGOTTEN_AFTER);
+        tx.execute(FORGET, &[&long_ago]).await?;
         let node = node.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
         Ok(Lease {
             node: NodeId(node),
@@ -99,7 +120,7 @@ impl Work for OpenNode {
 
 /// The lease, the losses so far, the time, and how many leases have ended that nobody has noticed. The time is that before the row is locked, so that waiting
 /// for it makes no lease longer, and none lost too early.
-const LEASE: &str = "SELECT since, ends_at, lost_at, losses_seen, (SELECT count(*) FROM nodes AS lost WHERE lost.lost_at IS NOT NULL), now.millis, \
+const LEASE: &str = "SELECT since, ends_at, lost_at, losses_seen, (SELECT count(*) FROM nodes AS lost WHERE lost.lost_at IS NOT NULL) + (SELECT forgotten_nodes.lost FROM forgotten_nodes), now.millis, \
          (SELECT count(*) FROM nodes AS ended WHERE ended.lost_at IS NULL AND ended.ends_at <= now.millis AND ended.id <> $1) \
      FROM nodes, (SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $2 AS millis) AS now WHERE id = $1 FOR UPDATE OF nodes";
 
@@ -109,12 +130,13 @@ pub(crate) struct Renew {
     pub(crate) node: NodeId,
     pub(crate) length: Millis,
     pub(crate) clock: Clock,
+    pub(crate) published: Arc<Published>,
 }
 
 impl Work for Renew {
-    type Answer = Renewal;
+    type Answer = (Renewal, Vec<Sent>);
 
-    async fn run(&self, tx: &Tx<'_>) -> Result<Renewal, Fault> {
+    async fn run(&self, tx: &Tx<'_>) -> Result<Self::Answer, Fault> {
         let offset = self.clock.offset();
         let lease = tx
             .row(LEASE, &[&self.node.0, &offset])
@@ -141,19 +163,31 @@ impl Work for Renew {
             losses += i64::try_from(lost).unwrap_or_default();
         }
         let ends_at = now.plus(self.length).0;
-        let renewed: Vec<Param<'_>> = vec![&self.node.0, &since, &ends_at, &losses];
+        let traffic = &self.published.traffic;
+        let (sender, sent) = (traffic.me.cast_signed(), traffic.last_sent().cast_signed());
+        let delivery = code::of(&DELIVERIES, traffic.delivery());
+        let renewed: Vec<Param<'_>> = vec![&self.node.0, &since, &ends_at, &losses, &sender, &sent, &delivery];
         let of_node: Vec<Param<'_>> = vec![&self.node.0];
-        let held = tx.rows_of_all(&[(RENEWED, renewed), (HELD, of_node)]).await?.pop();
-        Ok(Renewal {
+        let found = tx
+            .rows_of_all(&[(RENEWED, renewed), (HELD, of_node.clone()), (SENT, of_node)])
+            .await?;
+        let renewal = Renewal {
             now: Some(now),
-            held: held
-                .unwrap_or_default()
-                .iter()
-                .map(held_attempt)
-                .collect::<Result<_, _>>()?,
+            held: found[1].iter().map(held_attempt).collect::<Result<_, _>>()?,
             others_died: losses > task_row::number(&read, 3)?,
-        })
+        };
+        let sent = found[2].iter().map(sent_by).collect::<Result<_, _>>()?;
+        Ok((renewal, sent))
     }
+}
+
+fn sent_by(row: &tokio_postgres::Row) -> Result<Sent, Fault> {
+    Ok(Sent {
+        node: NodeId(row::number(row, 0)?),
+        sender: row::number(row, 1)?.cast_unsigned(),
+        number: row::number(row, 2)?.cast_unsigned(),
+        delivery: code::word(&DELIVERIES, row::number(row, 3)?).unwrap_or_default(),
+    })
 }
 
 fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
@@ -168,18 +202,23 @@ fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
     })
 }
 
-/// Those that live, and those that are dead and hold attempts. The last column but one is since when their host has no node that runs tasks; role 1 is that of
-/// a front.
+/// Those that live, and those that are dead and hold attempts. The last column but one is since when their host has no node that runs tasks; `$1` is the role
+/// of a front.
 const STATUSES: &str = "SELECT nodes.id, host, name, address, opened_at, ends_at, lost_at, count(tasks.id), count(tasks.attempt_host), \
          (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others \
-             WHERE others.host = nodes.host AND others.role IS DISTINCT FROM 1), role \
+             WHERE others.host = nodes.host AND others.role IS DISTINCT FROM $1), role, delivery \
      FROM nodes LEFT JOIN tasks ON attempt_node = nodes.id AND attempt_state < 3 \
      WHERE lost_at IS NULL OR nodes.id IN (SELECT attempt_node FROM tasks WHERE attempt_state < 3) GROUP BY nodes.id ORDER BY nodes.id";
+
+/// The role of a front, as it is stored.
+fn front() -> i64 {
+    code::of(&NODE_ROLES, NodeRole::Front)
+}
 
 /// [`longhaul_core::Store::nodes`].
 pub(crate) async fn statuses(on: &impl Execute, clock: &Clock) -> Result<Vec<NodeStatus>, Fault> {
     let now = clock.now(on).await?;
-    let rows = on.rows(STATUSES, &[]).await?;
+    let rows = on.rows(STATUSES, &[&front()]).await?;
     rows.iter().map(|row| status(row, now)).collect()
 }
 
@@ -196,6 +235,7 @@ fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fa
             .integer(10)?
             .and_then(|role| code::word(&NODE_ROLES, role))
             .unwrap_or_default(),
+        delivery: code::word(&DELIVERIES, row::number(found, 11)?).unwrap_or_default(),
         opened_at: UnixMillis(row::number(found, 4)?),
         lease: match row.integer(6)? {
             None => LeaseStatus::Held(UnixMillis(row::number(found, 5)?).since(now)),
@@ -238,8 +278,8 @@ impl Work for GiveUpHost {
         let host: &str = found.try_get(0)?;
         let alive = tx
             .row(
-                "SELECT id, name, address, ends_at FROM nodes WHERE host = $1 AND lost_at IS NULL AND role IS DISTINCT FROM 1 LIMIT 1",
-                &[&host],
+                "SELECT id, name, address, ends_at FROM nodes WHERE host = $1 AND lost_at IS NULL AND role IS DISTINCT FROM $2 LIMIT 1",
+                &[&host, &front()],
             )
             .await?;
         if let Some(alive) = alive {

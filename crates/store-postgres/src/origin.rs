@@ -226,7 +226,7 @@ impl HostFile {
 
 /// Whether the database lacks what a host remembers.
 pub(crate) async fn lacks(on: &impl Execute, remembered: &Remembered) -> Result<Option<Copied>, Fault> {
-    const KNOWN: &str = "SELECT (SELECT count(*) FROM nodes WHERE id = $1 AND host = $2), coalesce((SELECT count FROM removals WHERE host = $2), 0)";
+    const KNOWN: &str = "SELECT (SELECT count(*) FROM nodes WHERE id = $1 AND host = $2) + (SELECT count(*) FROM forgotten_nodes WHERE greatest >= $1), coalesce((SELECT count FROM removals WHERE host = $2), 0)";
     let found = on.row(KNOWN, &[&remembered.node, &encode(&remembered.host)]).await?;
     let Some(found) = found else { return Ok(None) };
     let (nodes, database) = (row::number(&found, 0)?, row::number(&found, 1)?);

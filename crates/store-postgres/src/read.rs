@@ -196,11 +196,6 @@ pub(crate) async fn limits(on: &impl Execute) -> Result<Vec<ToolLimit>, Fault> {
     rows.iter().map(limit).collect()
 }
 
-/// [`longhaul_core::Store::paused`].
-pub(crate) async fn paused(on: &impl Execute) -> Result<Vec<Arc<str>>, Fault> {
-    tools(on, "SELECT tool FROM paused_tools ORDER BY tool").await
-}
-
 /// [`longhaul_core::Store::queued_tools`].
 pub(crate) async fn queued_tools(on: &impl Execute) -> Result<Vec<Arc<str>>, Fault> {
     tools(on, QUEUED_TOOLS).await

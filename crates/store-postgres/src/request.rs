@@ -89,6 +89,24 @@ impl Request {
         task.into_iter().chain(parent).chain(replaced)
     }
 
+    /// The task of a change that only the time has caused. Each node finds it: one that finds the row locked leaves it to the one that has locked it.
+    pub(crate) fn timed(&self) -> Option<&TaskId> {
+        let is_timed = |event: &Event| {
+            matches!(
+                event,
+                Event::DeadlinePassed
+                    | Event::QueueTimedOut
+                    | Event::BlockedTimedOut
+                    | Event::TimerFired
+                    | Event::TtlExtended { .. }
+            )
+        };
+        match self {
+            Self::Apply(change) if change.fence.is_none() && change.events.iter().all(is_timed) => Some(&change.task),
+            _ => None,
+        }
+    }
+
     /// The nodes whose rows it locks: those that make the row of a task, or claim it with that.
     pub(crate) fn writers(&self) -> impl Iterator<Item = NodeId> {
         let (front, claim) = match self {

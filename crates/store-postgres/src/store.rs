@@ -2,11 +2,11 @@
 
 use crate::{
     PostgresStore,
-    deletion::Delete,
+    deletion::{Delete, WHENEVER},
     effects::{Effects, Outgoing},
     ledger, messages, nodes, notifications,
     origin::{self, Remembered},
-    permits, read,
+    pauses, permits, read,
     request::{Answer, Request},
     search,
     signing_keys::RotateKeys,
@@ -20,7 +20,7 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
         Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreEvent, StoreHealth, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -28,8 +28,6 @@ use std::{future::ready, sync::Arc};
 const PUT_SPEC: &str = "INSERT INTO specs (id, kind, definition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const PUT_LIMIT: &str = "INSERT INTO tool_limits (tool, concurrency) VALUES ($1, $2) \
      ON CONFLICT (tool) DO UPDATE SET concurrency = excluded.concurrency WHERE tool_limits.concurrency IS DISTINCT FROM excluded.concurrency";
-const PAUSE: &str = "INSERT INTO paused_tools (tool) VALUES ($1) ON CONFLICT DO NOTHING";
-const END_PAUSE: &str = "DELETE FROM paused_tools WHERE tool = $1";
 const HASTEN: &str = "UPDATE tasks SET resume_at = $1, wake_at = least(wake_at, $1) WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > $1";
 const REMOVE_TOMBSTONES: &str = "DELETE FROM tombstones WHERE host = $1 AND task = ANY($2::text[])";
 
@@ -74,27 +72,57 @@ fn unexpected() -> StoreError {
     StoreError::Failed("the writer has answered something else".to_owned())
 }
 
+/// Asks a question on a connection of its own, which then ends as `$end` says.
+macro_rules! ask {
+    ($connections:expr, $end:ident, |$connection:ident| $question:expr) => {
+        async {
+            let connection = $connections.get().await?;
+            let outcome = {
+                let $connection = &connection;
+                $question.await
+            };
+            connection.$end(outcome)
+        }
+    };
+}
+
 /// Reads with a connection of its own, again if the connection was lost.
 macro_rules! read {
     ($store:expr, |$connection:ident| $question:expr) => {
         Box::pin(async move {
             let mut retries = crate::fault::Retries::default();
             loop {
-                let answer = async {
-                    let connection = $store.connections.get().await?;
-                    let outcome = {
-                        let $connection = &connection;
-                        $question.await
-                    };
-                    connection.settle(outcome)
-                };
-                match answer.await {
+                match ask!($store.connections, settle, |$connection| $question).await {
                     Ok(answer) => return Ok(answer),
                     Err(fault) => retries
                         .wait(fault)
                         .await
                         .map_err(crate::fault::Fault::into_store_error)?,
                 }
+            }
+        })
+    };
+}
+
+/// The same of what clients read of tasks: also of a database that can only be read, as the one that answers is then.
+macro_rules! read_anywhere {
+    ($store:expr, |$connection:ident| $question:expr) => {
+        Box::pin(async move {
+            let mut retries = crate::fault::Retries::default();
+            loop {
+                let fault = match ask!($store.connections, settle, |$connection| $question).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(fault) => fault,
+                };
+                if fault.is_read_only()
+                    && let Ok(answer) = ask!($store.for_reading, close_with, |$connection| $question).await
+                {
+                    return Ok(answer);
+                }
+                retries
+                    .wait(fault)
+                    .await
+                    .map_err(crate::fault::Fault::into_store_error)?;
             }
         })
     };
@@ -138,8 +166,13 @@ impl Store for PostgresStore {
             node,
             length: self.node_lease,
             clock: self.clock.clone(),
+            published: Arc::clone(&self.published),
         };
-        Box::pin(async move { transact(&self.reserved, &renew).await })
+        Box::pin(async move {
+            let (renewal, sent) = transact(&self.reserved, &renew).await?;
+            self.published.traffic.compare(&sent);
+            Ok(renewal)
+        })
     }
 
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -191,18 +224,19 @@ impl Store for PostgresStore {
     }
 
     fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
-        let tool = encode(tool).into_owned();
-        let sql = if paused { PAUSE } else { END_PAUSE };
+        let set = pauses::SetPaused {
+            tool: tool.to_owned(),
+            paused,
+        };
         Box::pin(async move {
-            let params: Vec<crate::transaction::Param<'_>> = vec![&tool];
-            transact(&self.connections, &Statement { sql, params }).await?;
+            transact(&self.connections, &set).await?;
             self.published.committed(Effects::pauses_changed());
             Ok(())
         })
     }
 
     fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        read!(self, |connection| read::paused(connection))
+        read!(self, |connection| pauses::paused(connection, &self.published.pauses))
     }
 
     fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
@@ -251,7 +285,8 @@ impl Store for PostgresStore {
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        Box::pin(async move { self.take(&claim).await })
+        let published = Arc::clone(&self.published);
+        Box::pin(async move { self.take(&take::TakeQueued { claim, published }).await })
     }
 
     fn adopt(
@@ -310,12 +345,12 @@ impl Store for PostgresStore {
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         let (scope, id) = (scope.clone(), id.clone());
-        read!(self, |connection| read::get(connection, &scope, &id))
+        read_anywhere!(self, |connection| read::get(connection, &scope, &id))
     }
 
     fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::get_unscoped(connection, &id))
+        read_anywhere!(self, |connection| read::get_unscoped(connection, &id))
     }
 
     fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
@@ -330,17 +365,17 @@ impl Store for PostgresStore {
 
     fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::inputs(connection, &id, limit))
+        read_anywhere!(self, |connection| read::inputs(connection, &id, limit))
     }
 
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::journal(connection, &id, after, limit))
+        read_anywhere!(self, |connection| read::journal(connection, &id, after, limit))
     }
 
     fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::emitted(connection, &id, after, limit))
+        read_anywhere!(self, |connection| read::emitted(connection, &id, after, limit))
     }
 
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
@@ -374,12 +409,12 @@ impl Store for PostgresStore {
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::requestor(connection, &id))
+        read_anywhere!(self, |connection| read::requestor(connection, &id))
     }
 
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let id = id.clone();
-        read!(self, |connection| read::arguments(connection, &id))
+        read_anywhere!(self, |connection| read::arguments(connection, &id))
     }
 
     fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
@@ -388,7 +423,7 @@ impl Store for PostgresStore {
 
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let (scope, before) = (scope.clone(), before.cloned());
-        read!(self, |connection| read::list(
+        read_anywhere!(self, |connection| read::list(
             connection,
             &scope,
             before.as_ref(),
@@ -459,7 +494,7 @@ impl Store for PostgresStore {
         ids: Vec<TaskId>,
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.delete_due(host.clone(), ids, UnixMillis(i64::MAX), at))
+        Box::pin(self.delete_due(host.clone(), ids, WHENEVER, at))
     }
 
     fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
@@ -532,6 +567,21 @@ impl Store for PostgresStore {
 
     fn commit_counts(&self) -> CommitCounts {
         self.published.commits.counts()
+    }
+
+    fn health(&self) -> StoreHealth {
+        StoreHealth {
+            pools: vec![
+                self.connections.health("reads and claims"),
+                self.reserved.health("changes and leases"),
+            ],
+            locked_by: self
+                .reserved
+                .met_lock
+                .lately()
+                .or_else(|| self.connections.met_lock.lately()),
+            ..self.published.traffic.health()
+        }
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -1,25 +1,28 @@
 //! Tasks that a node takes: from queues, and from dead nodes.
 
 use crate::{
-    batch::dead_nodes,
+    batch::{LOCK_NODES, dead, dead_nodes},
     clock::Clock,
-    effects::Effects,
+    effects::{Effects, Published},
     fault::Fault,
     ledger::{Ledger, Part},
+    pauses::PAUSE_VERSION,
     row::{self, select_tasks, texts},
     text::encode,
-    transaction::{Execute, Then, Tx},
+    transaction::{Execute, Param, Then, Tx},
     work::Work,
     writes::Writes,
 };
 use longhaul_core::{
     Event, HostId, Millis, NodeId, TaskId, UnixMillis,
-    store::{Claim, Claimed, StoreError},
+    store::{Claim, Claimed, NodeRole, StoreError, StoreEvent},
     transition,
 };
+use longhaul_store::code::{self, NODE_ROLES};
 use std::{
     collections::{BTreeMap, HashMap},
     iter,
+    sync::Arc,
 };
 
 /// Tasks that others are taking are skipped.
@@ -30,10 +33,10 @@ const CLAIM: &str = select_tasks!(
 );
 const ORPHANS: &str = "SELECT id, attempt_node FROM tasks WHERE attempt_state < 3 AND (attempt_host IS NULL OR attempt_host = $1) \
      AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL) ORDER BY attempt_node, id LIMIT $2";
-/// Those whose host has not had a node that runs tasks since `$2`; of those that are asked to stop, whose host has none now. Role 1 is that of a front.
+/// Those whose host has not had a node that runs tasks since `$2`; of those that are asked to stop, whose host has none now. `$4` is the role of a front.
 const LOST: &str = "SELECT tasks.id, attempt_node FROM tasks JOIN ( \
          SELECT dead.id, max(others.lost_at) AS host_lost_at FROM nodes AS dead \
-         JOIN nodes AS others ON others.host = dead.host AND others.role IS DISTINCT FROM 1 \
+         JOIN nodes AS others ON others.host = dead.host AND others.role IS DISTINCT FROM $4 \
          WHERE dead.lost_at IS NOT NULL GROUP BY dead.id HAVING bool_and(others.lost_at IS NOT NULL) \
      ) AS away ON away.id = attempt_node \
      WHERE attempt_state < 3 AND attempt_host <> $1 AND (host_lost_at <= $2 OR stop_reason IS NOT NULL) \
@@ -47,20 +50,33 @@ const LOCK: &str = select_tasks!(
 pub(crate) type Taken = (Vec<Claimed>, Effects);
 
 /// [`longhaul_core::Store::claim`].
-impl Work for Claim {
+pub(crate) struct TakeQueued {
+    pub(crate) claim: Claim,
+    pub(crate) published: Arc<Published>,
+}
+
+impl Work for TakeQueued {
     type Answer = Taken;
 
     async fn run(&self, tx: &Tx<'_>) -> Result<Taken, Fault> {
-        if is_dead(tx, self.node).await? {
+        let claim = &self.claim;
+        let nodes = [claim.node.0].to_vec();
+        let first: [(&str, Vec<Param<'_>>); 2] = [(LOCK_NODES, vec![&nodes]), (PAUSE_VERSION, Vec::new())];
+        let found = tx.rows_of_all(&first).await?;
+        if !dead(&found[0])?.is_empty() {
             return Err(StoreError::LeaseLost.into());
         }
-        let tool = encode(&self.tool);
-        let queue = tx.rows(CLAIM, &[&tool, &self.at.0, &row::bound(self.limit)]).await?;
+        if self.published.pauses.have_changed(&found[1])? {
+            self.published.tell(&[StoreEvent::PausesChanged]);
+            return Ok(Taken::default());
+        }
+        let tool = encode(&claim.tool);
+        let queue = tx.rows(CLAIM, &[&tool, &claim.at.0, &row::bound(claim.limit)]).await?;
         let event = Event::Claimed {
-            node: self.node,
-            host: self.host.clone(),
+            node: claim.node,
+            host: claim.host.clone(),
         };
-        take(tx, &queue, &event, self.at).await
+        take(tx, &queue, &event, claim.at).await
     }
 }
 
@@ -106,7 +122,8 @@ impl Work for Reclaim {
         let lost_for = i64::try_from(self.lost_for).unwrap_or(i64::MAX);
         let since = self.clock.now(tx).await?.0.saturating_sub(lost_for);
         let host = encode(&self.host.0);
-        let found = tx.rows(LOST, &[&host, &since, &row::bound(self.limit)]).await?;
+        let front = code::of(&NODE_ROLES, NodeRole::Front);
+        let found = tx.rows(LOST, &[&host, &since, &row::bound(self.limit), &front]).await?;
         take_over(tx, &found, &Event::Reclaimed { node: self.node }, self.at).await
     }
 }

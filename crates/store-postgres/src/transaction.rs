@@ -79,6 +79,17 @@ impl Connection {
         outcome
     }
 
+    /// Closes the connection.
+    pub(crate) fn close(self) {
+        drop(Object::take(self.client));
+    }
+
+    /// Closes the connection behind what it was used for.
+    pub(crate) fn close_with<T>(self, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        self.close();
+        outcome
+    }
+
     async fn prepared(&self, sql: &str) -> Result<Statement, Fault> {
         answered(Some(self.answer_timeout), self.client.prepare_cached(sql)).await
     }

@@ -3,6 +3,7 @@
 use crate::{
     connections::Connections,
     fault::{Fault, Retries},
+    locks,
     transaction::{Execute, Param, Tx},
 };
 use longhaul_core::store::StoreError;
@@ -21,7 +22,10 @@ pub(crate) async fn transact<W: Work>(connections: &Connections, work: &W) -> Re
     let mut retries = Retries::default();
     loop {
         match transact_once(connections, work).await {
-            Err(fault) => retries.wait(fault).await.map_err(Fault::into_store_error)?,
+            Err(fault) => {
+                let fault = locks::named(connections, fault).await;
+                retries.wait(fault).await.map_err(Fault::into_store_error)?;
+            }
             Ok(answer) => return Ok(answer),
         }
     }

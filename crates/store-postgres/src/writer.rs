@@ -7,9 +7,11 @@ use crate::{
     effects::Published,
     fault::{Fault, Retries},
     ledger::Part,
+    locks,
+    quota_turns::NearQuotas,
     request::{Pending, Request},
 };
-use longhaul_core::store::LONGEST_DEFERRAL;
+use longhaul_core::store::{LONGEST_DEFERRAL, StoreEvent};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -23,6 +25,7 @@ pub(crate) struct Writer {
     pub(crate) queue: UnboundedReceiver<Pending>,
     pub(crate) published: Arc<Published>,
     pub(crate) specs: Arc<KnownSpecs>,
+    pub(crate) near_quotas: NearQuotas,
     pub(crate) part: Part,
 }
 
@@ -91,7 +94,7 @@ impl Writer {
         let mut retries = Retries::default();
         loop {
             match self.commit_once(&requests).await {
-                Err(fault) => retries.wait(fault).await?,
+                Err(fault) => retries.wait(locks::named(&self.connections, fault).await).await?,
                 done => return done,
             }
         }
@@ -99,7 +102,15 @@ impl Writer {
 
     async fn commit_once(&self, requests: &[&Request]) -> Result<Done, Fault> {
         let mut connection = self.connections.get().await?;
-        let outcome = batch::run(connection.begin(), requests, &self.specs, self.part).await;
+        let outcome = batch::run(
+            connection.begin(),
+            requests,
+            &self.specs,
+            &self.near_quotas,
+            &self.published.pauses,
+            self.part,
+        )
+        .await;
         connection.settle(outcome)
     }
 
@@ -110,6 +121,9 @@ impl Writer {
             pending.answer(answer);
         }
         self.published.committed(done.effects);
+        if done.have_pauses_changed {
+            self.published.tell(&[StoreEvent::PausesChanged]);
+        }
     }
 }
 

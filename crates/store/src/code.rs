@@ -1,6 +1,9 @@
 //! The numbers that databases store for enum values. A value's number is its position in its table; tables only grow at their end.
 
-use longhaul_core::{AnsweredBy, AttemptState, EntryKind, Origin, State, StopReason, Verdict, store::NodeRole};
+use longhaul_core::{
+    AnsweredBy, AttemptState, EntryKind, Origin, State, StopReason, Verdict,
+    store::{EventDelivery, NodeRole},
+};
 
 const STATES: [State; 7] = [
     State::Queued,
@@ -26,6 +29,8 @@ pub const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadl
 pub const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
 /// Roles of nodes.
 pub const NODE_ROLES: [NodeRole; 3] = [NodeRole::Both, NodeRole::Front, NodeRole::Worker];
+/// How the events of nodes reach others.
+pub const DELIVERIES: [EventDelivery; 3] = [EventDelivery::Own, EventDelivery::Other, EventDelivery::Lost];
 /// Who answers questions.
 pub const ANSWERED_BY: [AnsweredBy; 3] = [AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server];
 /// Kinds of entries of a journal.

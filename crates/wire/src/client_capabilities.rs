@@ -1,8 +1,12 @@
 //! Client capabilities: what a client declares in `initialize`, or in each modern request.
 
-use crate::{json, object::object, relayed};
+use crate::{
+    json,
+    object::{self, object},
+};
 use longhaul_core::ClientCapabilities;
-use serde_json::{Value, value::RawValue};
+use serde::de::{IgnoredAny, MapAccess};
+use serde_json::value::RawValue;
 
 object! {
     /// The members of a `capabilities` object that are read.
@@ -12,13 +16,33 @@ object! {
         elicitation: Modes = "elicitation",
         sampling: Sampling = "sampling",
         roots = "roots",
+        experimental = "experimental",
     }
 }
-object! { struct Extensions { tasks = "io.modelcontextprotocol/tasks", } }
+object! { struct KnownExtensions { tasks = "io.modelcontextprotocol/tasks", } }
 object! { struct Tasks { requests: Requests = "requests", } }
 object! { struct Requests { elicitation: Modes = "elicitation", sampling: Sampling = "sampling", } }
 object! { struct Modes { form = "form", url = "url", create = "create", } }
 object! { struct Sampling { tools = "tools", create_message = "createMessage", } }
+
+/// The extensions that a client declares.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extensions<'a> {
+    known: KnownExtensions<'a>,
+    has_others: bool,
+}
+
+impl<'a> object::Members<'a> for Extensions<'a> {
+    fn read<M: MapAccess<'a>>(&mut self, key: &str, values: &mut M) -> Result<Option<&'static str>, M::Error> {
+        match self.known.read_known(key, values)? {
+            Some(twice) => Ok(twice),
+            None => {
+                self.has_others = true;
+                values.next_value::<IgnoredAny>().map(|_| None)
+            }
+        }
+    }
+}
 
 fn declared(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(json::is_object)
@@ -32,24 +56,18 @@ pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
     Some(top.capabilities())
 }
 
-/// What a `capabilities` object declares for others than this server, as [`relayed::capabilities`] says; `None` if there is nothing.
-pub fn relayed(raw: &RawValue) -> Option<Value> {
-    // Each request of a modern client has its capabilities.
-    if !raw.get().contains("\"extensions\"") && !raw.get().contains("\"experimental\"") {
-        return None;
-    }
-    let declared: Value = serde_json::from_str(raw.get()).ok()?;
-    let relayed = relayed::capabilities(&declared);
-    (!relayed.is_empty()).then(|| relayed.into())
-}
-
 impl Declared<'_> {
+    /// Whether [`relayed::capabilities`](crate::relayed::capabilities) may find something. Most clients declare no extension but tasks, and a modern one declares it in each request.
+    pub(crate) fn may_relay(&self) -> bool {
+        self.extensions.members().has_others || self.experimental.is_some()
+    }
+
     /// What is declared. Objects that are absent or malformed count as empty.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         let requests = self.tasks.members().requests.members();
         let modes = self.elicitation.members();
         ClientCapabilities {
-            tasks: declared(self.extensions.members().tasks),
+            tasks: declared(self.extensions.members().known.tasks),
             legacy_tasks: self.tasks.is_object(),
             elicitation_tasks: declared(requests.elicitation.members().create),
             sampling_tasks: declared(requests.sampling.members().create_message),

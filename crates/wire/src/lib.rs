@@ -47,7 +47,7 @@ mod version;
 pub use admission::{AdmissionRules, Admitted, admit, admit_custom};
 pub use batch::Batch;
 pub use cache::{CacheHints, CacheScope};
-pub use client_capabilities::{read as read_client_capabilities, relayed as relayed_client_capabilities};
+pub use client_capabilities::read as read_client_capabilities;
 pub use era::{Era, LegacyPhase, ModernClient, SessionState, Transport, detect_era};
 pub use error::{ReservedCode, RpcError};
 pub use field_limits::{field_limits, range_in_words};

@@ -5,20 +5,24 @@ use crate::{
     error::RpcError,
     json, log_level,
     object::{self, Nested, ObjectError, object},
+    relayed,
     request_id::RequestId,
 };
-use longhaul_core::{ClientCapabilities, LogLevel};
+use longhaul_core::{ClientCapabilities, Json, LogLevel, TaskId};
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub use crate::meta_keys::{
     CLIENT_CAPABILITIES, CLIENT_INFO, DELETION, DETACHED, EXIT, IDEMPOTENCY, IDEMPOTENCY_KEY, LOG_LEVEL, LOG_PAGE,
-    OUTPUT_PAGE, PARENT, PROTOCOL_VERSION, RELATED_TASK, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
+    OUTPUT_PAGE, PARENT, PROTOCOL_VERSION, RELATED_TASK, RELATED_TASK_IDS, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
 };
 
 /// The longest idempotency key, in bytes. A key is stored as long as its task.
 const MAX_KEY_LENGTH: usize = 255;
+
+/// How many related task ids of a request are read. They are stored as long as its task.
+const MOST_RELATED: usize = 100;
 
 /// A progress token: a string or an integer like a request's id, echoed byte for byte.
 pub type ProgressToken<'a> = RequestId<'a>;
@@ -30,6 +34,7 @@ object! {
         client_info = "io.modelcontextprotocol/clientInfo",
         log_level = "io.modelcontextprotocol/logLevel",
         related_task = "io.modelcontextprotocol/related-task",
+        related_task_ids = "io.modelcontextprotocol/relatedTaskIds",
         idempotency_key = "dev.longhaul/idempotency-key",
         detached = "dev.longhaul/detached",
         progress_token = "progressToken",
@@ -114,14 +119,17 @@ impl<'a> Meta<'a> {
         }
     }
 
-    /// The text of the capabilities that the client declares for this request.
-    pub fn raw_client_capabilities(&self) -> Option<&'a RawValue> {
+    /// What the client declares in this request for others than this server, as [`relayed::capabilities`] says; `None` if there is nothing.
+    pub fn relayed_client_capabilities(&self) -> Option<Json> {
+        if !self.members.client_capabilities.members().may_relay() {
+            return None;
+        }
         let (text, path) = self.source;
         let text = match path {
             [] => text,
             path => object::find(text, path)?.get(),
         };
-        object::find(text, &[CLIENT_CAPABILITIES])
+        relayed::capabilities(object::find(text, &[CLIENT_CAPABILITIES])?.get())
     }
 
     /// The client's name and version. They are for display only, so they are not validated.
@@ -161,6 +169,18 @@ impl<'a> Meta<'a> {
         let mut related = Related::default();
         related.fill(self.members.related_task?.get()).ok()?;
         json::string(related.task_id?)
+    }
+
+    /// The tasks that the client considers related to its request: the first 100 texts of 1 to 64 bytes. What is malformed is left out, since it is only
+    /// advice.
+    pub fn related_task_ids(&self) -> Vec<String> {
+        let listed = self.members.related_task_ids.map(RawValue::get);
+        let listed: Vec<&RawValue> = listed
+            .and_then(|raw| serde_json::from_str(raw).ok())
+            .unwrap_or_default();
+        let ids = listed.into_iter().filter_map(json::string);
+        let ids = ids.filter(|id| (1..=TaskId::MAX_LEN).contains(&id.len()));
+        ids.take(MOST_RELATED).map(Cow::into_owned).collect()
     }
 
     /// The client's idempotency key.

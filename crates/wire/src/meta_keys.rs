@@ -12,6 +12,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Key that relates a legacy message to a task.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Key of the ids of tasks that a client considers related to its request. Only advice: a server may ignore it.
+pub const RELATED_TASK_IDS: &str = "io.modelcontextprotocol/relatedTaskIds";
 /// Key of the subscription a modern notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key of a client's idempotency key: a repeated call with the same key finds the same task.

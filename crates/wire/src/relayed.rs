@@ -1,11 +1,12 @@
 //! What another server wrote, as it is passed on: without what belongs to its connection and its era. Every other byte stays.
 
 use crate::{
-    object,
+    json, meta_keys, object,
     splice::{Edit, splice},
 };
 use longhaul_core::Json;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
 /// Members of `_meta` with these prefixes belong to the connection on which they came.
 const BOUND: [&str; 2] = ["io.modelcontextprotocol/", "dev.longhaul/"];
@@ -44,6 +45,34 @@ pub fn entry(entry: &Json, member: &str, value: &str) -> Json {
 /// ```
 pub fn params(params: &Json) -> Json {
     edited(params, &[Edit::Remove("progressToken")])
+}
+
+/// The params of a question of another server, as its client is asked: also without `task`, which says how the server wants to be answered, and without the token of
+/// its progress.
+pub fn question(params: &Json) -> Json {
+    let is_token = |meta: &RawValue| object::find(meta.get(), &["progressToken"]).is_some();
+    let params = match object::find(params.as_str(), &["_meta"]) {
+        Some(meta) if is_token(meta) => edited_by(params, &[Edit::Within("_meta", &[Edit::Remove("progressToken")])]),
+        _ => params.clone(),
+    };
+    let asked = edited(&params, &[Edit::Remove("task")]);
+    match object::find(asked.as_str(), &["_meta"]) {
+        Some(meta) if is_empty(meta) => edited_by(&asked, &[Edit::Remove("_meta")]),
+        _ => asked,
+    }
+}
+
+fn is_empty(object: &RawValue) -> bool {
+    let mut is_empty = true;
+    object::for_each_member(object.get(), |_, _| is_empty = false).is_ok() && is_empty
+}
+
+/// A result that names the task that it belongs to in its `_meta`. `task` is the JSON of that member. What is no object stays as it is.
+pub fn related(result: &Json, task: &str) -> Json {
+    edited_by(
+        result,
+        &[Edit::Within("_meta", &[Edit::Set(meta_keys::RELATED_TASK, task)])],
+    )
 }
 
 /// What a page of a list of another server has besides its `entries` and what a page has for its connection; `None` if there is nothing.
@@ -112,8 +141,12 @@ fn edited(json: &Json, edits: &[Edit<'_>]) -> Json {
         (false, true) => all.push(Edit::Remove("_meta")),
         (false, false) => all.push(Edit::Within("_meta", &within)),
     }
+    edited_by(json, &all)
+}
+
+fn edited_by(json: &Json, edits: &[Edit<'_>]) -> Json {
     let mut out = String::with_capacity(json.as_str().len());
-    match splice(&mut out, json.as_str(), &all) {
+    match splice(&mut out, json.as_str(), edits) {
         Ok(()) => Json::trusted(out),
         // It is no object, and passed on as it is.
         Err(_) => json.clone(),
@@ -137,22 +170,42 @@ fn bound_keys(text: &str) -> (Vec<String>, bool) {
 }
 
 /// What a `capabilities` object declares that only its peer acts on: `extensions` and `experimental`, without tasks and what is Longhaul's own, which each server
-/// has for itself.
-pub fn capabilities(declared: &Value) -> Map<String, Value> {
-    let mut relayed = Map::new();
+/// has for itself. `None` if there is nothing.
+///
+/// ```
+/// use longhaul_wire::relayed;
+/// let declared = r#"{"tools":{},"experimental":{"com.acme/k":{"n":1.10},"dev.longhaul/x":{}}}"#;
+/// assert_eq!(relayed::capabilities(declared).unwrap().as_str(), r#"{"experimental":{"com.acme/k":{"n":1.10}}}"#);
+/// ```
+pub fn capabilities(declared: &str) -> Option<Json> {
+    let mut relayed = String::from("{");
     for member in ["extensions", "experimental"] {
-        let names = declared[member].as_object().into_iter().flatten();
-        let foreign = names.filter(|(name, settings)| {
-            settings.is_object() && *name != "io.modelcontextprotocol/tasks" && !name.starts_with("dev.longhaul/")
+        let Some(names) = object::find(declared, &[member]) else {
+            continue;
+        };
+        let mut foreign = BTreeMap::new();
+        let _ = object::for_each_member(names.get(), |name, settings| {
+            let is_own = name == "io.modelcontextprotocol/tasks" || name.starts_with("dev.longhaul/");
+            if json::is_object(settings) && !is_own {
+                foreign.insert(name.to_owned(), settings);
+            }
         });
-        let foreign: Map<String, Value> = foreign
-            .map(|(name, settings)| (name.clone(), settings.clone()))
-            .collect();
-        if !foreign.is_empty() {
-            relayed.insert(member.to_owned(), foreign.into());
+        for (nth, (name, settings)) in foreign.iter().enumerate() {
+            match nth {
+                0 if relayed.len() > 1 => relayed.push_str("},"),
+                0 => {}
+                _ => relayed.push(','),
+            }
+            if nth == 0 {
+                json::push_string(&mut relayed, member);
+                relayed.push_str(":{");
+            }
+            json::push_string(&mut relayed, name);
+            relayed.push(':');
+            relayed.push_str(settings.get());
         }
     }
-    relayed
+    (relayed.len() > 1).then(|| Json::trusted(relayed + "}}"))
 }
 
 #[cfg(test)]
@@ -172,6 +225,18 @@ mod tests {
         ] {
             assert_eq!(passed_on(text), text);
         }
+    }
+
+    #[test]
+    fn a_question_keeps_its_bytes_without_what_is_for_the_gateway() {
+        let asked = |text: &str| question(&Json::parse(text).expect("JSON")).as_str().to_owned();
+        let params = r#"{"task":{"ttl":1},"n":[1E400, 1.10],"_meta":{"progressToken":7,"k":12345678901234567890123,"dev.longhaul/x":1}}"#;
+        assert_eq!(
+            asked(params),
+            r#"{"n":[1E400, 1.10],"_meta":{"k":12345678901234567890123}}"#
+        );
+        assert_eq!(asked(r#"{"n":1,"_meta":{"progressToken":7}}"#), r#"{"n":1}"#);
+        assert_eq!(asked("null"), "null");
     }
 
     #[test]

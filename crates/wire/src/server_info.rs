@@ -70,6 +70,11 @@ impl ServerInfo {
         }
     }
 
+    /// The instructions for the model on how to use the server.
+    pub fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
+    }
+
     /// Adds instructions for the model on how to use the server.
     #[must_use]
     pub fn with_instructions(self, instructions: impl Into<String>) -> Self {

@@ -147,7 +147,9 @@ fn serve(longhaul: &Path, upstream: SocketAddr, folder: &Path) -> Result<Server,
     let config = folder.join("longhaul.toml");
     fs::write(
         &config,
-        format!("[server]\nname = \"conformance\"\n\n[upstream.tested]\nurl = \"http://{upstream}/mcp\"\n"),
+        format!(
+            "[server]\nname = \"conformance\"\n\n[upstream.tested]\nurl = \"http://{upstream}/mcp\"\nhandoff = \"0s\"\n"
+        ),
     )?;
     let mut command = Command::new(longhaul);
     command.arg("serve").arg(&config);

@@ -61,16 +61,24 @@ pub(crate) fn typescript(script: &str) -> Result<Command, InteropError> {
 
 /// The folder where the packages for Python are installed that a file in a folder of `interop` lists.
 pub(crate) fn python_packages(folder: &str, requirements: &str) -> Result<PathBuf, InteropError> {
+    Ok(python_packages_of(&source(folder).join(requirements))?)
+}
+
+/// The folder where the packages for Python are installed that a file lists.
+pub(crate) fn python_packages_of(wanted: &Path) -> Result<PathBuf, RequirementError> {
     let version = requirement::python()?;
-    let wanted = source(folder).join(requirements);
-    let packages = installed("python", &(version, fs::read(&wanted)?));
+    let listed = fs::read(wanted).map_err(|source| RequirementError::Folder {
+        what: wanted.display().to_string(),
+        source,
+    })?;
+    let packages = installed("python", &(version, listed));
     if !packages.exists() {
         requirement::install_whole(&packages, |draft| {
             let mut pip = Command::new("python3");
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
             // The folder is separate from everything else that is installed.
             pip.args(["--no-warn-conflicts", "--root-user-action", "ignore"]);
-            pip.arg("--requirement").arg(&wanted).arg("--target").arg(draft);
+            pip.arg("--requirement").arg(wanted).arg("--target").arg(draft);
             Ok(process::run(&mut pip)?)
         })?;
     }

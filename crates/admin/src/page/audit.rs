@@ -1,16 +1,16 @@
 //! Who did what to which task.
 
-use super::{Frame, PageError, render};
+use super::{Frame, PageError, filters, render};
 use crate::{
     audit_view::{AuditQuery, OUTCOMES, actions},
     context::AdminContext,
-    words::plain,
 };
 use askama::Template;
 use axum::{
     extract::{Query, State},
     response::Response,
 };
+use longhaul_core::plain_line;
 use longhaul_server::audit::AuditAction;
 use serde_json::Value;
 use std::sync::Arc;
@@ -29,7 +29,6 @@ struct AuditPage {
 struct Row {
     /// As RFC 3339.
     time: String,
-    shown_time: String,
     action: String,
     outcome: String,
     principal: String,
@@ -44,7 +43,7 @@ struct Row {
 
 impl Row {
     fn of(line: &Value) -> Self {
-        let text = |member: &str| plain(line[member].as_str().unwrap_or_default());
+        let text = |member: &str| plain_line(line[member].as_str().unwrap_or_default());
         let first_of = |members: &[&str]| {
             let mut found = members.iter().map(|member| text(member));
             found.find(|text| !text.is_empty()).unwrap_or_default()
@@ -58,7 +57,6 @@ impl Row {
             None => text("detail"),
         };
         Self {
-            shown_time: shown_time(&text("time")),
             time: text("time"),
             action: text("action"),
             outcome,
@@ -70,11 +68,6 @@ impl Row {
             detail,
         }
     }
-}
-
-/// `2026-11-26 10:49:50`: in UTC, whole seconds.
-fn shown_time(time: &str) -> String {
-    time.get(..19).unwrap_or(time).replace('T', " ")
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query): Query<AuditQuery>) -> Response {

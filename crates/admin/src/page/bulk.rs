@@ -1,6 +1,6 @@
 //! An action on all tasks of a list: a page that says how many there are and asks, and what has become of them.
 
-use super::{Frame, PageError, render};
+use super::{Frame, PageError, filters, render};
 use crate::{
     access::Actor,
     bulk::{AT_ONCE, BulkAction, BulkPreview, BulkReport},

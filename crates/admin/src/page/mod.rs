@@ -2,6 +2,9 @@
 
 mod audit;
 mod bulk;
+mod call;
+#[expect(unreachable_pub, reason = "`filter_fn` makes public types")]
+mod filters;
 pub(crate) mod login;
 mod nodes;
 mod principals;
@@ -29,7 +32,7 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use longhaul_core::store::{GiveUpError, StoreError};
-use longhaul_runtime::OperatorError;
+use longhaul_runtime::{CordonError, OperatorError};
 use std::sync::Arc;
 
 /// Nothing comes from outside, nothing is inline, and nobody frames it.
@@ -37,7 +40,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What pages load: the path, its media type and the text.
-const ASSETS: [(&str, &str, &str); 6] = [
+const ASSETS: [(&str, &str, &str); 7] = [
     ("/assets/style.css", "text/css", include_str!("../../assets/style.css")),
     (
         "/assets/icon.svg",
@@ -50,6 +53,11 @@ const ASSETS: [(&str, &str, &str); 6] = [
         "/assets/held_forms.js",
         SCRIPT,
         include_str!("../../assets/held_forms.js"),
+    ),
+    (
+        "/assets/local_times.js",
+        SCRIPT,
+        include_str!("../../assets/local_times.js"),
     ),
     (
         "/assets/pointed_button.js",
@@ -71,12 +79,15 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/reset", get(reset::show).post(reset::act))
         .route("/tasks/{id}/{action}", post(task::act))
         .route("/tools", get(tools::show))
+        .route("/tools/{name}/call", get(call::show).post(call::act))
         .route("/tools/{name}/{action}", post(tools::act))
         .route("/audit", get(audit::show))
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
         .route("/nodes/{node}/give-up", post(nodes::give_up))
+        .route("/nodes/{node}/cordon", post(nodes::cordon))
+        .route("/nodes/{node}/uncordon", post(nodes::uncordon))
         .route("/nodes/drain", get(nodes::show_again).post(nodes::drain))
         .route("/principals", get(principals::show))
         .route("/bulk/{action}", get(bulk::show).post(bulk::act))
@@ -232,9 +243,12 @@ impl From<ActionError> for PageError {
             ActionError::UnknownTool
             | ActionError::UnknownUpstream
             | ActionError::GiveUp(GiveUpError::UnknownNode)
+            | ActionError::Cordon(CordonError::NotAlive)
             | ActionError::Refused(OperatorError::NotFound) => StatusCode::NOT_FOUND,
             ActionError::Refused(OperatorError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            ActionError::GiveUp(_) | ActionError::ReadsOnly | ActionError::Refused(_) => StatusCode::CONFLICT,
+            ActionError::GiveUp(_) | ActionError::Cordon(_) | ActionError::ReadsOnly | ActionError::Refused(_) => {
+                StatusCode::CONFLICT
+            }
         };
         Self {
             status,

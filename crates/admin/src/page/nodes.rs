@@ -1,13 +1,14 @@
 //! The servers of the store.
 
-use super::{Frame, PageError, drawn, render, shown};
-use crate::{access::Actor, context::AdminContext, nodes::NodeView, words::length};
+use super::{Frame, PageError, drawn, filters, render, shown};
+use crate::{access::Actor, context::AdminContext, nodes::NodeView};
 use askama::Template;
 use axum::{
     Extension,
     extract::{OriginalUri, Path, State},
     response::{IntoResponse, Redirect, Response},
 };
+use longhaul_core::{approximate_duration, whole_millis};
 use std::{sync::Arc, time::Duration};
 
 /// For so long a server that is stopped here goes on, so that the browser has the style of its last page, too.
@@ -19,16 +20,19 @@ struct NodesPage {
     frame: Frame,
     rows: Vec<Row>,
     lost_after: String,
+    drain_timeout: Option<String>,
 }
 
 #[derive(Template)]
 #[template(path = "drained.html")]
 struct DrainedPage {
     frame: Frame,
+    timeout: Option<String>,
 }
 
 struct Row {
     node: NodeView,
+    can_be_cordoned: bool,
     lease: String,
 }
 
@@ -40,9 +44,10 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "nodes");
     let found = context.nodes().await?;
     let row = |node: NodeView| Row {
-        lease: match (node.lease_millis, node.host_away_millis) {
-            (Some(left), _) => format!("for {} more", length(left)),
-            (None, Some(away)) => format!("its host is away for {}", length(away)),
+        can_be_cordoned: node.state == "alive" && node.role != "front" && node.cordon != Some("draining"),
+        lease: match (node.lease_ms, node.host_away_ms) {
+            (Some(left), _) => format!("for {} more", approximate_duration(left)),
+            (None, Some(away)) => format!("its host is away for {}", approximate_duration(away)),
             (None, None) => String::new(),
         },
         node,
@@ -50,8 +55,15 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
     Ok(drawn(&NodesPage {
         frame,
         rows: found.nodes.into_iter().map(row).collect(),
-        lost_after: length(found.lost_after_millis),
+        lost_after: approximate_duration(found.lost_after_ms),
+        drain_timeout: drain_timeout(context),
     }))
+}
+
+/// How long what runs may take to end before the server stops, if it may.
+fn drain_timeout(context: &AdminContext) -> Option<String> {
+    let timeout = Some(whole_millis(context.drain_timeout)).filter(|millis| *millis > 0);
+    timeout.map(approximate_duration)
 }
 
 /// Gives up the host of a dead server.
@@ -66,12 +78,30 @@ pub(super) async fn give_up(
     }
 }
 
+/// Has a server begin nothing.
+pub(super) async fn cordon(context: State<Arc<AdminContext>>, actor: Extension<Actor>, node: Path<i64>) -> Response {
+    set_cordoned(&context, &actor, *node, true).await
+}
+
+/// Has a server begin work again.
+pub(super) async fn uncordon(context: State<Arc<AdminContext>>, actor: Extension<Actor>, node: Path<i64>) -> Response {
+    set_cordoned(&context, &actor, *node, false).await
+}
+
+async fn set_cordoned(context: &AdminContext, actor: &Actor, node: i64, cordoned: bool) -> Response {
+    match context.set_cordoned(actor, node, cordoned).await {
+        Ok(()) => Redirect::to("/nodes").into_response(),
+        Err(error) => PageError::from(error).show(context, "/nodes"),
+    }
+}
+
 /// Stops this server.
 pub(super) async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Extension<Actor>) -> Response {
     let page = DrainedPage {
         frame: Frame::of(&context, "nodes"),
+        timeout: drain_timeout(&context),
     };
-    context.drain(&actor, LAST_PAGE);
+    context.drain(&actor, LAST_PAGE, context.drain_timeout);
     render(&page)
 }
 

@@ -1,16 +1,13 @@
 //! Who has how many live tasks.
 
 use super::{Frame, PageError, drawn, shown};
-use crate::{
-    context::AdminContext,
-    principals::PrincipalView,
-    words::{length, plain},
-};
+use crate::{context::AdminContext, principals::PrincipalView};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, State},
     response::Response,
 };
+use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -36,8 +33,8 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "principals");
     let found = context.principals().await?;
     let row = |view: &PrincipalView| Row {
-        shown: plain(&view.principal),
-        oldest: length(view.oldest_millis),
+        shown: plain_line(&view.principal),
+        oldest: approximate_duration(view.oldest_ms),
         view: view.clone(),
     };
     Ok(drawn(&PrincipalsPage {

@@ -178,6 +178,20 @@ fn fields(schema: &Value, id_of_question: &str, refused: Option<&Refused>) -> Ve
     properties.iter().enumerate().map(field).collect()
 }
 
+/// Whether each property of the schema has a field that can hold its values.
+pub(super) fn has_field_for_each(schema: &Value) -> bool {
+    let has_field = |field: &Value| match field["type"].as_str() {
+        Some("array") => choices(&field["items"]).is_some(),
+        Some("string" | "integer" | "number" | "boolean") => true,
+        _ => choices(field).is_some_and(|choices| !choices.is_empty()),
+    };
+    let properties = schema["properties"].as_object();
+    properties.is_some_and(|properties| properties.values().all(has_field))
+        && ["$ref", "allOf", "anyOf", "oneOf", "if"]
+            .iter()
+            .all(|keyword| schema.get(*keyword).is_none())
+}
+
 fn is_required(schema: &Value, name: &str) -> bool {
     let names = schema["required"].as_array();
     names.is_some_and(|names| names.iter().any(|required| required == name))

@@ -1,7 +1,7 @@
 //! One task, and the actions on it.
 
 use super::{
-    Frame, PageError, drawn,
+    Frame, PageError, drawn, filters,
     question::{self, Question, Refused},
     render, shown,
     tasks::fraction,
@@ -13,7 +13,6 @@ use crate::{
     details::task_id,
     form_check::Violations,
     view::{EntryView, TaskDetails},
-    words::{length, plain},
 };
 use askama::Template;
 use axum::{
@@ -22,7 +21,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{StatusCode, header};
-use longhaul_core::{EntryKind, InputKey, TaskId};
+use longhaul_core::{EntryKind, InputKey, ParsedJson, TaskId, approximate_duration, plain_line};
 use longhaul_runtime::LogRange;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,6 +44,7 @@ struct TaskPage {
     blocked: Option<BlockedView>,
     outcome: Option<OutcomeView>,
     client: String,
+    related: String,
     principal: String,
     arguments: String,
     attempts: Vec<AttemptRow>,
@@ -78,6 +78,9 @@ struct AttemptRow {
     ended: String,
     exit: String,
     last_line: String,
+    /// Its command line.
+    runs: String,
+    pid: Option<u64>,
 }
 
 pub(super) struct EntryRow {
@@ -124,7 +127,7 @@ async fn page(context: &AdminContext, text_of_id: &str, refused: Option<&Refused
     let acts = !frame.reads_only;
     Ok(TaskPage {
         frame,
-        age: length(task.task.age_millis),
+        age: approximate_duration(task.task.age_ms),
         progress: fraction(&task.task),
         questions: (task.questions.iter())
             .map(|question| Question::of(question, refused))
@@ -136,9 +139,10 @@ async fn page(context: &AdminContext, text_of_id: &str, refused: Option<&Refused
             until: text(&blocked["until"]),
             tries: blocked["tries"].as_u64().unwrap_or_default(),
         }),
-        outcome: task.outcome.as_ref().map(outcome),
-        client: plain(&client(&task)),
-        principal: plain(&task.task.principal),
+        outcome: task.outcome.as_ref().map(|json| outcome(&json.into())),
+        client: plain_line(&client(&task)),
+        related: plain_line(&task.related_task_ids.join(" ")),
+        principal: plain_line(&task.task.principal),
         arguments: task
             .arguments
             .as_ref()
@@ -176,16 +180,48 @@ fn client(task: &TaskDetails) -> String {
     words.join(" ").trim().to_owned()
 }
 
-/// JSON with line breaks; text that is not JSON as it is.
+/// JSON with line breaks, its strings and numbers as they are written.
 fn indented(json: &str) -> String {
-    let parsed: Result<Value, _> = serde_json::from_str(json);
-    parsed
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| json.to_owned())
+    let mut out = String::with_capacity(json.len());
+    let (mut depth, mut is_first, mut in_string, mut is_escaped) = (0_usize, false, false, false);
+    for letter in json.chars() {
+        if in_string {
+            out.push(letter);
+            in_string = is_escaped || letter != '"';
+            is_escaped = !is_escaped && letter == '\\';
+            continue;
+        }
+        match letter {
+            ' ' | '\t' | '\r' | '\n' => continue,
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                if !is_first {
+                    new_line(&mut out, depth);
+                }
+            }
+            _ if is_first => new_line(&mut out, depth),
+            _ => {}
+        }
+        is_first = matches!(letter, '{' | '[');
+        in_string = letter == '"';
+        out.push(letter);
+        match letter {
+            '{' | '[' => depth += 1,
+            ',' => new_line(&mut out, depth),
+            ':' => out.push(' '),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
 }
 
 /// The texts of a result if it is nothing else, else its JSON.
-fn outcome(outcome: &Value) -> OutcomeView {
+fn outcome(outcome: &ParsedJson) -> OutcomeView {
     let result = &outcome["result"];
     let texts: Option<Vec<&str>> = result["content"].as_array().and_then(|content| {
         let is_plain = result["structuredContent"].is_null();
@@ -207,7 +243,10 @@ fn outcome(outcome: &Value) -> OutcomeView {
             } else {
                 "Result"
             },
-            text: texts.map_or_else(|| indented(&result.to_string()), |texts| texts.join("\n")),
+            text: match (texts, outcome.member("result")) {
+                (Some(texts), _) => texts.join("\n"),
+                (None, written) => written.map_or_else(String::new, |written| indented(written.as_str())),
+            },
         },
         Some("error") => OutcomeView {
             title: "It could not be carried through",
@@ -230,7 +269,20 @@ fn attempt(attempt: &Value) -> AttemptRow {
             exit => words(exit),
         },
         last_line: text(&attempt["lastLine"]),
+        runs: command_line(attempt),
+        pid: attempt["pid"].as_u64(),
     }
+}
+
+/// The words of its command, with spaces between them.
+fn command_line(attempt: &Value) -> String {
+    let words = attempt["command"].as_array().into_iter().flatten();
+    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
+    let mut line = plain_line(&words.join(" "));
+    if attempt["hidesArguments"] == true {
+        line.push_str(" (arguments hidden)");
+    }
+    line
 }
 
 /// An object as `key: value` with commas.
@@ -269,7 +321,7 @@ pub(super) fn entry(entry: &EntryView) -> EntryRow {
         position: entry.position,
         what,
         at: entry.at.clone(),
-        took: entry.took_millis.map_or_else(String::new, length),
+        took: entry.took_ms.map_or_else(String::new, approximate_duration),
         status,
         child: entry.child.clone(),
     }
@@ -436,4 +488,28 @@ async fn answered(
     };
     context.act(actor, &id, action).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indented;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn json_is_indented_and_its_numbers_stay() {
+        let nested = json!({"a": [], "b": {}, "c": [1, {"d": "x: [y, \\\"z\\\\"}, null], "e": "{\n}"});
+        for value in [nested, json!([]), json!("a b"), json!(5), json!([[[]], [{}]])] {
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            assert_eq!(indented(&value.to_string()), pretty);
+            assert_eq!(indented(&pretty), pretty);
+        }
+        assert_eq!(
+            indented(r#"{"n":[1e400,1.10]}"#),
+            "{\n  \"n\": [\n    1e400,\n    1.10\n  ]\n}"
+        );
+        assert!(
+            serde_json::from_str::<Value>(&indented("{\"a\"")).is_err(),
+            "any text is taken"
+        );
+    }
 }

@@ -1,14 +1,9 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
-use super::{Frame, PageError, drawn};
+use super::{Frame, PageError, drawn, filters};
 use crate::{
-    bulk::BulkAction,
-    context::AdminContext,
-    details::ReadError,
-    known_problems::ProblemView,
-    query::TaskQuery,
+    bulk::BulkAction, context::AdminContext, details::ReadError, known_problems::ProblemView, query::TaskQuery,
     view::TaskView,
-    words::{length, plain},
 };
 use askama::Template;
 use axum::{
@@ -16,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
+use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -64,16 +60,20 @@ struct Row {
 impl Row {
     fn of(task: TaskView) -> Self {
         Self {
-            age: match task.ended_millis_ago {
-                Some(ago) => format!("ended {} ago, took {}", length(ago), length(task.age_millis)),
-                None => length(task.age_millis),
+            age: match task.ended_ms_ago {
+                Some(ago) => format!(
+                    "ended {} ago, took {}",
+                    approximate_duration(ago),
+                    approximate_duration(task.age_ms)
+                ),
+                None => approximate_duration(task.age_ms),
             },
             progress: fraction(&task),
             attempt: Some(task.attempts_used).filter(|attempt| *attempt > 1),
             status: match (task.question, task.last_line) {
-                (Some(question), _) => plain(&format!("asks: {question}")),
-                (None, None) => plain(&task.status.unwrap_or_default()),
-                (None, Some(line)) => plain(&format!("{}: {line}", task.status.unwrap_or_default())),
+                (Some(question), _) => plain_line(&format!("asks: {question}")),
+                (None, None) => plain_line(&task.status.unwrap_or_default()),
+                (None, Some(line)) => plain_line(&format!("{}: {line}", task.status.unwrap_or_default())),
             },
             successor: (task.retried_as.map(|retry| ("retried", retry)))
                 .or_else(|| task.reset_as.map(|reset| ("reset", reset))),
@@ -81,7 +81,7 @@ impl Row {
             tool: task.tool,
             state: task.state,
             asks: task.asks,
-            principal: plain(&task.principal),
+            principal: plain_line(&task.principal),
             created_at: task.created_at,
         }
     }
@@ -170,7 +170,10 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         frame,
         problems: context.problems().await.map_err(|error| Refusal::Page(error.into()))?,
         tabs,
-        queue_age: stats.queue_age_millis.filter(|age| *age >= 60_000).map(length),
+        queue_age: stats
+            .queue_age_ms
+            .filter(|age| *age >= 60_000)
+            .map(approximate_duration),
         is_filtered,
         tools: (context.engine.catalog().snapshot().tools.keys())
             .map(ToString::to_string)

@@ -5,7 +5,6 @@ use crate::{
     access::Actor,
     context::AdminContext,
     view::{FailureView, ToolView},
-    words::{length, plain},
 };
 use askama::Template;
 use axum::{
@@ -14,6 +13,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
+use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -41,15 +41,15 @@ pub(super) struct LastFailure {
 impl LastFailure {
     pub(super) fn of(failure: FailureView) -> Self {
         Self {
-            ago: length(failure.millis_ago),
-            reason: plain(&failure.reason.unwrap_or_default()),
+            ago: approximate_duration(failure.ms_ago),
+            reason: plain_line(&failure.reason.unwrap_or_default()),
             task: failure.task,
         }
     }
 }
 
-pub(super) fn mean(seconds: Option<f64>) -> String {
-    seconds.map_or_else(String::new, |mean| length((mean * 1_000.0) as u64))
+pub(super) fn mean(millis: Option<f64>) -> String {
+    millis.map_or_else(String::new, |mean| approximate_duration(mean as u64))
 }
 
 /// Whole numbers are enough once there are some.
@@ -68,8 +68,8 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "tools");
     let row = |tool: ToolView| Row {
-        queue_age: tool.queue_age_millis.map(length),
-        mean: mean(tool.mean_seconds),
+        queue_age: tool.queue_age_ms.map(approximate_duration),
+        mean: mean(tool.mean_ms),
         rate: rate(tool.per_minute),
         failure: tool.last_failure.clone().map(LastFailure::of),
         tool,

@@ -35,7 +35,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "upstreams");
     let row = |upstream: UpstreamView| Row {
-        mean: mean(upstream.mean_seconds),
+        mean: mean(upstream.mean_ms),
         rate: rate(upstream.per_minute),
         failure: upstream.last_failure.clone().map(LastFailure::of),
         upstream,

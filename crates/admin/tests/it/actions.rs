@@ -2,7 +2,7 @@
 
 use crate::world::{World, answered};
 use reqwest::{Method, header};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_task_is_cancelled_and_made_again() {
@@ -46,6 +46,49 @@ async fn a_task_is_cancelled_and_made_again() {
     );
     // The client that had the old one knows the new one, too.
     assert_eq!(world.client.follow(new).get().await.unwrap()["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_operator_calls_a_tool() {
+    let world = World::new(true).await;
+    let form = world.page("/tools/gated/call").await;
+    assert!(form.contains(r#"name="field.text""#), "{form}");
+    let (status, address) = world
+        .submit("/tools/gated/call", "key=arguments&field.text=by+hand")
+        .await;
+    assert_eq!(status, 303);
+    let id = address.strip_prefix("/tasks/").unwrap();
+    world.gate.add_permits(1);
+    let task = world.state(id, "succeeded").await;
+    assert_eq!(
+        (&task["arguments"], &task["principal"]),
+        (&json!({"text": "by hand"}), &json!("local"))
+    );
+
+    let call = async |tool: &str, body: Value| {
+        let request = world.request(Method::POST, &format!("/api/tools/{tool}/call"));
+        answered(request.json(&body)).await
+    };
+    let (status, called) = call("asks", json!({"arguments": {}})).await;
+    assert_eq!(status, 200, "{called}");
+    let asks = called["task"].as_str().unwrap();
+    while world.json(&format!("/api/tasks/{asks}")).await["asks"] != true {}
+    for (tool, body, wanted, said) in [
+        ("nothing", json!({"arguments": {}}), 404, "no such tool"),
+        ("gated", json!({"arguments": {"text": 1}}), 400, "text"),
+        ("gated", json!({"text": "x"}), 400, "arguments"),
+    ] {
+        let (status, error) = call(tool, body).await;
+        assert_eq!(status, wanted, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    let (status, _) = world.submit("/tools/gated/call", "key=arguments").await;
+    assert_eq!(status, 400, "the text is missing");
+    let lines = world.audit.lines();
+    let made = lines.iter().filter(|line| line["action"] == "create");
+    let made: Vec<_> = made.filter(|line| line["principal"] == "operator").collect();
+    let outcomes: Vec<&Value> = made.iter().map(|line| &line["outcome"]).collect();
+    assert_eq!(outcomes, ["ok", "ok", "unknown", "failed"]);
 }
 
 #[tokio::test]
@@ -201,6 +244,29 @@ async fn a_drained_server_is_not_ready_and_stops() {
     assert!(lines.iter().all(|line| line["action"] == "drain"), "{lines:?}");
     let details: Vec<&str> = lines.iter().map(|line| line["detail"].as_str().unwrap()).collect();
     assert_eq!(details, ["the server's user; begins", "the server's user"]);
+}
+
+#[tokio::test]
+async fn a_server_is_not_ready_while_what_runs_has_time_to_end() {
+    let world = World::new(true).await;
+    let id = world.running("runs").await;
+    let drains = json!({"stopping": true, "timeoutMs": 600_000});
+    assert_eq!(world.act("/api/drain?timeout=10m").await, (200, drains));
+    world.server.engine().unwrap().drain_begun().await;
+    let answer = world.get("/readyz").await;
+    let (status, why) = (answer.status(), answer.text().await.unwrap());
+    assert_eq!(status, 503);
+    assert!(why.starts_with("the server drains: it begins nothing more"), "{why}");
+    assert_eq!(world.json("/api/nodes").await["nodes"][0]["cordon"], "draining");
+    let problems = world.json("/api/problems").await["problems"].to_string();
+    assert!(
+        problems.contains("drains, and no other server begins work") && !problems.contains("no server lives"),
+        "{problems}"
+    );
+    assert!(!world.stop.is_cancelled());
+    world.gate.add_permits(1);
+    world.state(&id, "succeeded").await;
+    world.stop.cancelled().await;
 }
 
 /// Tasks and plain calls of a paused tool wait; what runs runs on.
@@ -457,4 +523,38 @@ async fn giving_up_the_host_of_an_unknown_server_is_refused_and_recorded() {
     assert_eq!(outcomes.len(), 2, "{lines:?}");
     assert_eq!(outcomes[1]["outcome"], "unknown");
     assert!(outcomes[1]["detail"].to_string().contains("node 4711"));
+}
+
+/// The page, the list of nodes, what is wrong, and the audit log show a cordon; tasks wait meanwhile.
+#[tokio::test]
+async fn a_cordoned_server_begins_nothing_and_says_so() {
+    let world = World::new(true).await;
+    let node = async || world.json("/api/nodes").await["nodes"][0].clone();
+    let number = node().await["node"].to_string();
+    let path = |action: &str| format!("/api/nodes/{number}/{action}");
+    assert_eq!(world.act(&path("cordon")).await, (200, json!({"done": true})));
+    assert_eq!(node().await["cordon"], "cordoned");
+    assert!(
+        world
+            .page("/nodes")
+            .await
+            .contains(&format!("action=\"/nodes/{number}/uncordon\""))
+    );
+    let problems = world.json("/api/problems").await["problems"].to_string();
+    assert!(problems.contains("is cordoned"), "{problems}");
+    let answer = world.get("/readyz").await;
+    assert_eq!(answer.status(), 200);
+    let ready = answer.text().await.unwrap();
+    assert!(ready.starts_with("ready, but this server is cordoned"), "{ready}");
+    let task = world.client.start("gated", json!({"text": "waits"})).await.unwrap();
+    let waiting = world.state(task.id(), "queued").await;
+    assert_eq!(waiting["waitsFor"], "queued; it waits for a server that runs tasks");
+    assert_eq!(world.act(&path("uncordon")).await, (200, json!({"done": true})));
+    world.state(task.id(), "running").await;
+    assert!(node().await["cordon"].is_null());
+    let (status, refused) = world.act("/api/nodes/4711/cordon").await;
+    assert_eq!((status, &refused["error"]["kind"]), (404, &json!("not_found")));
+    let lines = world.audit.lines();
+    let of = |action: &str| lines.iter().filter(|line| line["action"] == action).count();
+    assert_eq!((of("cordon"), of("uncordon")), (4, 2), "{lines:?}");
 }

@@ -11,6 +11,23 @@ fn ids(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn an_operator_sees_which_tasks_a_client_considers_related() {
+    let world = World::new(true).await;
+    let related = json!(["one-task", "another <task>"]);
+    let meta = json!({"io.modelcontextprotocol/relatedTaskIds": related});
+    let params = json!({"name": "gated", "arguments": {"text": "related"}, "_meta": meta});
+    let created = world.client.request("tools/call", params).await.unwrap();
+    let id = created["taskId"].as_str().unwrap();
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task["relatedTaskIds"], related);
+    let page = world.page(&format!("/tasks/{id}")).await;
+    assert!(page.contains("<code>one-task another &#60;task&#62;</code>"), "{page}");
+    let id = world.running("alone").await;
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task.get("relatedTaskIds"), None);
+}
+
+#[tokio::test]
 async fn tasks_are_filtered_and_paged() {
     let world = World::new(true).await;
     let failed = world.ended("fails", json!({"text": "the DISK is full"})).await;
@@ -76,7 +93,7 @@ async fn a_retried_task_is_marked_in_lists() {
     };
     assert_eq!((retried_as(&failed), retried_as(&other)), (json!(new), Value::Null));
     let page = world.page("/?state=failed").await;
-    let link = format!(r#"<a href="/tasks/{new}">retried as {new}</a>"#);
+    let link = format!(r#"retried as <a class="id" href="/tasks/{new}""#);
     assert_eq!(page.matches(&link).count(), 1, "{page}");
 }
 
@@ -248,7 +265,7 @@ async fn the_latest_lines_of_the_audit_log_are_shown() {
     }
     let page = world.get("/audit?action=cancel").await.text().await.unwrap();
     assert!(
-        page.contains(&format!("<a class=\"id\" href=\"/tasks/{id}\">")),
+        page.contains(&format!("<a class=\"id\" href=\"/tasks/{id}\" title")),
         "{page}"
     );
     assert!(!page.contains("<td data-label=\"Action\">pause"), "{page}");
@@ -304,7 +321,7 @@ async fn tools_and_metrics_count_what_becomes_of_calls() {
         (&gated["running"], &gated["queued"], &gated["concurrency"]),
         (&json!(2), &json!(1), &json!(2))
     );
-    assert!(gated["queueAgeMillis"].is_u64());
+    assert!(gated["queueAgeMs"].is_u64());
     assert_eq!(
         (&tool("fails")["failed"], &tool("asks")["failed"]),
         (&json!(1), &json!(0))
@@ -458,7 +475,7 @@ async fn live_tasks_are_counted_by_principal() {
     let [one] = &found["principals"].as_array().unwrap()[..] else {
         panic!("{found}")
     };
-    assert!(one["principal"].is_string() && one["oldestMillis"].is_u64(), "{one}");
+    assert!(one["principal"].is_string() && one["oldestMs"].is_u64(), "{one}");
     let counts = ["queued", "blocked", "asking"].map(|name| one[name].as_u64().unwrap());
     assert_eq!(counts, [0, 0, 1]);
     let live = ["running", "suspended"].map(|name| one[name].as_u64().unwrap());

@@ -52,7 +52,10 @@ async fn the_list_shows_tasks_and_no_markup_of_theirs() {
     let id = world.ended("fails", json!({"text": "<script>alert(1)</script>"})).await;
     let page = world.page("/").await;
     assert!(
-        page.contains(&format!(r#"<a class="id" href="/tasks/{id}">"#)),
+        page.contains(&format!(
+            r#"<a class="id" href="/tasks/{id}" title="{id}">…{}</a>"#,
+            &id[28..]
+        )),
         "{page}"
     );
     assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");

@@ -286,6 +286,7 @@ impl World {
             audit: Some(Arc::clone(&audit) as Arc<dyn Audit>),
             front: server.front(),
             upstreams: Some(Arc::new(TwoUpstreams)),
+            drain_timeout: std::time::Duration::ZERO,
             reads_only: None,
             stop: stop.clone(),
         });

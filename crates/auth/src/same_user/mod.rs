@@ -17,16 +17,25 @@ pub use forwarded::is_forwarded;
 
 use http::header::AUTHORIZATION;
 use longhaul_server::{
-    auth::{Authenticator, Decision, Identity, Peer, PeerUser, RequestHead},
+    auth::{Authenticator, Decision, Denied, Identity, Peer, PeerUser, RequestHead},
     http::is_local_request,
 };
 use rustix::io::Errno;
 use std::{
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 use tokio::net::TcpStream;
+
+/// The kernel could not be asked whose the connection is.
+const UNAVAILABLE: Denied = Denied::PeerUnavailable {
+    retry_after: Duration::from_secs(1),
+};
 
 /// Why users cannot be told apart here.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +77,8 @@ pub enum SameUserUnavailable {
 pub struct SameUser {
     user: u32,
     identity: Arc<Identity>,
+    /// Whether it was said why what a proxy forwards is not served.
+    said: Arc<AtomicBool>,
 }
 
 impl SameUser {
@@ -79,6 +90,7 @@ impl SameUser {
         let this = Self {
             user: rustix::process::geteuid().as_raw(),
             identity: Arc::new(Identity::same_user()),
+            said: Arc::default(),
         };
         this.try_out()?;
         Ok(this)
@@ -89,19 +101,20 @@ impl SameUser {
         OwnUnixSockets(Self {
             user: rustix::process::geteuid().as_raw(),
             identity: Arc::new(Identity::same_user()),
+            said: Arc::default(),
         })
     }
 
     /// Whose the other end of a TCP connection is.
     ///
     /// It is unknown if either end is closed or was reset, or if the other end is on another machine or in another network namespace. Then it is
-    /// not the same user's.
+    /// not the same user's. It is [unavailable](PeerUser::Unavailable) if the kernel could not be asked.
     pub fn check(&self, connection: impl AsFd) -> PeerUser {
         match self.ask(connection.as_fd()) {
             Ok(user) => user,
             Err(error) => {
-                tracing::warn!(%error, "the kernel does not say whose a connection is");
-                PeerUser::Unknown
+                tracing::warn!(%error, "the kernel does not say whose a connection is; its requests without credentials are answered with 503");
+                PeerUser::Unavailable
             }
         }
     }
@@ -111,22 +124,62 @@ impl SameUser {
 /// this machine and its listener's port, and no web page of elsewhere has sent it ([`is_local_request`]).
 impl Authenticator for SameUser {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        let asks_here = |local: &SocketAddr| is_local_request(head.headers, head.uri, local.port());
         let is_same = match head.peer {
-            Peer::Tcp { user, local, .. } => {
-                *user == PeerUser::Same && is_local_request(head.headers, head.uri, local.port())
-            }
+            Peer::Tcp { user, local, .. } => *user == PeerUser::Same && asks_here(local),
             Peer::Unix { uid } => *uid == self.user,
             _ => false,
         };
         // Credentials are never ignored: whoever sends them wants to be known by them.
-        if is_same && !head.headers.contains_key(AUTHORIZATION) && !is_forwarded(head.headers) {
+        if head.headers.contains_key(AUTHORIZATION) {
+            return Decision::NotMine;
+        }
+        let is_forwarded = is_forwarded(head.headers);
+        if is_same && !is_forwarded {
             return Decision::Known(Ok(Arc::clone(&self.identity)));
+        }
+        if let Peer::Tcp {
+            user: PeerUser::Unavailable,
+            local,
+            ..
+        } = head.peer
+            && !is_forwarded
+            && asks_here(local)
+        {
+            return Decision::Known(Err(UNAVAILABLE));
+        }
+        if is_forwarded || is_of_this_user(head) {
+            self.explain_proxy();
         }
         Decision::NotMine
     }
 
     fn peer_user(&self, connection: &TcpStream) -> PeerUser {
         self.check(connection)
+    }
+}
+
+/// Whether a program of the server's own user has opened the connection.
+fn is_of_this_user(head: &RequestHead<'_>) -> bool {
+    matches!(
+        head.peer,
+        Peer::Tcp {
+            user: PeerUser::Same,
+            ..
+        }
+    )
+}
+
+impl SameUser {
+    /// Says once why a request without credentials is not served that a proxy of this machine seems to have passed on: its client only sees 401.
+    fn explain_proxy(&self) {
+        if !self.said.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "a request without credentials was not served (401): a proxy has forwarded it, by its headers or its `Host`, and so it is not taken for one of this user. \
+                 Give clients keys (`api_keys = true` in `[server.auth]`, then `longhaul keys add`) or an `[[server.auth.issuer]]`, and set `public_url` to the address of the \
+                 proxy. This is said once"
+            );
+        }
     }
 }
 
@@ -222,10 +275,7 @@ impl SameUser {
 mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketType, sockopt::set_socket_linger};
-    use std::{
-        net::{Ipv4Addr, TcpListener, TcpStream},
-        time::Duration,
-    };
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     /// An address of this machine on which no other process takes a port that becomes free.
     const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 113, 8);

@@ -5,11 +5,12 @@ use crate::{
     config::{self, DataDirConfig},
     failure::Failure,
     output,
+    servers::is_on_this_machine,
+    shell_word::shell_word,
 };
-use http::Uri;
 use longhaul_admin::AdminSocket;
 use longhaul_client::SystemClock;
-use longhaul_core::Clock as _;
+use longhaul_core::{Clock as _, Json, ParsedJson};
 use longhaul_private_dir::SocketPath;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub(super) struct Api {
     name: String,
     /// How long each answer may take, for who says by themselves that there is none.
     timeout: Option<Duration>,
+    /// What to do if it does not run, behind what is said of that.
+    start: String,
     /// What the client connects to, if it is a socket.
     _socket: Option<SocketPath>,
 }
@@ -82,8 +85,9 @@ impl Api {
         }
         if !socket.exists() {
             return Err(Failure::no_server(format!(
-                "`{name}` does not run here: there is no {}",
-                socket.display()
+                "no server runs for `{name}`: there is no {}{}",
+                socket.display(),
+                start_hint(of)
             )));
         }
         let socket = SocketPath::of(&socket).map_err(Failure::usage)?;
@@ -97,6 +101,7 @@ impl Api {
             key: key(of)?,
             name,
             timeout: None,
+            start: start_hint(of),
             _socket: Some(socket),
         })
     }
@@ -104,7 +109,7 @@ impl Api {
     fn at_url(of: &Operated) -> Result<Self, Failure> {
         let base = of.target.trim_end_matches('/').to_owned();
         Ok(Self {
-            client: match is_of_this_machine(&base) {
+            client: match is_on_this_machine(&base) {
                 // A proxy must not see the key of a server on this machine.
                 true => builder().no_proxy(),
                 false => builder(),
@@ -114,6 +119,7 @@ impl Api {
             name: base.clone(),
             base,
             timeout: None,
+            start: start_hint(of),
             _socket: None,
             key: key(of)?,
         })
@@ -128,18 +134,23 @@ impl Api {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        Ok(self.get_written(path).await?.as_value().clone())
+    }
+
+    /// The same, with what clients and tools have written as it is.
+    pub(super) async fn get_written(&self, path: &str) -> Result<ParsedJson, Failure> {
         self.request(Method::GET, path, None).await
     }
 
     pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        self.request(Method::POST, path, body).await
+        Ok(self.request(Method::POST, path, body).await?.as_value().clone())
     }
 
     pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
-        self.request(Method::DELETE, path, None).await
+        Ok(self.request(Method::DELETE, path, None).await?.as_value().clone())
     }
 
-    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<ParsedJson, Failure> {
         let timeout = self.timeout.unwrap_or(match method {
             Method::GET => READ_TIMEOUT,
             _ => CHANGE_TIMEOUT,
@@ -170,10 +181,13 @@ impl Api {
                 None if error.is_timeout() && !error.is_connect() => {
                     format!("{}: no answer within {} s: {HANGS}", self.name, timeout.as_secs())
                 }
+                None if error.is_connect() => {
+                    format!("no server runs for {}: {}{}", self.name, innermost(&error), self.start)
+                }
                 _ => format!("{}: {}", self.name, innermost(&error)),
             })
         })?;
-        let json: Option<Value> = serde_json::from_str(&text).ok();
+        let json = Json::parse(&text).ok().map(ParsedJson::from);
         match json {
             Some(json) if status.is_success() => Ok(json),
             Some(json) => Err(refusal(status, &json)),
@@ -227,6 +241,15 @@ impl Api {
     }
 }
 
+/// How the server is started that does not run, behind what is said of that.
+fn start_hint(of: &Operated) -> String {
+    match Path::new(&of.target).is_file() {
+        true => format!("; start it with `longhaul serve {}`", shell_word(&of.target)),
+        false if of.target.contains("://") && !is_on_this_machine(&of.target) => String::new(),
+        false => "; start it with `longhaul serve FILE`, or the program that it is a part of".to_owned(),
+    }
+}
+
 /// The data directory, if one is named in place of a configuration.
 pub(super) fn data_dir(of: &Operated) -> Option<PathBuf> {
     let named = PathBuf::from(&of.target);
@@ -260,13 +283,6 @@ fn key(of: &Operated) -> Result<Option<String>, Failure> {
         None => std::env::var(KEY).ok(),
     };
     Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
-}
-
-fn is_of_this_machine(base: &str) -> bool {
-    let parsed: Option<Uri> = base.parse().ok();
-    let host = parsed.as_ref().and_then(Uri::host).unwrap_or_default();
-    let address: Option<std::net::IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    host.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
 fn builder() -> reqwest::ClientBuilder {

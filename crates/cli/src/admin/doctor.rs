@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     args::Operated,
+    check::machine::reserve_doubt,
     config::{DataDirConfig, Problem},
     failure::Failure,
     fields::as_word,
@@ -16,9 +17,10 @@ use crate::{
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
 use longhaul_client::SystemClock;
-use longhaul_core::Clock as _;
+use longhaul_core::{Clock as _, TaskId, plain_line};
 use longhaul_private_dir::check_named;
 use longhaul_store::{DirectoryReport, OpenError};
+use longhaul_upstream::command::suspended_supervisors;
 use serde_json::{Value, json};
 use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -80,6 +82,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             )));
         }
         look_at_directory(&data_dir, &mut findings);
+        findings.extend(suspended(&data_dir.join("attempts")));
         let owner = DirectoryReport::owner(&data_dir).ok().flatten();
         // A server that runs knows its tasks itself.
         let (mut at_rest, mut can_start) = (Vec::new(), is_sound);
@@ -121,7 +124,11 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         output::text("nothing is wrong");
     } else {
         for finding in &findings {
-            output::text(&format!("{}\n  {}", finding.what, finding.advice));
+            output::text(&format!(
+                "{}\n  {}",
+                plain_line(&finding.what),
+                plain_line(&finding.advice)
+            ));
         }
     }
     Ok(match findings.is_empty() {
@@ -138,8 +145,12 @@ fn mistake(problem: &Problem, file: &str) -> Finding {
 }
 
 fn reserve_too_large(config: &DataDirConfig) -> Option<Finding> {
-    let why = DiskSpace::of(&config.data_dir)?.refuse_reserve(config.disk_reserve)?;
-    Some(Finding::new(why, "no server starts before"))
+    let refused = DiskSpace::of(&config.data_dir)?.refuse_reserve(config.disk_reserve);
+    let refused = refused.map(|why| Finding::new(why, "no server starts before"));
+    refused.or_else(|| {
+        let why = reserve_doubt(&config.data_dir, config.disk_reserve)?;
+        Some(Finding::new(why, DiskSpace::advice()))
+    })
 }
 
 fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
@@ -166,6 +177,21 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
             "another program keeps the database open, such as a backup that hangs: find it with `fuser`, and end it",
         ));
     }
+}
+
+/// Supervisors that do not react, whether a server runs or not. What else is wrong with the folder is found by others.
+fn suspended(attempts: &Path) -> Vec<Finding> {
+    let found = suspended_supervisors(attempts).unwrap_or_default().into_iter();
+    let finding = |(task, process): (TaskId, i32)| {
+        let what = format!(
+            "the supervisor of the command of task {task} was stopped by a signal (SIGSTOP, process {process}): the task does not end before it goes on"
+        );
+        Finding::new(
+            what,
+            format!("find out who has stopped it, and let it go on: `kill -CONT {process}`"),
+        )
+    };
+    found.map(finding).collect()
 }
 
 /// What keeps a server from its next start on a data directory, or from having its tasks then. `is_shared` as in [`look_at_tasks`]; `is_owned`: whether a process owns it.
@@ -313,7 +339,7 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
         let advice = match &report.disagreement {
             _ if !report.damages.is_empty() => "the database is damaged: which of them are lost is not known",
             None => {
-                "nothing of them is lost: they go on when it starts. Commands that were running may run meanwhile, and it takes them back"
+                "none is forgotten: when it starts, they go on, or end as interrupted if a tool that cannot be resumed was running, as of an upstream that is a child. Commands that were running may run meanwhile, and it takes them back"
             }
             Some(_) => {
                 "nothing of them is lost, and none of them goes on by itself: only a server that is started with --accept-restored-database runs them, perhaps for the second time"

@@ -11,12 +11,14 @@ mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminLog, AdminReset, AdminTasks, Filter, Nodes, NodesAction,
-        OneNode, OneTask, Operated, SomeTasks, SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTasks, Filter, Nodes,
+        NodesAction, OneNode, OneTask, Operated, SomeTasks, SomeTools,
     },
     arguments::{self, Taker},
     failure::Failure,
-    fields, output,
+    fields,
+    json_text::one_line,
+    output,
     result::Exit,
 };
 use api::{Api, task_path};
@@ -53,7 +55,7 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Principals(of)
         | AdminCommand::Stats(of)
         | AdminCommand::Top(of)
-        | AdminCommand::Drain(of)
+        | AdminCommand::Drain(AdminDrain { of, .. })
         | AdminCommand::Doctor(of) => of,
     };
     exit_code(operate(&admin.command).await, of)
@@ -63,6 +65,8 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
 pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
     match (&args.action, &args.of) {
         (Some(NodesAction::GiveUp(one)), _) => exit_code(give_up(one).await, &one.of),
+        (Some(NodesAction::Cordon(one)), _) => exit_code(set_cordoned(one, "cordon").await, &one.of),
+        (Some(NodesAction::Uncordon(one)), _) => exit_code(set_cordoned(one, "uncordon").await, &one.of),
         (None, Some(of)) => exit_code(list_nodes(of).await, of),
         (None, None) => Failure::usage("which server? `longhaul nodes FILE`")
             .report(false)
@@ -86,6 +90,16 @@ async fn give_up(OneNode { of, node }: &OneNode) -> Result<Exit, Failure> {
     })
 }
 
+async fn set_cordoned(OneNode { of, node }: &OneNode, action: &str) -> Result<Exit, Failure> {
+    let done = Api::of(of)?.post(&format!("/api/nodes/{node}/{action}"), None).await?;
+    shown(of, &done, |_| match action {
+        "cordon" => {
+            format!("node {node} begins nothing until it is uncordoned, or started again. What runs there runs on")
+        }
+        _ => format!("node {node} begins work again"),
+    })
+}
+
 fn exit_code(outcome: Result<Exit, Failure>, of: &Operated) -> ExitCode {
     match outcome {
         Ok(exit) if exit == Exit::Answered && !output::is_written() => Exit::NotWritten,
@@ -100,8 +114,12 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Tasks(wanted) => tasks(wanted).await,
         AdminCommand::Task(one) => {
             let (api, id) = found(&one.of, &one.id).await?;
-            let task = api.get(&task_path(&id)?).await?;
-            shown(&one.of, &task, show::task)
+            let task = api.get_written(&task_path(&id)?).await?;
+            match one.of.json {
+                true => output::json_line(&one_line(task.as_json().as_str())),
+                false => output::text(&show::task(&task)),
+            }
+            Ok(Exit::Answered)
         }
         AdminCommand::Log(asked) => log::run(asked).await,
         AdminCommand::Cancel(some) => act_on(some, "cancel", "is asked to stop").await,
@@ -156,10 +174,19 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         }
         AdminCommand::Stats(of) => shown(of, &Api::of(of)?.get("/api/stats").await?, show::stats),
         AdminCommand::Top(of) => top::run(&Api::of(of)?, of.json).await,
-        AdminCommand::Drain(of) => {
-            let done = Api::of(of)?.post("/api/drain", None).await?;
-            shown(of, &done, |_| {
-                "the server stops: open calls have 5 seconds to finish, tasks resume at the next start".to_owned()
+        AdminCommand::Drain(AdminDrain { of, timeout }) => {
+            let timeout = timeout.map(|millis| format!("?timeout={millis}ms"));
+            let path = format!("/api/drain{}", timeout.unwrap_or_default());
+            let done = Api::of(of)?.post(&path, None).await?;
+            shown(of, &done, |done| {
+                let stops = "the server stops: open calls have 5 seconds to finish, tasks resume at the next start";
+                match done["timeoutMs"].as_u64().unwrap_or_default() {
+                    0 => stops.to_owned(),
+                    timeout => format!(
+                        "the server begins nothing more; what runs has {} to end. Then {stops}",
+                        longhaul_core::format_duration(timeout)
+                    ),
+                }
             })
         }
         AdminCommand::Doctor(of) => doctor::run(of).await,
@@ -300,17 +327,20 @@ async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
         let names: Vec<&str> = (upstreams.as_array().into_iter().flatten())
             .map(|upstream| show::text(upstream, "name"))
             .collect();
-        if !names.contains(&upstream.as_str()) {
-            return Err(Failure::usage(match names[..] {
-                [] => format!("there is no upstream `{upstream}`: this server is no gateway"),
-                _ => format!(
-                    "there is no upstream `{upstream}`; the upstreams are {}",
-                    names.join(", ")
-                ),
-            }));
-        }
         let path = format!("/api/upstreams/{}/{action}", percent_encode(upstream));
-        let done = api.post(&path, None).await?;
+        // The server also knows the pauses of those that are not configured any more.
+        let done = match api.post(&path, None).await {
+            Err(failure) if failure.kind() == "not_found" => {
+                return Err(Failure::usage(match names[..] {
+                    [] => format!("there is no upstream `{upstream}`: this server is no gateway"),
+                    _ => format!(
+                        "there is no upstream `{upstream}`; the upstreams are {}",
+                        names.join(", ")
+                    ),
+                }));
+            }
+            done => done?,
+        };
         return shown(&some.of, &done, |done| {
             let names: Vec<&str> = show::list(done, "tools").iter().filter_map(Value::as_str).collect();
             match names[..] {

@@ -1,7 +1,8 @@
 //! What the API answers, for people.
 
 use super::table::{table, table_without};
-use crate::{fields, output::plain, tasks::terminal_width};
+use crate::{fields, json_text::one_line, output::plain, tasks::terminal_width};
+use longhaul_core::{ParsedJson, approximate_duration};
 use serde_json::Value;
 use std::io::IsTerminal as _;
 
@@ -18,19 +19,6 @@ pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
 }
 
-/// A length of time in its two largest units.
-pub(super) fn length(millis: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    let Some(first) = UNITS.iter().position(|(_, unit)| millis >= *unit) else {
-        return format!("{millis}ms");
-    };
-    let (name, unit) = UNITS[first];
-    match UNITS.get(first + 1).filter(|(_, smaller)| millis % unit >= *smaller) {
-        Some((smaller_name, smaller)) => format!("{}{name}{}{smaller_name}", millis / unit, millis % unit / smaller),
-        None => format!("{}{name}", millis / unit),
-    }
-}
-
 pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
     let rows: Vec<[String; 6]> = tasks.iter().map(task_row).collect();
     table(TASK_COLUMNS, &rows, width)
@@ -44,17 +32,36 @@ pub(super) fn tasks_of_screen(tasks: &[Value], width: usize) -> String {
         if width < WIDE && id.len() > SHORT_ID {
             row[0] = format!("…{}", id.get(id.len() - SHORT_ID..).unwrap_or(id));
         }
+        if let Some(bar) = bar(task) {
+            let status = std::mem::take(&mut row[5]);
+            row[5] = format!("{bar} {status}").trim_end().to_owned();
+        }
         row
     };
     let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
     table_without(TASK_COLUMNS, &rows, width, &[PRINCIPAL])
 }
 
+/// How much of a live task is done, if it says so.
+fn bar(task: &Value) -> Option<String> {
+    let progress = Some(&task["progress"]).filter(|_| task["endedAt"].is_null())?;
+    let (current, total) = (progress["current"].as_f64()?, progress["total"].as_f64()?);
+    if total <= 0.0 {
+        return None;
+    }
+    let done = (current / total).clamp(0.0, 1.0);
+    let filled = (done * BAR as f64) as usize;
+    let bar = format!("{}{}", "\u{2588}".repeat(filled), "\u{2591}".repeat(BAR - filled));
+    Some(format!("{bar} {:.0} %", done * 100.0))
+}
+
+/// Characters of a bar.
+const BAR: usize = 10;
 /// A terminal of fewer columns has no room for whole ids.
 const WIDE: usize = 120;
 /// Characters of an id that are shown there.
 const SHORT_ID: usize = 8;
-const TASK_COLUMNS: [&str; 6] = ["TASK", "TOOL", "STATE", "AGE, END", "PRINCIPAL", "STATUS"];
+const TASK_COLUMNS: [&str; 6] = ["TASK", "TOOL", "STATE", "AGE, ENDED", "PRINCIPAL", "STATUS"];
 const PRINCIPAL: usize = 4;
 
 fn task_row(task: &Value) -> [String; 6] {
@@ -63,12 +70,12 @@ fn task_row(task: &Value) -> [String; 6] {
         text(task, "id").to_owned(),
         text(task, "tool").to_owned(),
         match task["asks"] == true {
-            true => format!("{state}, asks"),
+            true => "asking".to_owned(),
             false => state.to_owned(),
         },
-        match task["endedMillisAgo"].as_u64() {
-            Some(ago) => format!("{} ago", length(ago)),
-            None => length(task["ageMillis"].as_u64().unwrap_or_default()),
+        match task["endedMsAgo"].as_u64() {
+            Some(ago) => format!("{} ago", approximate_duration(ago)),
+            None => approximate_duration(task["ageMs"].as_u64().unwrap_or_default()),
         },
         text(task, "principal").to_owned(),
         status(task),
@@ -108,7 +115,9 @@ fn tools_without(tools: &[Value], width: usize, dispensable: &[usize]) -> String
                 false => text(tool, "name").to_owned(),
             },
             count("queued"),
-            tool["queueAgeMillis"].as_u64().map_or_else(|| "-".to_owned(), length),
+            tool["queueAgeMs"]
+                .as_u64()
+                .map_or_else(|| "-".to_owned(), approximate_duration),
             count("running"),
             count("suspended"),
             count("blocked"),
@@ -150,7 +159,7 @@ pub(super) fn principals(found: &Value, width: usize) -> String {
             count("suspended"),
             count("blocked"),
             count("asking"),
-            length(principal["oldestMillis"].as_u64().unwrap_or_default()),
+            approximate_duration(principal["oldestMs"].as_u64().unwrap_or_default()),
         ]
     };
     let rows: Vec<[String; 7]> = list(found, "principals").iter().map(row).collect();
@@ -177,16 +186,16 @@ fn rate(of: &Value) -> String {
 
 /// How long its tasks take.
 fn mean(of: &Value) -> String {
-    let mean = of["meanSeconds"].as_f64();
-    mean.map_or_else(|| "-".to_owned(), |mean| length((mean * 1000.0) as u64))
+    let mean = of["meanMs"].as_f64();
+    mean.map_or_else(|| "-".to_owned(), |mean| approximate_duration(mean as u64))
 }
 
 /// When one has failed, and why.
 fn last_failure(of: &Value) -> String {
     let failure = &of["lastFailure"];
-    match failure["millisAgo"].as_u64() {
+    match failure["msAgo"].as_u64() {
         None => "-".to_owned(),
-        Some(ago) => format!("{} ago: {}", length(ago), text(failure, "reason")),
+        Some(ago) => format!("{} ago: {}", approximate_duration(ago), text(failure, "reason")),
     }
 }
 
@@ -297,16 +306,19 @@ pub(super) fn nodes(found: &Value, width: usize) -> String {
                 false => text(node, "name").to_owned(),
             },
             text(node, "role").to_owned(),
-            text(node, "state").to_owned(),
+            match text(node, "cordon") {
+                "" => text(node, "state").to_owned(),
+                cordon => format!("{}, {cordon}", text(node, "state")),
+            },
             match text(node, "address") {
                 "" => "-".to_owned(),
                 address => address.to_owned(),
             },
             text(node, "host").to_owned(),
             text(node, "since").to_owned(),
-            match (millis("leaseMillis"), millis("hostAwayMillis")) {
-                (Some(left), _) => length(left),
-                (None, Some(away)) => format!("away for {}", length(away)),
+            match (millis("leaseMs"), millis("hostAwayMs")) {
+                (Some(left), _) => approximate_duration(left),
+                (None, Some(away)) => format!("away for {}", approximate_duration(away)),
                 (None, None) => "-".to_owned(),
             },
             node["attempts"].to_string(),
@@ -323,6 +335,12 @@ pub(super) fn nodes(found: &Value, width: usize) -> String {
         if !outlook.is_empty() {
             shown.push_str(&format!("node {}: {outlook}\n", node["node"]));
         }
+        let events = match text(node, "events") {
+            "" => continue,
+            "lost" => "its events are lost: it and the others poll the database",
+            _ => "what it sends on its connection for events is lost: it sends on another one",
+        };
+        shown.push_str(&format!("node {}: {events}\n", node["node"]));
     }
     shown
 }
@@ -341,8 +359,8 @@ pub(super) fn stats(stats: &Value) -> String {
     if let Some(limit) = stats["maxRunning"].as_u64() {
         line.push_str(&format!("; {} of {limit} slots are taken", count("takenSlots")));
     }
-    if let Some(age) = stats["queueAgeMillis"].as_u64() {
-        line.push_str(&format!("; the queue is {} old", length(age)));
+    if let Some(age) = stats["queueAgeMs"].as_u64() {
+        line.push_str(&format!("; the queue is {} old", approximate_duration(age)));
     }
     if stats["stopping"] == true {
         line.push_str("; it is stopping");
@@ -353,11 +371,16 @@ pub(super) fn stats(stats: &Value) -> String {
     line
 }
 
-pub(super) fn task(task: &Value) -> String {
+/// Goes on in the column of the values.
+const CONTINUED: &str = "\n             ";
+
+pub(super) fn task(task: &ParsedJson) -> String {
     let mut lines = vec![format!("{} {}", text(task, "tool"), text(task, "state"))];
     let mut member = |name: &str, value: &str| {
         if !value.is_empty() {
-            lines.push(format!("  {name:<11}{}", plain(value, "\n\t")));
+            // Each further line is behind the column of names, so that no text of others looks like a member.
+            let value = plain(value, "\n\t").replace('\n', CONTINUED);
+            lines.push(format!("  {name:<11}{value}"));
         }
     };
     member("id", text(task, "id"));
@@ -380,17 +403,21 @@ pub(super) fn task(task: &Value) -> String {
     member("created", text(task, "createdAt"));
     member("changed", text(task, "updatedAt"));
     member("ended", text(task, "endedAt"));
-    member("age", &length(task["ageMillis"].as_u64().unwrap_or_default()));
+    member("age", &approximate_duration(task["ageMs"].as_u64().unwrap_or_default()));
     member("deadline", text(task, "deadlineAt"));
     member("goes on", text(task, "resumesAt"));
     member("kept until", text(task, "deletedAt"));
     member("started by", text(task, "parent"));
     member("retry of", text(task, "retryOf"));
     member("made again", text(task, "retriedAs"));
+    let related = list(task, "relatedTaskIds")
+        .iter()
+        .map(|id| id.as_str().unwrap_or_default());
+    member("related", &plain(&related.collect::<Vec<_>>().join(" "), ""));
     let client = &task["client"];
     member(
         "client",
-        format!("{} {}", text(client, "name"), text(client, "version")).trim(),
+        plain(&format!("{} {}", text(client, "name"), text(client, "version")), "").trim(),
     );
     if task["announced"] == false {
         member("plain call", "no client knows its id");
@@ -405,8 +432,8 @@ pub(super) fn task(task: &Value) -> String {
             ),
         );
     }
-    if !task["arguments"].is_null() {
-        member("arguments", &task["arguments"].to_string());
+    if let Some(arguments) = task.member("arguments") {
+        member("arguments", &one_line(arguments.as_str()));
     }
     for question in list(task, "questions") {
         let message = question["params"]["message"]
@@ -455,7 +482,14 @@ pub(super) fn task(task: &Value) -> String {
         );
     }
     match text(&task["outcome"], "kind") {
-        "result" => member("result", &task["outcome"]["result"].to_string()),
+        "result" => {
+            let result = task.member("outcome").map(ParsedJson::from);
+            let result = result.and_then(|outcome| outcome.member("result"));
+            member(
+                "result",
+                &result.map_or_else(String::new, |result| one_line(result.as_str())),
+            );
+        }
         "error" => member("error", text(&task["outcome"], "message")),
         _ => {}
     }
@@ -464,7 +498,7 @@ pub(super) fn task(task: &Value) -> String {
 
 /// An entry of a journal in one line.
 pub(super) fn entry(entry: &Value) -> String {
-    let took = entry["tookMillis"].as_u64().map_or_else(String::new, length);
+    let took = entry["tookMs"].as_u64().map_or_else(String::new, approximate_duration);
     format!(
         "{} {} {}  {took}  {}",
         entry["position"],

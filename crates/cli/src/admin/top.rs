@@ -2,6 +2,7 @@
 
 use super::{api::Api, show};
 use crate::{columns::fit, failure::Failure, output, result::Exit};
+use anstyle::{AnsiColor, Style};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -11,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+/// The column of the state in a line of a task.
+const STATE_COLUMN: usize = 2;
 const ROUND: Duration = Duration::from_secs(1);
 /// Tasks that are shown if the terminal does not say how many lines it has.
 const LINES: usize = 24;
@@ -24,27 +27,21 @@ const MOST: usize = 200;
 pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
     let mut keys = Keys::of_terminal();
     let mut scrolled = Scrolled::default();
+    let mut was_there = false;
     loop {
-        let problems = api.get("/api/problems").await?;
-        let stats = api.get("/api/stats").await?;
-        let tools = api.get("/api/tools").await?;
-        let mut live = Vec::new();
-        for state in STATES {
-            let found = api
-                .get(&format!("/api/tasks?state={state}&order=oldest&limit={MOST}"))
-                .await?;
-            live.extend(show::list(&found, "tasks").iter().cloned());
+        match Present::read(api).await {
+            Ok(present) if as_json => output::json_line(&present.as_json()),
+            Ok(present) => present.draw(&mut scrolled),
+            // It may be restarted.
+            Err(failure) if was_there && keys.is_some() && failure.exit() == Exit::NoServer => {
+                on_screen(
+                    &wrapped(&format!("{failure}; trying again"), show::width()),
+                    show::width(),
+                );
+            }
+            Err(failure) => return Err(failure),
         }
-        if as_json {
-            output::json_line(&json!({
-                "problems": problems["problems"],
-                "stats": stats,
-                "tools": tools,
-                "tasks": live,
-            }));
-        } else {
-            draw(&problems, &stats, &tools, &live, &mut scrolled);
-        }
+        was_there = true;
         if !io::stdout().is_terminal() || output::has_failed() {
             return Ok(Exit::Answered);
         }
@@ -221,46 +218,126 @@ const PROBLEMS: usize = 3;
 /// Of how many lines one of them may have.
 const PROBLEM_LINES: usize = 4;
 
-fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled: &mut Scrolled) {
-    let is_terminal = io::stdout().is_terminal();
-    let busy = |tool: &&Value| {
-        ["queued", "running", "suspended", "blocked"]
-            .iter()
-            .any(|state| tool[*state] != 0)
-    };
-    let tools: Vec<Value> = tools.as_array().into_iter().flatten().filter(busy).cloned().collect();
-    let width = show::width();
-    let mut lines = wrapped(&show::stats(stats), width);
-    let problems = show::list(problems, "problems");
-    let shown = problems.iter().take(PROBLEMS);
-    lines.extend(shown.flat_map(|problem| problem_lines(show::text(problem, "what"), width)));
-    if problems.len() > PROBLEMS {
-        let more = problems.len() - PROBLEMS;
-        lines.push(format!("! and {more} more: `longhaul admin doctor`"));
+/// What a server does now.
+struct Present {
+    problems: Value,
+    stats: Value,
+    tools: Value,
+    live: Vec<Value>,
+}
+
+impl Present {
+    async fn read(api: &Api) -> Result<Self, Failure> {
+        let problems = api.get("/api/problems").await?;
+        let stats = api.get("/api/stats").await?;
+        let tools = api.get("/api/tools").await?;
+        let mut live = Vec::new();
+        for state in STATES {
+            let found = api
+                .get(&format!("/api/tasks?state={state}&order=oldest&limit={MOST}"))
+                .await?;
+            live.extend(show::list(&found, "tasks").iter().cloned());
+        }
+        Ok(Self {
+            problems,
+            stats,
+            tools,
+            live,
+        })
     }
-    lines.push(String::new());
-    let mut body: Vec<String> = show::tools_of_screen(&tools, width)
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    body.push(String::new());
-    body.extend(show::tasks_of_screen(live, width).lines().map(str::to_owned));
-    if is_terminal {
-        let lines = scrolled.screen(lines, body, height());
-        let mut out = io::stdout().lock();
-        // From the top left corner: each line to its end, then what is below.
-        let shown: String = lines
-            .iter()
-            .map(|line| {
-                // A line that is too long would push the first one out of the screen.
-                format!("{}\x1b[K\r\n", fit(&output::plain(line, ""), width))
-            })
+
+    fn as_json(&self) -> Value {
+        json!({
+            "problems": self.problems["problems"],
+            "stats": self.stats,
+            "tools": self.tools,
+            "tasks": self.live,
+        })
+    }
+
+    fn draw(&self, scrolled: &mut Scrolled) {
+        let is_terminal = io::stdout().is_terminal();
+        let busy = |tool: &&Value| {
+            ["queued", "running", "suspended", "blocked"]
+                .iter()
+                .any(|state| tool[*state] != 0)
+        };
+        let tools: Vec<Value> = self
+            .tools
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(busy)
+            .cloned()
             .collect();
-        let _ = write!(out, "\x1b[H{}\x1b[J", shown.trim_end_matches("\r\n"));
-        let _ = out.flush();
-    } else {
-        lines.extend(body);
-        output::text(&lines.join("\n"));
+        let width = show::width();
+        let mut lines = wrapped(&show::stats(&self.stats), width);
+        let problems = show::list(&self.problems, "problems");
+        let shown = problems.iter().take(PROBLEMS);
+        lines.extend(shown.flat_map(|problem| problem_lines(show::text(problem, "what"), width)));
+        if problems.len() > PROBLEMS {
+            let more = problems.len() - PROBLEMS;
+            lines.push(format!("! and {more} more: `longhaul admin doctor`"));
+        }
+        lines.push(String::new());
+        let mut body: Vec<String> = show::tools_of_screen(&tools, width)
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        body.push(String::new());
+        body.extend(show::tasks_of_screen(&self.live, width).lines().map(str::to_owned));
+        if is_terminal {
+            on_screen(&scrolled.screen(lines, body, height()), width);
+        } else {
+            lines.extend(body);
+            output::text(&lines.join("\n"));
+        }
+    }
+}
+
+/// Shows lines from the top left corner: each to its end, then nothing below.
+fn on_screen(lines: &[String], width: usize) {
+    let colors = Colors::of_environment();
+    let mut out = io::stdout().lock();
+    let shown: String = lines
+        .iter()
+        .map(|line| {
+            // A line that is too long would push the first one out of the screen.
+            format!("{}\x1b[K\r\n", colors.of(&fit(&output::plain(line, ""), width)))
+        })
+        .collect();
+    let _ = write!(out, "\x1b[H{}\x1b[J", shown.trim_end_matches("\r\n"));
+    let _ = out.flush();
+}
+
+/// Whether lines have colors.
+struct Colors {
+    are_on: bool,
+}
+
+impl Colors {
+    /// None with `NO_COLOR`.
+    fn of_environment() -> Self {
+        Self {
+            are_on: std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
+        }
+    }
+
+    /// The line with its colors: a problem in red, the state of a task in that of the state, a header in bold.
+    fn of(&self, line: &str) -> String {
+        let (style, word) = match line.split_whitespace().nth(STATE_COLUMN) {
+            _ if !self.are_on => return line.to_owned(),
+            _ if line.starts_with("! ") => (AnsiColor::Red.on_default(), line),
+            _ if ["TASK ", "TOOL "].iter().any(|header| line.starts_with(header)) => (Style::new().bold(), line),
+            Some(state) => match state.trim_end_matches(',') {
+                state @ "running" => (AnsiColor::Blue.on_default(), state),
+                state @ ("suspended" | "queued") => (AnsiColor::Yellow.on_default(), state),
+                state @ "blocked" => (AnsiColor::Red.on_default(), state),
+                _ => return line.to_owned(),
+            },
+            None => return line.to_owned(),
+        };
+        line.replacen(word, &format!("{style}{word}{style:#}"), 1)
     }
 }
 
@@ -305,6 +382,19 @@ mod tests {
     fn lines_are_not_longer_than_the_screen() {
         assert_eq!(wrapped("ab cd ef longer", 5), ["ab cd", "ef", "longer"]);
         assert_eq!(wrapped("ab cd", usize::MAX), ["ab cd"]);
+    }
+
+    #[test]
+    fn a_state_has_a_color_and_a_word_like_it_has_none() {
+        let colors = Colors { are_on: true };
+        let line = "8jp8bw  build  running  2s  user  running tests";
+        assert_eq!(
+            colors.of(line),
+            "8jp8bw  build  \u{1b}[34mrunning\u{1b}[0m  2s  user  running tests"
+        );
+        assert_eq!(colors.of("build  1  2s  1"), "build  1  2s  1", "a line of a tool");
+        assert_eq!(colors.of("! it is full"), "\u{1b}[31m! it is full\u{1b}[0m");
+        assert_eq!(Colors { are_on: false }.of(line), line);
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub(super) async fn answer(
     ended?;
     let status = task.get().await?.status;
     Err(Failure::refused(match (status.is_final(), answered.is_empty()) {
-        (true, _) => format!("the task has ended: it is {}", states::of_task(status)),
+        (true, _) => format!("the task has ended ({})", states::of_task(status)),
         (false, true) => format!(
             "the server has not asked within {} s; some servers ask only once, and this one may have asked another client",
             LONGEST_SILENCE.as_secs()

@@ -113,7 +113,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
             true => "",
             false => ". Some servers send a question once: if nobody waited for the task then, it is lost",
         };
-        Failure::refused(format!("the task asks nothing now; it is {state}{lost}"))
+        Failure::refused(format!("the task asks nothing now ({state}){lost}"))
     };
     let mut elsewhere = None;
     for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
@@ -241,8 +241,8 @@ async fn until_withdrawn(task: &TaskHandle, key: &str, first: &TaskSnapshot) -> 
         SystemClock.sleep(pause).await;
         pause = match record::read(task).await {
             Ok(now) if now.status.is_final() => {
-                let state = states::of_task(now.status);
-                return Failure::refused(format!("the task has ended: it is {state}; nothing was answered"));
+                let state = states::of_snapshot(&now);
+                return Failure::refused(format!("the task has ended ({state}); nothing was answered"));
             }
             Ok(now) if !asks(&now, key) => return withdrawn(Some(key)),
             Ok(now) => pace.after(Ok(&now)),

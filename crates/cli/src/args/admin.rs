@@ -51,7 +51,7 @@ pub(crate) enum AdminCommand {
     /// Show the live tasks on a screen that follows them
     Top(Operated),
     /// Tell the server to stop: as SIGTERM
-    Drain(Operated),
+    Drain(AdminDrain),
     /// Look for what is wrong, and say what to do
     Doctor(Operated),
 }
@@ -88,6 +88,20 @@ pub(crate) struct Nodes {
 pub(crate) enum NodesAction {
     /// Give up the host of a dead server that does not come back: what is bound to it ends as lost, or is retried, now
     GiveUp(OneNode),
+    /// Have a server begin nothing until it is uncordoned; what runs there runs on. It ends with the server: one that is started again is another
+    Cordon(OneNode),
+    /// Have a server that was cordoned begin work again
+    Uncordon(OneNode),
+}
+
+/// `longhaul admin drain`
+#[derive(Debug, Args)]
+pub(crate) struct AdminDrain {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// How long what runs may take to end before the server stops, such as 10m; 0s is at once [default: `drain_timeout` of the server]
+    #[arg(long, value_name = "DURATION", value_parser = longhaul_core::parse_duration)]
+    pub(crate) timeout: Option<u64>,
 }
 
 /// A server of those that share the tasks of one.
@@ -229,7 +243,7 @@ pub(crate) struct AdminAudit {
     /// Of this principal
     #[arg(long)]
     pub(crate) principal: Option<String>,
-    /// call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, denied, key or configuration
+    /// call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, give-up, cordon, uncordon, denied, key or configuration
     #[arg(long)]
     pub(crate) action: Option<String>,
     /// ok, unknown, denied, limited or failed

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Which server a command speaks with.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerArgs {
-    /// URL of the server, or its name in `servers.toml` or in the file of --mcp-config
+    /// URL of the server, its name in `servers.toml` or in the file of --mcp-config, or its configuration file
     #[arg(short = 's', long, value_name = "SERVER")]
     pub(crate) server: Option<String>,
     /// JSON file with `mcpServers`, such as that of a desktop client

@@ -1,4 +1,58 @@
-//! What `--help` says behind the options.
+//! What `--help` says: the groups of the commands, and what stands behind the options.
+
+use clap::Command;
+use std::fmt::Write as _;
+
+/// The commands by what they are for.
+pub(super) const GROUPS: [(&str, &[&str]); 5] = [
+    ("Serve", &["serve", "stdio", "wrap", "import", "check"]),
+    (
+        "Call tools",
+        &["tools", "call", "task", "tasks", "watch", "answer", "cancel"],
+    ),
+    (
+        "Operate a server",
+        &["admin", "nodes", "keys", "backup", "restore", "migrate"],
+    ),
+    (
+        "More of a server",
+        &[
+            "resources",
+            "prompts",
+            "complete",
+            "inspect",
+            "login",
+            "logout",
+            "whoami",
+        ],
+    ),
+    ("This program", &["completions", "man", "help"]),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul serve jobs.toml                         serve the tools of a file
+  longhaul call jobs.toml build target=release     call one of them, and wait
+  longhaul tasks                                   find a call again
+  longhaul import cursor                           make a host's tools durable
+  longhaul admin top jobs.toml                     see what a server does";
+
+/// The command with the help that lists its commands in groups.
+pub(super) fn grouped(mut command: Command) -> Command {
+    command.build();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(groups, "{title}:");
+        for one in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(groups, "  {:<11}  {about}", one.get_name());
+        }
+        groups.push('\n');
+    }
+    command
+        .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}\n")
+        .after_help(format!("{groups}{EXAMPLES}"))
+}
 
 pub(super) const SERVE: &str = "\
 Exit status:
@@ -26,6 +80,9 @@ the only one.
 
 A server that is started again is a new node. One that is dead is listed as long as it holds attempts; those that are bound to its host, such as commands, wait \
 for it until `lost_after`, or until `longhaul nodes give-up FILE NODE`. That is for a host that does not come back: commands may still run there, beside their retries.
+
+`cordon` has a server begin nothing, as before it is stopped: what runs there runs on, and what is called there is queued. A cordon does not outlast the server: started again, it is \
+another node.
 
 Exit status: as `longhaul admin`.";
 
@@ -86,11 +143,12 @@ name to fill an array. `name:=JSON` passes any JSON value.
 
 `name=@FILE` and `name:=@FILE` take the value from a file.
 
-Without a tool, the tools of the server are listed. SERVER is a URL, or a name in ~/.config/longhaul/servers.toml or in the file of \
---mcp-config. Without it the server is LONGHAUL_SERVER, else http://127.0.0.1:7411/mcp.
+Without a tool, the tools of the server are listed. SERVER is a URL, a name in ~/.config/longhaul/servers.toml or in the file of \
+--mcp-config, or a configuration file, whose server is started if it does not run. Without it the server is LONGHAUL_SERVER, else http://127.0.0.1:7411/mcp.
 
 Example:
     longhaul call http://127.0.0.1:7411/mcp build target=release flags:='[\"-v\"]'
+    longhaul call jobs.toml build target=release
     longhaul call echo message=hi -- npx -y @modelcontextprotocol/server-everything
 
 What the tool asks is asked on the terminal. If standard input is no terminal, the command ends, and says how to answer the task.

@@ -1,6 +1,6 @@
 //! The arguments of `longhaul import`.
 
-use super::Era;
+use super::{Era, Header, serving::parse_header};
 use clap::{Args, builder::NonEmptyStringValueParser};
 use longhaul_core::{Millis, parse_duration};
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// After how long a call that runs on is answered, with how to follow it: less than the host waits. `0s` for never. By default 45s for new
-    /// servers; those of an earlier import change only if it is given
+    /// servers, which suits all hosts that were measured; those of an earlier import change only if it is given
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "undo")]
     pub(crate) handoff: Option<Millis>,
     /// A name of its own for each server, such as of an account, as for `longhaul wrap`
@@ -52,12 +52,18 @@ pub(crate) struct Import {
     /// One process of each server for all clients, as for `longhaul wrap`
     #[arg(long, conflicts_with = "undo")]
     pub(crate) shared: bool,
+    /// Puts servers at a URL behind Longhaul, too, with this header beside those of the file, as for `longhaul wrap`. Several times for several
+    #[arg(long, value_name = "HEADER", value_parser = parse_header, conflicts_with = "undo")]
+    pub(crate) header: Vec<Header>,
     /// Start the servers that an import has put behind Longhaul without it again
     #[arg(long)]
     pub(crate) undo: bool,
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Print what would change, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
     /// Print one line of JSON. Without --yes nothing is changed
     #[arg(long)]
     pub(crate) json: bool,

@@ -25,7 +25,7 @@ pub(crate) use shell::*;
 
 use crate::{nearest, output};
 use clap::{
-    Parser, Subcommand,
+    CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use serde_json::json;
@@ -48,7 +48,10 @@ impl Cli {
                 .map(|word| word.to_string_lossy().into_owned())
         };
         let command = words().next().unwrap_or_default();
-        Self::try_parse().unwrap_or_else(|error| {
+        let parsed = help::grouped(Self::command())
+            .try_get_matches()
+            .and_then(|matches| Self::from_arg_matches(&matches));
+        parsed.unwrap_or_else(|error| {
             let error = with_tip(error, &command);
             let mut words = words().take_while(|word| word != "--");
             if error.use_stderr() && words.any(|word| word == "--json") {
@@ -119,18 +122,18 @@ fn takes_id(command: &str) -> bool {
 /// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the commands and the MCP servers of a configuration file
+    /// Serve the commands and MCP servers of a configuration file
     #[command(after_help = help::SERVE)]
     Serve(Serve),
-    /// Serve a configuration file on standard input and output, for desktop clients
+    /// Serve a configuration file on standard input and output
     #[cfg(unix)]
     #[command(after_help = help::STDIO)]
     Stdio(Stdio),
-    /// Serve an MCP server of someone else, with durable tasks in front of it
+    /// Put durable tasks in front of an MCP server of someone else
     #[cfg(unix)]
     #[command(after_help = help::WRAP)]
     Wrap(Wrap),
-    /// Let the MCP servers of a host, such as Claude Desktop or Cursor, run behind `longhaul wrap`
+    /// Put the MCP servers of a host behind `longhaul wrap`
     #[cfg(unix)]
     #[command(after_help = help::IMPORT)]
     Import(Import),
@@ -139,21 +142,21 @@ pub(crate) enum Command {
     Check(Check),
     /// Make and revoke the API keys of a server
     Keys(Keys),
-    /// See what all tasks of a server do, and act on them, as its operator
+    /// See all tasks of a server, and act on them, as its operator
     #[cfg(unix)]
     #[command(after_help = help::ADMIN)]
     Admin(Admin),
-    /// List the servers that share the tasks of one, and what becomes of the work of those that are dead
+    /// List the servers that share their tasks, and give up dead ones
     #[cfg(unix)]
     #[command(after_help = help::NODES)]
     Nodes(Nodes),
-    /// Write a backup of a server's data directory to one file, while the server runs
+    /// Write a backup of a data directory, while its server runs
     #[command(after_help = help::BACKUP)]
     Backup(Backup),
     /// Make a data directory from a backup
     #[command(after_help = help::RESTORE)]
     Restore(Restore),
-    /// Move the tasks of a server from its data directory to a PostgreSQL database, which several servers can share
+    /// Move the tasks of a server to PostgreSQL, for several servers
     #[command(after_help = help::MIGRATE)]
     Migrate(Migrate),
     /// List the tools of a server with their arguments
@@ -162,10 +165,10 @@ pub(crate) enum Command {
     /// Call a tool and wait for its result
     #[command(after_help = help::CALL)]
     Call(Call),
-    /// Show a task, wait for it, cancel it, or print its log or its history
+    /// Show a task, wait for it, or print its log or its history
     #[command(after_help = help::TASK)]
     Task(Task),
-    /// List the calls of this user, and the tasks that their servers list
+    /// List the calls of this user, and the tasks of their servers
     #[command(after_help = help::TASKS)]
     Tasks(Tasks),
     /// Show the states of tasks as they change, until all have ended
@@ -183,7 +186,7 @@ pub(crate) enum Command {
     /// List the prompts of a server, or fill one in
     #[command(after_help = help::REQUESTS)]
     Prompts(Prompts),
-    /// List the values that a server suggests for an argument of a prompt or of a resource template
+    /// List the values that a server suggests for an argument
     #[command(after_help = help::COMPLETE)]
     Complete(Complete),
     /// Show the messages between this client and a server
@@ -208,7 +211,25 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    /// A command that is in no group would not be found.
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let mut command = Cli::command();
+        command.build();
+        let mut grouped: Vec<&str> = help::GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(grouped, names);
+        for one in command.get_subcommands() {
+            let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(
+                about.len() <= 64,
+                "a line of the help is too long for 80 columns: {about}"
+            );
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

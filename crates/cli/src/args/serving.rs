@@ -139,12 +139,15 @@ pub(crate) struct Wrap {
     /// All clients share one connection to the server, and with it one process. It cannot ask them anything then
     #[arg(long)]
     pub(crate) shared: bool,
-    /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never
+    /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never. By default 45s
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) handoff: Option<Millis>,
     /// Changes nothing: `longhaul import` marks with it what its `--undo` takes back
     #[arg(long)]
     pub(crate) imported: bool,
+    /// Changes nothing: what an undo of that puts back in place of this entry
+    #[arg(long, value_name = "ENTRY", hide = true)]
+    pub(crate) imported_entry: Option<String>,
     /// The MCP server's command, or its URL, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -183,7 +186,7 @@ impl std::fmt::Debug for Header {
     }
 }
 
-fn parse_header(text: &str) -> Result<Header, &'static str> {
+pub(super) fn parse_header(text: &str) -> Result<Header, &'static str> {
     let wrong = "write `Name: value`, such as `Authorization: Bearer ${TOKEN}`";
     let (name, value) = text.split_once(':').ok_or(wrong)?;
     let name = http::HeaderName::try_from(name.trim()).map_err(|_| wrong)?;

@@ -8,11 +8,13 @@ pub(crate) use collect::{ATTEMPTS, DATABASE, is_copied};
 
 use crate::{
     amounts::{count, size},
-    args, config, output,
+    args, config,
+    failure::{report_config, report_local},
+    output,
+    timestamp::timestamp,
 };
 use archive::{ArchiveWriter, FORMAT, Header, Manifest, TaskCounts};
 use collect::Collector;
-use longhaul_core::{UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
 use longhaul_store::{CopyError, DatabaseCopy};
 use serde_json::json;
@@ -72,16 +74,12 @@ impl BackupError {
 pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
     let config = match config::load_for_data_dir(&asked.file, asked.data_dir.as_deref()) {
         Ok(config) => config,
-        Err(error) => {
-            output::note(&error.to_string());
-            return ExitCode::from(config::EXIT_INVALID);
-        }
+        Err(error) => return report_config(&error, asked.json),
     };
     config.warn_of_problems(&asked.file);
     let data_dir = config.data_dir;
     if config.is_shared {
-        output::note(&format!("longhaul: {}", BackupError::SharedStore(data_dir)));
-        return ExitCode::FAILURE;
+        return report_local(&BackupError::SharedStore(data_dir), false, asked.json);
     }
     let source = Source {
         data_dir,
@@ -98,11 +96,8 @@ pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            match error {
-                BackupError::TwoOutputs | BackupError::Terminal => ExitCode::from(config::EXIT_INVALID),
-                _ => ExitCode::FAILURE,
-            }
+            let is_usage = matches!(error, BackupError::TwoOutputs | BackupError::Terminal);
+            report_local(&error, is_usage, asked.json)
         }
     }
 }
@@ -232,12 +227,6 @@ impl Source {
             .map_err(|error| BackupError::Write(error.into_error()))?;
         Ok((header, manifest, to))
     }
-}
-
-pub(crate) fn timestamp(at: UnixMillis) -> String {
-    let mut text = String::new();
-    push_timestamp(&mut text, at);
-    text
 }
 
 fn report(asked: &args::Backup, data_dir: &Path, header: &Header, manifest: &Manifest) {

@@ -136,9 +136,12 @@ impl<'a> BatchFile<'a> {
             self.number += 1;
             match read {
                 Ok(0) => return Ok(None),
-                Ok(_) if text.trim().is_empty() => {}
-                Ok(_) => return Ok(Some(text)),
+                Ok(_) if self.number == 1 => text = json_text::without_mark(&text).to_owned(),
+                Ok(_) => {}
                 Err(error) => return Err(format!("{}:{}: {error}", self.shown, self.number)),
+            }
+            if !text.trim().is_empty() {
+                return Ok(Some(text));
             }
         }
     }

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     args,
     failure::Failure,
+    json_text::with_member,
     output, record,
     result::{self, Exit},
     states, waiting,
@@ -40,10 +41,7 @@ enum Response {
 impl Response {
     fn exit(&self) -> Exit {
         match self {
-            Self::Outcome(Outcome::Result { is_error: false, .. }) => Exit::Answered,
-            Self::Outcome(Outcome::Result { .. }) => Exit::ToolError,
-            Self::Outcome(Outcome::RpcError(_)) => Exit::Refused,
-            Self::Outcome(Outcome::Cancelled) => Exit::Cancelled,
+            Self::Outcome(outcome) => outcome.into(),
             Self::EndedBefore { finished, .. } => match finished {
                 Finished::Answered | Finished::Completed => Exit::Answered,
                 Finished::ToolError => Exit::ToolError,
@@ -66,11 +64,12 @@ impl Response {
     fn describe(&self, shown: &mut Value) {
         shown["exit"] = (self.exit() as u8).into();
         match self {
-            Self::Outcome(Outcome::Result { json, .. }) => shown["result"] = result::value_or_text(json),
+            // Added to the line as it is.
+            Self::Outcome(Outcome::Result { .. }) => {}
             Self::Outcome(Outcome::RpcError(failure)) => shown["error"] = result::task_error(failure),
             Self::Outcome(Outcome::Cancelled) => describe_cancelled(shown),
             Self::EndedBefore { finished, .. } => {
-                shown["endedBefore"] = states::of_finished(*finished).into();
+                shown["endedBefore"] = states::finished_in_mcp(*finished).into();
                 if *finished == Finished::Cancelled {
                     describe_cancelled(shown);
                 }
@@ -257,9 +256,10 @@ impl Batch<'_> {
             }
             other => other.into(),
         })?;
-        if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
+        if let Some(repeated) = record::Repeated::of(&call, &self.earlier)
             && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
         {
+            let warning = repeated.describe(self.server, &self.client).await;
             self.bars
                 .print(|| output::note(&format!("line {}: {warning}", line.number)));
         }
@@ -311,7 +311,11 @@ impl Batch<'_> {
 
     fn print(&self, shown: &mut Value, response: &Response) {
         response.describe(shown);
-        self.bars.print(|| output::json_line(&shown));
+        let line = match response {
+            Response::Outcome(Outcome::Result { json, .. }) => with_member(&shown.to_string(), "result", json.as_str()),
+            _ => shown.to_string(),
+        };
+        self.bars.print(|| output::json_line(&line));
     }
 
     /// Waits until the task ends or asks. Some legacy servers ask while the task is `working`.

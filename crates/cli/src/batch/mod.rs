@@ -19,7 +19,7 @@ use bars::Bars;
 use file::BatchFile;
 use futures_util::{StreamExt, stream};
 use longhaul_client::{BatchRun, Client, RecordedCall, RequestError};
-use longhaul_core::format_duration;
+use longhaul_core::approximate_duration;
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use std::{
@@ -72,7 +72,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         output::note(&format!(
             "this continues the run of {} that began {} ago: {twice} (for a new run with all calls: --repeat all)",
             file.display(),
-            format_duration(record::age(begun_at))
+            approximate_duration(record::age(begun_at))
         ));
     }
     // Equal lines of one run are different calls, so only calls from before the run are repeated.
@@ -180,7 +180,7 @@ impl Batch<'_> {
             ));
         }
         if interrupted.is_some() || tally.has(ASKING) {
-            let goes_on = match self.server.is_child() {
+            let goes_on = match self.server.ends_its_tasks() {
                 true => "the server is stopped with this command; its tasks go on if it keeps them",
                 false => "the tasks keep running",
             };

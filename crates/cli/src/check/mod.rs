@@ -1,6 +1,7 @@
 //! `longhaul check`: validates a configuration and prints what it would serve.
 
 mod issuers;
+pub(crate) mod machine;
 mod shared_store;
 mod upstreams;
 
@@ -14,6 +15,7 @@ use crate::{
     waiting::with_notice,
 };
 use longhaul::auth::keys::KeyFile;
+use longhaul_core::plain_line;
 use longhaul_gateway::UpstreamReport;
 use longhaul_runtime::Ports;
 use longhaul_server::http::is_loopback;
@@ -29,6 +31,11 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             true => Ok(Others::default()),
             false => Others::ask(&mut config),
         };
+        let others = others.map(|others| Others {
+            machine: machine::faults(&config.server),
+            reserve: machine::reserve_doubt(&config.server.data_dir, config.server.disk_reserve),
+            ..others
+        });
         if let Ok(others) = &others {
             let unfit = issuers::patterns_without_tool(&config, &others.upstreams);
             config.warnings.extend(unfit);
@@ -58,10 +65,10 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
                 .unwrap_or_default();
             output::text(&(describe(&config) + &store + &upstreams::describe(&others.upstreams)));
             for warning in others.warnings() {
-                output::note(&format!("warning: {file}: {warning}"));
+                output::note(&plain_line(&format!("warning: {file}: {warning}")));
             }
             for problem in others.problems() {
-                output::note(&format!("{file}: {problem}"));
+                output::note(&plain_line(&format!("{file}: {problem}")));
             }
         }
         (Err(error), true) => {
@@ -80,9 +87,13 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     }
 }
 
-/// The servers of others that the configuration names, as they are now.
+/// The machine, and the servers of others that the configuration names, as they are now.
 #[derive(Default)]
 struct Others {
+    /// What of this machine keeps the server from starting.
+    machine: Vec<String>,
+    /// Why the reserve does not fit on the disk now.
+    reserve: Option<String>,
     store: Option<shared_store::Found>,
     upstreams: Vec<UpstreamReport>,
     /// What issuers do not answer.
@@ -115,6 +126,8 @@ impl Others {
         drop(entered);
         runtime.shutdown_timeout(Duration::from_secs(1));
         Ok(Self {
+            machine: Vec::new(),
+            reserve: None,
             store,
             upstreams: upstreams?,
             unreachable,
@@ -124,13 +137,18 @@ impl Others {
     /// Why the file cannot be served.
     fn problems(&self) -> impl Iterator<Item = String> {
         let of_store = self.store.iter().filter_map(shared_store::Found::problem);
-        of_store.chain(upstreams::collisions(&self.upstreams))
+        let of_machine = self.machine.iter().cloned();
+        of_machine.chain(of_store).chain(upstreams::collisions(&self.upstreams))
     }
 
     fn warnings(&self) -> impl Iterator<Item = String> {
         let of_store = self.store.iter().flat_map(|store| store.warnings().iter().cloned());
         let of_issuers = self.unreachable.iter().cloned();
-        of_store.chain(of_issuers).chain(upstreams::warnings(&self.upstreams))
+        let of_reserve = self.reserve.iter().cloned();
+        of_reserve
+            .chain(of_store)
+            .chain(of_issuers)
+            .chain(upstreams::warnings(&self.upstreams))
     }
 }
 
@@ -158,7 +176,7 @@ fn describe(config: &Config) -> String {
     );
     for tool in &config.tools {
         let summary = tool.description.lines().next().unwrap_or_default();
-        text.push_str(&format!("  {:width$}  {summary}\n", tool.name));
+        text.push_str(&format!("  {:width$}  {}\n", tool.name, plain_line(summary)));
     }
     text
 }

@@ -4,7 +4,7 @@ use crate::{
     config::{Config, UpstreamConfig},
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
-use longhaul_core::{TaskPolicy, format_duration};
+use longhaul_core::{TaskPolicy, format_duration, plain_line};
 use longhaul_gateway::{ReportedTool, UpstreamReport};
 use longhaul_runtime::Ports;
 use serde_json::{Value, json};
@@ -27,15 +27,16 @@ pub(super) async fn dial(
     Ok(longhaul_gateway::check(upstreams, config.prefix, version, LIMIT, ports).await?)
 }
 
-/// For people.
+/// For people. Upstreams name themselves and their tools as they like, and each is on one line all the same.
 pub(super) fn describe(reports: &[UpstreamReport]) -> String {
-    reports.iter().map(describe_one).collect()
+    let lines = reports.iter().flat_map(lines_of);
+    lines.map(|line| plain_line(&line) + "\n").collect()
 }
 
-fn describe_one(report: &UpstreamReport) -> String {
+fn lines_of(report: &UpstreamReport) -> Vec<String> {
     let server = match &report.server {
         Ok(server) => server,
-        Err(reason) => return format!("upstream {}: cannot be used now: {reason}\n", report.name),
+        Err(reason) => return vec![format!("upstream {}: cannot be used now: {reason}", report.name)],
     };
     let named = match (server.info["name"].as_str(), server.info["version"].as_str()) {
         (Some(name), Some(version)) => format!(", {name} {version}"),
@@ -53,25 +54,24 @@ fn describe_one(report: &UpstreamReport) -> String {
         .filter(|(count, what)| *count > 0 || *what == "tool")
         .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
         .collect();
-    let mut text = format!(
-        "upstream {}: up{named}, MCP {}: {}\n",
+    let mut lines = vec![format!(
+        "upstream {}: up{named}, MCP {}: {}",
         report.name,
         server.version,
         counts.join(", ")
-    );
+    )];
     let width = report
         .tools
         .iter()
         .map(|tool| tool.offered.len())
         .max()
         .unwrap_or_default();
-    for tool in &report.tools {
-        text.push_str(&format!("  {:width$}  {}\n", tool.offered, policy(tool)));
-    }
+    let tools = report.tools.iter();
+    lines.extend(tools.map(|tool| format!("  {:width$}  {}", tool.offered, policy(tool))));
     if !report.left_out.is_empty() {
-        text.push_str(&format!("  not offered: {}\n", report.left_out.join(", ")));
+        lines.push(format!("  not offered: {}", report.left_out.join(", ")));
     }
-    text
+    lines
 }
 
 fn policy(tool: &ReportedTool) -> String {

@@ -35,6 +35,15 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, data_dir: O
         if let Some(folder) = missing {
             entry.report(format!("`file`: there is no folder {}", folder.display()));
         }
+        if is_same(&path, section.file().path()) {
+            entry.report("`file`: this is the configuration file".to_owned());
+        }
+        if data_dir.is_some_and(|data_dir| is_of_longhaul(&path, data_dir)) {
+            entry.report(format!(
+                "`file`: {} is in the data directory, where names that do not end in `.jsonl` are Longhaul's own: give it a name such as `audit.jsonl`",
+                path.display()
+            ));
+        }
         Some(path)
     });
     let stderr = section.get_or("stderr", false, |entry| entry.flag());
@@ -56,4 +65,26 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, data_dir: O
         return None;
     }
     Some(audit)
+}
+
+/// The path without links, of which the last parts may not be there.
+fn real(path: &Path) -> PathBuf {
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match found {
+        Some((above, real)) => real.join(path.strip_prefix(above).unwrap_or(path)),
+        None => path.to_owned(),
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    real(one) == real(other)
+}
+
+/// Whether Longhaul may have a file of this name in its data directory. Files that were full have a number behind their name.
+fn is_of_longhaul(path: &Path, data_dir: &Path) -> bool {
+    let (path, data_dir) = (real(path), real(data_dir));
+    let is_log = path.extension().is_some_and(|ending| ending == "jsonl");
+    path.starts_with(&data_dir) && !(is_log && path.parent() == Some(&*data_dir))
 }

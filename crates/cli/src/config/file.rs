@@ -67,6 +67,11 @@ impl File {
         }
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The folder that relative paths in the file start from.
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))

@@ -1,6 +1,7 @@
 //! Resolving paths in the configuration.
 
 use longhaul_core::UnixMillis;
+use longhaul_upstream::command::missing_interpreter;
 use std::{
     env,
     ffi::OsString,
@@ -80,18 +81,23 @@ impl Environment {
         if program.contains('/') {
             let file = cwd.join(program);
             if runs(&file) {
-                return None;
+                return unusable(&file);
             }
             let what = if file.is_file() {
                 "is not executable"
+            } else if file.is_dir() {
+                "is a folder"
             } else {
                 "does not exist"
             };
             return Some(format!("the program {} {what}", file.display()));
         }
         let path = path.map(OsString::from).or_else(|| self.path.clone())?;
-        let found = env::split_paths(&path).any(|folder| runs(&cwd.join(folder).join(program)));
-        (!found).then(|| format!("there is no program `{program}` in PATH"))
+        let found = env::split_paths(&path).map(|folder| cwd.join(folder).join(program));
+        match found.into_iter().find(|file| runs(file)) {
+            Some(file) => unusable(&file),
+            None => Some(format!("there is no program `{program}` in PATH")),
+        }
     }
 
     /// The folder for the data of a server called `name`.
@@ -103,6 +109,12 @@ impl Environment {
         };
         Ok(state_home.join("longhaul").join(name))
     }
+}
+
+/// Why a program that is there cannot be started, if the system would find out only then.
+fn unusable(program: &Path) -> Option<String> {
+    let why = missing_interpreter(program)?;
+    Some(format!("the program {} cannot be started: {why}", program.display()))
 }
 
 /// An invalid path in the configuration.

@@ -38,6 +38,8 @@ const MAX_RUNNING: u32 = 10_000;
 pub(crate) struct ServerConfig {
     /// The server's name: 1 to 64 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
+    /// What the model is told of how to use the server.
+    pub(crate) instructions: Option<String>,
     /// Where to listen.
     pub(crate) listen: Listen,
     /// Who may open the socket, if it is a file.
@@ -54,6 +56,8 @@ pub(crate) struct ServerConfig {
     pub(crate) disk_reserve: u64,
     /// Whether `tasks/*` requests without `Mcp-Name` are refused, as the protocol says.
     pub(crate) strict_headers: bool,
+    /// How long what runs may take to end when the server stops, in milliseconds.
+    pub(crate) drain_timeout: Millis,
     /// How long a task may wait for a slot, in milliseconds.
     pub(crate) queue_timeout: Millis,
     /// Who may come in.
@@ -100,6 +104,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     let queue_timeout = section.get_or("queue_timeout", DEFAULT_QUEUE_TIMEOUT, |entry| {
         entry.positive_duration()
     });
+    let drain_timeout = section.get_or("drain_timeout", 0, |entry| entry.duration());
     let idle_exit = section.get_or("idle_exit", DEFAULT_IDLE_EXIT, |entry| entry.positive_duration());
     let allowed_origins = all(section, "allowed_origins");
     let allowed_hosts: Option<Vec<HostName>> = all(section, "allowed_hosts");
@@ -165,6 +170,16 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
                 .is_some_and(|proxies| TrustedProxy::are_everyone(proxies)),
             plain_http,
         };
+        if let Listen::Unix(path) = listen
+            && let Some(folder) = path.parent().filter(|folder| !folder.is_dir())
+            && !matches!(&data_dir, Some(Ok(data_dir)) if data_dir == folder)
+        {
+            // A service manager may make it when it starts the server.
+            let folder = folder.display();
+            entry.warn(format!(
+                "`listen`: there is no folder {folder}; it must be there when the server starts"
+            ));
+        }
         if matches!(listen, Listen::Unix(_)) && section.get("tls").is_some() {
             entry.report("`listen`: a Unix socket has no TLS: remove [server.tls], or listen on an address".to_owned());
         }
@@ -242,12 +257,14 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
         limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
     });
+    let instructions = section.optional("instructions", |entry| entry.filled_text().map(str::to_owned));
     section.finish();
 
     let name = name?;
     let data_dir = data_dir?.map_err(|error| section.report(format!("`data_dir` is not given, and {error}")));
     Some(ServerConfig {
         name,
+        instructions: instructions?,
         listen: listen?,
         socket_mode: socket_mode?,
         data_dir: data_dir.ok()?,
@@ -256,6 +273,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         max_body: max_body?,
         disk_reserve: disk_reserve?,
         strict_headers: strict_headers?,
+        drain_timeout: drain_timeout?,
         queue_timeout: queue_timeout?,
         auth: auth?,
         tls: tls?,

@@ -87,6 +87,13 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
     let auth = section.optional("auth", |entry| read_auth(&entry, environment));
     let shared = section.get_or("shared", false, |entry| entry.flag());
     let presented = section.get_or("presented", false, |entry| entry.flag());
+    let prefix = section.optional("prefix", |entry| {
+        let prefix = entry.filled_text()?;
+        if !is_name(prefix) {
+            entry.report("`prefix` must have 1 to 64 of the characters A-Z a-z 0-9 _ -, such as \"gh\"".to_owned());
+        }
+        Some(prefix.to_owned()).filter(|prefix| is_name(prefix))
+    });
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let eras = [
         ("auto", EraChoice::Auto),
@@ -118,6 +125,7 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         jobs: jobs?,
         era: era?,
         shared: shared?,
+        prefix: prefix?,
         presented: presented?,
         tools: tools?,
         rules: rules?,

@@ -6,7 +6,8 @@ mod document;
 mod host;
 mod rewrite;
 
-use crate::{args, config, output};
+use crate::{args, failure::report_local, output, shell_word::shell_word};
+use longhaul_core::is_hidden;
 use rewrite::{Changed, Rewritten};
 use serde_json::json;
 use std::{
@@ -14,6 +15,7 @@ use std::{
     ffi::OsString,
     fs::{self, OpenOptions},
     io::{self, BufRead as _, IsTerminal as _, Write as _},
+    os::unix::fs::{MetadataExt as _, fchown},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -56,13 +58,11 @@ pub(crate) fn run(import: &args::Import) -> ExitCode {
     match change(import) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            match error {
-                ImportError::Declined | ImportError::ChangedMeanwhile { .. } | ImportError::Unwritable { .. } => {
-                    ExitCode::FAILURE
-                }
-                _ => ExitCode::from(config::EXIT_INVALID),
-            }
+            let is_usage = !matches!(
+                error,
+                ImportError::Declined | ImportError::ChangedMeanwhile { .. } | ImportError::Unwritable { .. }
+            );
+            report_local(&error, is_usage, import.json)
         }
     }
 }
@@ -95,13 +95,13 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
     if is_written {
         file.replace(&rewritten.text, import.undo, is_kept)?;
     }
-    report(import, &file, &rewritten, is_written);
+    report(import, &file, &rewritten, is_new, is_written.then_some(is_kept));
     Ok(())
 }
 
 /// Whether the user wants it.
 fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<bool, ImportError> {
-    if import.yes || import.json {
+    if import.yes || import.json || import.dry_run {
         return Ok(import.yes);
     }
     if !io::stdin().is_terminal() {
@@ -120,26 +120,30 @@ fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<b
 /// What changes, as a diff.
 fn shown(rewritten: &Rewritten) -> String {
     let changed = rewritten.changed.iter().map(|Changed { name, before, after }| {
+        let name = output::id(name);
         format!("- {name}: {}\n+ {name}: {}", command_line(before), command_line(after))
     });
     let left = rewritten
         .left
         .iter()
-        .map(|left| format!("  {}: stays as it is, since {}", left.name, left.why));
+        .map(|left| format!("  {}: stays as it is, since {}", output::id(&left.name), left.why));
     changed.chain(left).collect::<Vec<_>>().join("\n")
 }
 
 /// Words as on a command line.
 fn command_line(words: &[String]) -> String {
-    let word =
-        |word: &String| match word.is_empty() || word.contains(|c: char| c.is_whitespace() || "'\"$\\".contains(c)) {
-            true => format!("'{}'", word.replace('\'', r"'\''")),
-            false => word.clone(),
-        };
+    let word = |word: &String| match word.is_empty()
+        || word.contains(|c: char| is_hidden(c) || c.is_whitespace() || "'\"$\\".contains(c))
+    {
+        true => shell_word(word),
+        false => word.clone(),
+    };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_written: bool) {
+/// If it was written, `is_kept` says whether the copy is that of an earlier import.
+fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_new: bool, is_kept: Option<bool>) {
+    let is_written = is_kept.is_some();
     if import.json {
         let changed = rewritten.changed.iter();
         let changed = changed.map(|entry| json!({"name": entry.name, "before": entry.before, "after": entry.after}));
@@ -158,17 +162,24 @@ fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_written:
         output::text(&shown(rewritten));
     }
     if !is_written {
-        output::note("there is nothing to change");
+        output::note(match is_new {
+            true => "nothing was written (--dry-run)",
+            false => "there is nothing to change",
+        });
         return;
     }
-    match import.undo {
-        true => output::note(&format!("changed back: {}", file.path.display())),
-        false => output::note(&format!(
-            "changed: {}; as it was: {}",
-            file.path.display(),
-            file.copy().display()
-        )),
-    }
+    let (changed, copy) = (file.path.display(), file.copy());
+    let copy = (copy.exists(), copy.display());
+    output::note(&match (import.undo, copy) {
+        (true, (false, _)) => format!("changed back: {changed}"),
+        (true, (true, copy)) => format!(
+            "changed back: {changed}. It was changed otherwise, too, since it was imported: {copy} is how it was before, and can be removed"
+        ),
+        (false, (_, copy)) if is_kept == Some(true) => {
+            format!("changed: {changed}; as it was before the first import: {copy}")
+        }
+        (false, (_, copy)) => format!("changed: {changed}; as it was: {copy}"),
+    });
     output::note(&format!("restart {} to use it", import.host.title()));
 }
 
@@ -228,9 +239,9 @@ impl File {
         Ok(())
     }
 
-    /// Writes a file at once, with the permissions of this one: it may hold keys.
+    /// Writes a file at once, with the owner and the permissions of this one: it may hold keys, and its host must be able to read it.
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        let permissions = fs::metadata(&self.path)?.permissions();
+        let metadata = fs::metadata(&self.path)?;
         let draft = self.beside(&format!(".{}", std::process::id()));
         let written = || -> io::Result<()> {
             let mut options = OpenOptions::new();
@@ -239,7 +250,19 @@ impl File {
             let mut file = options.open(&draft)?;
             file.write_all(self.mark.as_bytes())?;
             file.write_all(text.as_bytes())?;
-            file.set_permissions(permissions)?;
+            let new = file.metadata()?;
+            if (new.uid(), new.gid()) != (metadata.uid(), metadata.gid()) {
+                fchown(&file, Some(metadata.uid()), Some(metadata.gid())).map_err(|error| {
+                    let owner = format!(
+                        "its owner {}:{} cannot be kept: {error}",
+                        metadata.uid(),
+                        metadata.gid()
+                    );
+                    io::Error::new(error.kind(), owner)
+                })?;
+            }
+            // After that, since a change of the owner takes some away.
+            file.set_permissions(metadata.permissions())?;
             file.sync_all()?;
             fs::rename(&draft, path)
         };

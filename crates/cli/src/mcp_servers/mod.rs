@@ -2,10 +2,10 @@
 
 mod restrictions;
 
-use crate::{jsonc, variables::expand};
+use crate::{json_text::without_mark, jsonc, variables::expand};
 use jsonc_parser::{ast, common::Ranged as _};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The members under which clients have a server's URL: most have `url`, Windsurf has `serverUrl`, and Gemini CLI `httpUrl`.
 const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
@@ -32,8 +32,7 @@ pub(crate) struct McpServer {
 /// # Errors
 /// What is wrong with the file as a whole.
 pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, String> {
-    // Some editors write a byte order mark.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let options = jsonc::options();
     let is_toml = !text.trim_start().starts_with(['{', '/']) && toml::from_str::<toml::Table>(text).is_ok();
     let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| match is_toml {
@@ -43,32 +42,36 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)
         .map_err(|error| error.to_string())?;
     let root = parsed.value.as_ref().and_then(ast::Value::as_object);
-    let found = ["mcpServers", "servers"]
-        .iter()
-        .find_map(|key| Some((values[key].as_object()?, root?.get_object(key)?)));
-    let file = &values;
-    let (values, servers) = found.ok_or("it has no `mcpServers`")?;
+    let mut keys = ["mcpServers", "servers"].iter();
+    let servers = keys
+        .find_map(|key| root?.get_object(key))
+        .ok_or("it has no `mcpServers`")?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
-    let (mut read, mut names) = (Vec::new(), BTreeSet::new());
+    let (mut read, mut lines) = (Vec::new(), BTreeMap::new());
     for property in &servers.properties {
         let given = property.name.as_str();
-        let entry = &values[given];
-        if restrictions::is_off(entry) || restrictions::is_excluded(file, given)? {
+        // Of several with one name `values` has the last one.
+        let written = &text[property.value.start()..property.value.end()];
+        let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| error.to_string())?;
+        if restrictions::is_off(entry) || restrictions::is_excluded(&values, given)? {
             continue;
         }
         let name = usable_name(given);
-        let section = match names.insert(name.clone()) {
-            true => read_entry(entry, variable),
-            false => Err(format!("another one is called `{name}`, too; rename one of them")),
+        let begins = line(property.start());
+        let (section, line) = match lines.insert(name.clone(), begins) {
+            Some(earlier) => {
+                let why = format!("the one in line {earlier} is called `{name}`, too; rename one of them");
+                (Err(why), begins)
+            }
+            None => match read_entry(entry, variable) {
+                Ok(section) => (Ok(section), begins),
+                Err(why) => (Err(why), unexpandable(&property.value, variable).map_or(begins, line)),
+            },
         };
-        let unset = section
-            .is_err()
-            .then(|| unexpandable(&property.value, variable))
-            .flatten();
         read.push(McpServer {
             given: given.to_owned(),
             name,
-            line: line(unset.unwrap_or(property.start())),
+            line,
             section,
         });
     }
@@ -267,7 +270,7 @@ mod tests {
             [
                 (2, "a", "it needs a `command` or a `url`"),
                 (3, "b", "its `args` must be an array of strings"),
-                (5, "c_d", "another one is called `c_d`, too; rename one of them"),
+                (5, "c_d", "the one in line 4 is called `c_d`, too; rename one of them"),
                 (6, "e", "it has a `url` and a `command`; give one of them"),
                 (11, "f", "its `env.B`: the variable NONE is not set"),
                 (
@@ -280,6 +283,25 @@ mod tests {
             ]
         );
         assert_eq!(servers[2].name, "c_d");
+    }
+
+    /// Each is what stands in its own line.
+    #[test]
+    fn of_two_servers_with_one_name_the_second_is_left_out() {
+        let servers = servers(
+            r#"{"mcpServers": {
+            "a": {"command": "x"},
+            "a": {"command": "y", "env": {
+                "B": "${NONE}"
+            }}
+        }}"#,
+        );
+        let section = servers[0].section.as_ref().unwrap();
+        assert_eq!(section["command"], serde_json::json!(["x"]));
+        assert_eq!(
+            wrong(&servers[1]),
+            (3, "a", "the one in line 2 is called `a`, too; rename one of them")
+        );
     }
 
     #[test]

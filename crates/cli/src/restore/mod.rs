@@ -12,6 +12,7 @@ use crate::{
         work_folder::{WorkFolder, beside},
     },
     config::{self, ConfigError},
+    failure::{report_config, report_local},
     output,
 };
 use longhaul_core::{UnixMillis, store::StoreError};
@@ -70,23 +71,14 @@ enum RestoreError {
 pub(crate) async fn run(asked: &args::Restore) -> ExitCode {
     let data_dir = match data_dir(asked) {
         Ok(data_dir) => data_dir,
-        Err(error) => {
-            output::note(&error.to_string());
-            return ExitCode::from(config::EXIT_INVALID);
-        }
+        Err(error) => return report_config(&error, asked.json),
     };
     match restore(asked, &data_dir).await {
         Ok(done) => {
             done.report(asked, &data_dir);
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            match error {
-                RestoreError::Terminal => ExitCode::from(config::EXIT_INVALID),
-                _ => ExitCode::FAILURE,
-            }
-        }
+        Err(error) => report_local(&error, matches!(error, RestoreError::Terminal), asked.json),
     }
 }
 

@@ -7,6 +7,9 @@ const FOR_COMMANDS: u64 = 16;
 /// Connections get at most half of the limit (`connections_in_all`), so all else must fit into the other half.
 const SHARES: u64 = 2;
 
+/// What a start opens: its threads, the store, the listener. Counted, so that who raises the limit by what is said need not raise it again.
+pub(super) const OPENED_AT_START: u64 = 19;
+
 /// A server would run out of descriptors before it has served anyone.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -29,18 +32,18 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Whether the limit leaves room for commands and connections beside what is open now.
+/// Whether the limit leaves room for commands and connections beside what is open now, and what is `still_to_open`.
 ///
 /// # Errors
 /// [`TooFew`]. A limit that cannot be compared, because open files cannot be counted, is none.
-pub(super) fn check_limit() -> Result<(), TooFew> {
+pub(super) fn check_limit(still_to_open: u64) -> Result<(), TooFew> {
     let Some(limit) = getrlimit(Resource::Nofile).current else {
         return Ok(());
     };
     let Ok(open) = std::fs::read_dir("/dev/fd") else {
         return Ok(());
     };
-    let needed = SHARES * (open.count() as u64 + FOR_COMMANDS);
+    let needed = SHARES * (open.count() as u64 + still_to_open + FOR_COMMANDS);
     if limit < needed {
         return Err(TooFew { limit, needed });
     }

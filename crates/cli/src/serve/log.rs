@@ -2,6 +2,7 @@
 
 use crate::{args::LogFormat, output};
 use longhaul_client::stderr;
+use longhaul_core::plain_text;
 use std::{env, ffi::OsString, io};
 use tracing_subscriber::EnvFilter;
 
@@ -32,9 +33,17 @@ pub(crate) fn filter() -> Result<EnvFilter, InvalidFilter> {
 /// Writes whole events to standard error, or drops them.
 struct StderrLog;
 
+/// An event of a text log as one line, whatever names of others it has. What its colours begin with was replaced in those.
+fn as_line(event: &str) -> String {
+    plain_text(event.trim_end(), "\u{1b}\t") + "\n"
+}
+
 impl io::Write for StderrLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        stderr::write_or_drop(line);
+        match std::str::from_utf8(line) {
+            Ok(text) => stderr::write_or_drop(as_line(text).as_bytes()),
+            Err(_) => stderr::write_or_drop(line),
+        };
         Ok(line.len())
     }
 
@@ -90,6 +99,12 @@ fn parse(value: Option<OsString>) -> Result<EnvFilter, InvalidFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let event = "\u{1b}[33m WARN\u{1b}[0m longhaul: tool=a\nINFO b\u{202e}c\n";
+        assert_eq!(as_line(event), "\u{1b}[33m WARN\u{1b}[0m longhaul: tool=a INFO b c\n");
+    }
 
     #[test]
     fn invalid_filters_are_refused() {

@@ -19,20 +19,20 @@ use crate::{
     args,
     audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig, SharedStore},
-    generated_config, output,
+    generated_config, output, owner_log,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 #[cfg(debug_assertions)]
 use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_admin::DiskSpace;
-use longhaul_client::SystemClock;
 use longhaul_core::{
-    Clock as _, Millis,
+    Millis, format_duration,
     store::{NewNode, NodeRole},
+    whole_millis,
 };
 use longhaul_gateway::GatewayError;
-use longhaul_runtime::{Ports, Provider};
+use longhaul_runtime::{Engine, Ports, Provider};
 use longhaul_server::{
     Front,
     http::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError},
@@ -50,6 +50,8 @@ use tokio_util::sync::CancellationToken;
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
 /// How long blocking work may take after the server has stopped.
+/// What the model is told if the configuration has no `instructions`.
+const USUAL_INSTRUCTIONS: &str = "Slow tools run as tasks, which survive this server and your connection to it.";
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server cannot start.
@@ -159,7 +161,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
 fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     descriptors::raise_limit();
-    descriptors::check_limit()?;
+    descriptors::check_limit(descriptors::OPENED_AT_START)?;
     check_machine(&config.server)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -185,16 +187,13 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
 
 /// Whether the clock and the disk are such that tasks can be stored.
 fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
-    if let Some(fault) = longhaul_admin::clock_fault(SystemClock.now()) {
-        return Err(ServeError::Machine(fault.to_owned()));
-    }
-    let Some(space) = DiskSpace::of(&server.data_dir) else {
-        return Ok(());
-    };
-    if space.has_few_inodes() {
+    if let Some(space) = DiskSpace::of(&server.data_dir).filter(DiskSpace::has_few_inodes) {
         tracing::warn!("{space}");
     }
-    match space.refuse_reserve(server.disk_reserve) {
+    if let Some(why) = crate::check::machine::reserve_doubt(&server.data_dir, server.disk_reserve) {
+        tracing::warn!("{why}");
+    }
+    match crate::check::machine::clock_or_disk_fault(server) {
         Some(why) => Err(ServeError::Machine(why)),
         None => Ok(()),
     }
@@ -257,11 +256,14 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         source,
     })?;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
-    descriptors::check_limit()?;
+    descriptors::check_limit(0)?;
     let commands = CommandProvider::new(attempts.clone(), launcher, ports.clone());
     // What is released of the reserve is not for logs.
     let commands = Arc::new(commands.with_least_free(server.disk_reserve / 2));
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
+    // Upstreams have instructions of their own.
+    let usual = (!tools.is_empty()).then(|| USUAL_INSTRUCTIONS.to_owned());
+    let instructions = server.instructions.clone().or(usual);
     let logins = UpstreamLogins::new(&server.data_dir);
     let gateway = Arc::new(gateway::prepare(
         logins.apply(upstreams)?,
@@ -271,7 +273,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     )?);
     gateway.refuse_collisions().await.map_err(UpstreamError::from)?;
     let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
-        .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
         .store(Arc::clone(&tasks))
@@ -287,6 +288,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
         .http(server.http.clone());
+    if let Some(instructions) = instructions {
+        building = building.instructions(instructions);
+    }
     if let Some(shared) = &server.shared_store {
         building = building.lost_after(Duration::from_millis(shared.lost_after));
     }
@@ -337,6 +341,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let queue_timeout = server.queue_timeout;
     let name = server.name.clone();
+    let log_in = asked.detach.then(|| server.data_dir.clone());
     let mut report = report::Report {
         name: server.name,
         url,
@@ -352,7 +357,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         orphans,
         reads_only: reads_only.clone(),
     };
-    let stop = stop(&front, &running, asked.idle_exit)?;
+    let drain_timeout = Duration::from_millis(server.drain_timeout);
+    let stop = stop(&front, &running, asked.idle_exit, (engine.clone(), drain_timeout))?;
     // Before serving: a call of a tool of before must not find it unknown.
     let unseen = gateway.start(&engine).await;
     // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
@@ -397,14 +403,23 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let operated = admin
         .with_front(Arc::clone(&front))
         .with_reads_only(reads_only)
+        .with_drain_timeout(drain_timeout)
         .operate(name, engine.clone(), audit.clone(), stop.clone());
     let shown = operated.admin();
     let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());
+    // One that is detached writes its log into the file that is made by whoever starts it.
+    let kept_short = async {
+        if let Some(data_dir) = &log_in {
+            stop.run_until_cancelled(owner_log::keep_short(data_dir, &*ports.clock))
+                .await;
+        }
+    };
     tokio::join!(
         started,
         over_http,
         over_stdio,
         operated.serve(),
+        kept_short,
         telemetry.send(&engine, metrics, &stop)
     );
     gateway.stop().await;
@@ -471,10 +486,11 @@ fn stop(
     front: &Arc<Front>,
     running: &longhaul::ServerHandle,
     idle_exit: Option<Millis>,
+    (engine, drain_timeout): (Engine, Duration),
 ) -> Result<CancellationToken, ServeError> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
-    let (signal, front, running) = (stop_signal()?, Arc::clone(front), running.clone());
+    let (signal, front, running) = (stop_signal(engine, drain_timeout)?, Arc::clone(front), running.clone());
     Ports::system().spawner.spawn(Box::pin(async move {
         let idle = async {
             match idle_exit {
@@ -492,14 +508,25 @@ fn stop(
     Ok(stop)
 }
 
-/// Completes at the first SIGTERM or SIGINT. The second one ends the process at once.
-fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
+/// Completes at the first SIGTERM or SIGINT, once what runs has ended, or after `drain_timeout`, or at the second signal. The next one ends the process at once.
+fn stop_signal(engine: Engine, drain_timeout: Duration) -> Result<impl Future<Output = ()>, ServeError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+        }
+        if !drain_timeout.is_zero() {
+            let timeout = format_duration(whole_millis(drain_timeout));
+            output::note(&format!(
+                "longhaul: draining: nothing more begins, and what runs has {timeout} to end; a second signal ends that"
+            ));
+            tokio::select! {
+                () = engine.drain(drain_timeout) => {}
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
         }
         output::note("longhaul: stopping; open calls have 5 seconds to finish, tasks resume at the next start");
         Ports::system().spawner.spawn(Box::pin(async move {

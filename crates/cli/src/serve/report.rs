@@ -5,7 +5,7 @@ use crate::{
     amounts::{count, size},
     output,
 };
-use longhaul_core::store::NodeRole;
+use longhaul_core::{plain_line, store::NodeRole};
 use longhaul_runtime::Recovered;
 use serde_json::json;
 use std::path::PathBuf;
@@ -56,29 +56,23 @@ impl Report {
 
     fn as_text(&self) -> String {
         let address = self.url.as_deref().unwrap_or("only longhaul stdio");
-        let serves = match self.role {
-            NodeRole::Both => format!("serves {address}\n  access {}", self.who.join("; ")),
-            NodeRole::Front => format!(
-                "is a front: it serves {address}, and workers run its tasks\n  access {}",
-                self.who.join("; ")
+        let access = format!("  access {}", self.who.join("; "));
+        let (serves, access) = match self.role {
+            NodeRole::Both => (format!("serves {address}"), Some(access)),
+            NodeRole::Front => (
+                format!("is a front: it serves {address}, and workers run its tasks"),
+                Some(access),
             ),
-            NodeRole::Worker => "is a worker: it runs tasks, and accepts no requests".to_owned(),
+            NodeRole::Worker => ("is a worker: it runs tasks, and accepts no requests".to_owned(), None),
         };
-        let mut text = format!(
-            "`{}` {serves}\n  data   {}{}\n  tools  {}",
-            self.name,
-            self.data_dir.display(),
-            self.store
-                .as_ref()
-                .map(|store| format!("\n  store  {store}"))
-                .unwrap_or_default(),
-            self.tools.join(", ")
-        );
-        if let Some(admin) = &self.admin {
-            text.push_str(&format!("\n  admin  {admin}"));
-        }
+        let mut lines = vec![format!("`{}` {serves}", self.name)];
+        lines.extend(access);
+        lines.push(format!("  data   {}", self.data_dir.display()));
+        lines.extend(self.store.as_ref().map(|store| format!("  store  {store}")));
+        lines.push(format!("  tools  {}", self.tools.join(", ")));
+        lines.extend(self.admin.as_ref().map(|admin| format!("  admin  {admin}")));
         if let Some(bytes) = self.bytes_held.filter(|bytes| *bytes > 0) {
-            text.push_str(&format!("\n  held   {} of command logs and results", size(bytes)));
+            lines.push(format!("  held   {} of command logs and results", size(bytes)));
         }
         let Recovered {
             attempts,
@@ -86,14 +80,16 @@ impl Report {
             live,
         } = self.recovered;
         if attempts + orphaned_calls > 0 || live.queued > 0 {
-            text.push_str(&format!(
-                "\n  recovered {}, {} queued; cancelled {}",
+            lines.push(format!(
+                "  recovered {}, {} queued; cancelled {}",
                 count(attempts as u64, "running task"),
                 live.queued,
                 count(orphaned_calls as u64, "orphaned call")
             ));
         }
-        text
+        // Upstreams name their tools as they like.
+        let lines: Vec<String> = lines.iter().map(|line| plain_line(line)).collect();
+        lines.join("\n")
     }
 
     fn as_json(&self) -> serde_json::Value {

@@ -8,8 +8,8 @@ use std::env;
 
 /// Chooses the server, and returns it with the words that do not belong to the choice.
 ///
-/// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
-/// the default server.
+/// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://`, is a configured name, or ends with
+/// `.toml`. Else it is the default server.
 pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
     if args.command.is_empty() && env::args_os().next_back().is_some_and(|last| last == "--") {
         return Err(ServerError::NoCommand);
@@ -65,7 +65,7 @@ pub(super) fn choose_among<'a>(
         return Ok((server, words));
     }
     if let Some((first, rest)) = words.split_first()
-        && (is_url(first) || configured.has(first))
+        && (is_url(first) || configured.has(first) || configured.is_config_file(first))
     {
         return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
     }

@@ -1,7 +1,7 @@
 //! The configured servers: `servers.toml` of the user, and an `mcpServers` file in JSON.
 
 use super::ServerError;
-use crate::{args::EraArg, jsonc};
+use crate::{args::EraArg, json_text::without_mark, jsonc};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -122,8 +122,7 @@ impl Configured {
 
     /// JSON, also with comments and trailing commas, as VS Code writes it.
     fn parse_json(text: &str, file: &str) -> Result<Self, ServerError> {
-        // Some editors write a byte order mark.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = without_mark(text);
         let value =
             jsonc_parser::parse_to_serde_value(text, &jsonc::options()).map_err(|error| wrong(&file, &error))?;
         let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;

@@ -4,13 +4,28 @@ use super::{
     Command, Endpoint, NamedBy, Server, ServerError,
     config::{Configured, Entry},
 };
-use crate::{mcp_servers, nearest, variables::expand};
+use crate::{
+    config::{self, Environment},
+    mcp_servers, nearest,
+    variables::expand,
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::EraChoice;
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 pub(super) fn is_url(word: &str) -> bool {
     word.contains("://")
+}
+
+/// The command that speaks with the server of a file.
+const STDIO: &str = "stdio";
+
+/// Whether a word can name the configuration file of a server, as in `longhaul serve jobs.toml`.
+fn has_file_ending(word: &str) -> bool {
+    word.ends_with(".toml")
 }
 
 impl Configured {
@@ -18,10 +33,18 @@ impl Configured {
         self.entries.contains_key(name)
     }
 
-    /// The server of this URL or name.
+    /// Whether a word names the configuration file of a server. A configured name comes first.
+    pub(super) fn is_config_file(&self, word: &str) -> bool {
+        has_file_ending(word) && !self.has(word)
+    }
+
+    /// The server of this URL, name or configuration file.
     pub(super) fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
         let (endpoint, headers, uid, era) = if is_url(name) {
             (Endpoint::Http(name.to_owned()), HeaderMap::new(), None, EraChoice::Auto)
+        } else if self.is_config_file(name) {
+            let command = Command::serving(name)?;
+            (Endpoint::Child(command), HeaderMap::new(), None, EraChoice::Auto)
         } else {
             let Some(entry) = self.entries.get(name) else {
                 let hint = nearest::suggestion(name, self.entries.keys().map(String::as_str));
@@ -52,11 +75,50 @@ impl Configured {
             uid,
             era,
             given_era: None,
-            name: (!is_url(name)).then(|| name.to_owned()),
+            name: self.has(name).then(|| name.to_owned()),
             mcp_config: None,
             named_by: NamedBy::CommandLine,
             words,
         })
+    }
+}
+
+impl Command {
+    /// `longhaul stdio FILE`: it connects to the server of the file, or starts it.
+    fn serving(file: &str) -> Result<Self, ServerError> {
+        let wrong = |reason: String| ServerError::Config {
+            file: file.to_owned(),
+            reason,
+        };
+        let path = Path::new(file)
+            .canonicalize()
+            .map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+        // Said here, with each mistake on its line, and not as the last words of a server that did not start.
+        config::load(&path, &Environment::of_this_process())
+            .map_err(|error| ServerError::ConfigFile(error.to_string()))?;
+        let program = env::current_exe().map_err(|error| wrong(error.to_string()))?;
+        let text = |path: PathBuf| {
+            let text = path.into_os_string().into_string();
+            text.map_err(|path| wrong(format!("{} is not UTF-8", path.display())))
+        };
+        Ok(Self {
+            // The same from every folder.
+            cwd: path.parent().map(Path::to_owned),
+            program: text(program)?,
+            args: vec![STDIO.to_owned(), text(path)?],
+            env: Vec::new(),
+        })
+    }
+
+    /// The configuration file whose server this command speaks with.
+    pub(super) fn config_file(&self) -> Option<&str> {
+        match &*self.args {
+            [stdio, file] if stdio == STDIO && has_file_ending(file) => {
+                let is_this = env::current_exe().is_ok_and(|own| own == Path::new(&self.program));
+                is_this.then_some(file)
+            }
+            _ => None,
+        }
     }
 }
 

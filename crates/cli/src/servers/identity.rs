@@ -1,12 +1,9 @@
 //! What a server is recorded as.
 
-use super::{
-    Command, Endpoint, NamedBy, Server,
-    config::Configured,
-    masked::{masked, masked_words},
-};
+use super::{Command, Endpoint, NamedBy, Server, config::Configured, masked::masked};
 use http::HeaderMap;
 use longhaul_client::{EraChoice, RecordedCall};
+use longhaul_core::masked_words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -32,7 +29,7 @@ impl RecordedCommand {
 
     fn masked(self) -> Self {
         Self {
-            command: masked_words(self.command.iter().map(String::as_str)),
+            command: masked_words(&self.command),
             ..self
         }
     }
@@ -121,12 +118,17 @@ pub(crate) fn recorded_folder(recorded: &str) -> Option<String> {
 
 fn unnamed(call: &RecordedCall) -> Server {
     let (endpoint, words) = match Command::recorded(&call.server) {
-        // From another folder the id of a recorded task says where to start it.
-        Some(command) if !command.is_here() => (Endpoint::Child(command), (Vec::new(), Vec::new())),
         Some(command) => {
-            let behind = ["--".to_owned(), command.program.clone()].into_iter();
-            let behind = behind.chain(command.args.iter().cloned()).collect();
-            (Endpoint::Child(command), (Vec::new(), behind))
+            let words = match command.config_file() {
+                Some(file) => (vec![file.to_owned()], Vec::new()),
+                // From another folder the id of a recorded task says where to start it.
+                None if !command.is_here() => (Vec::new(), Vec::new()),
+                None => {
+                    let behind = std::iter::once("--".to_owned()).chain(command.line().cloned());
+                    (Vec::new(), behind.collect())
+                }
+            };
+            (Endpoint::Child(command), words)
         }
         None => {
             let words = (vec!["-s".to_owned(), call.server.clone()], Vec::new());

@@ -25,15 +25,22 @@ pub(crate) struct OfAnotherUser {
     port: u16,
 }
 
+/// Whether a URL leads to a port of this machine.
+pub(crate) fn is_on_this_machine(url: &str) -> bool {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
 impl LoopbackServer {
     /// `user` is whose it is, if the configuration says so.
     pub(super) fn of(url: &str, user: Option<u32>) -> Option<Self> {
+        let is_loopback = is_on_this_machine(url);
         let url = Url::parse(url).ok().filter(|url| url.scheme() == "http")?;
-        let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']');
-        let is_loopback = match host.parse::<std::net::IpAddr>() {
-            Ok(address) => address.is_loopback(),
-            Err(_) => host == "localhost" || host.ends_with(".localhost"),
-        };
         let port = url.port_or_known_default()?;
         is_loopback.then_some(Self { port, user })
     }

@@ -12,6 +12,7 @@ mod words;
 
 pub(crate) use choose::{choose, configured_names};
 pub(crate) use identity::{as_json, recorded, recorded_folder};
+pub(crate) use loopback::is_on_this_machine;
 pub(crate) use masked::masked;
 pub(crate) use tokens::{tell_earlier_mode, tell_mode};
 pub(crate) use words::{did_you_mean, nothing_more};
@@ -28,8 +29,8 @@ use http::{
     header::{AUTHORIZATION, InvalidHeaderValue},
 };
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
+use longhaul_core::masked_words;
 use loopback::{LoopbackServer, OfAnotherUser};
-use masked::masked_words;
 use std::path::{Path, PathBuf};
 
 /// The server of `longhaul serve` with the default address.
@@ -98,6 +99,8 @@ pub(crate) enum ServerError {
     Disabled(String),
     #[error("{file}: {reason}")]
     Config { file: String, reason: String },
+    #[error("{0}")]
+    ConfigFile(String),
     #[error("the server `{name}`: {reason}")]
     Entry { name: String, reason: String },
     #[error("there is no command behind `--`")]
@@ -190,8 +193,11 @@ impl Server {
             (None, Endpoint::Http(url)) => masked(url),
             (None, Endpoint::Wrong(_)) => format!("the server of {DEFAULT_VARIABLE}"),
             (None, Endpoint::Child(command)) => {
+                if let Some(file) = command.config_file() {
+                    return file.to_owned();
+                }
                 let line = std::iter::once(&command.program).chain(&command.args);
-                masked_words(line.map(String::as_str)).join(" ")
+                masked_words(line).join(" ")
             }
         }
     }

@@ -19,8 +19,10 @@ use tokio::io::{BufReader, stdin, stdout};
 
 /// An owner that has lived so long does not count.
 const LONG: Duration = Duration::from_secs(60);
-/// So many owners in a row may exit without an answer to the client before this process gives up.
+/// So many owners in a row may exit without an answer to the client, and for so long as one may take to start, before this process gives up.
 const MOST_EXITS: u32 = 3;
+/// How long the next owner waits at most, after several have exited.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Relays until the client leaves. When the owner exits, another one is started. `longhaul wrap` has a claim on the data directory, and beside it the hand-off of
 /// this client, if it has one.
@@ -64,13 +66,14 @@ pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) 
 
 async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
     let (session, mut input, mut output) = (Session::new(handoff), Input::new(BufReader::new(stdin())), stdout());
-    // Owners that have exited in a row.
-    let mut exits = 0;
+    // Owners that have exited in a row, and since when.
+    let (mut exits, mut exiting_since) = (0, Duration::ZERO);
     loop {
         // Who has stopped the server on purpose need not see it start again at once.
         if exits > 0 && target.claim.is_none() && !input.is_next().await {
             return ExitCode::SUCCESS;
         }
+        SystemClock.sleep(pause(exits)).await;
         let mut owner = match owner::find_or_start(target, exits > 0).await {
             Ok(owner) => BufReader::new(owner),
             Err(error) => {
@@ -89,12 +92,15 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
         if SystemClock.monotonic().saturating_sub(since) >= LONG {
             exits = 0;
         }
+        if exits == 0 {
+            exiting_since = SystemClock.monotonic();
+        }
         exits += 1;
         if session.fail_open(&mut output).await.is_err() {
             return ExitCode::SUCCESS;
         }
         let log: PathBuf = target.log();
-        if exits >= MOST_EXITS {
+        if exits >= MOST_EXITS && SystemClock.monotonic().saturating_sub(exiting_since) >= owner::START_TIMEOUT {
             output::note(&format!(
                 "longhaul: the server has exited; its tasks resume when it is started again (log: {})",
                 log.display()
@@ -105,5 +111,13 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
             "longhaul: the server has exited, and is started again when it is needed (log: {})",
             log.display()
         ));
+    }
+}
+
+/// How long the next owner waits when so many have exited in a row: the first one starts at once.
+fn pause(exits: u32) -> Duration {
+    match exits.checked_sub(2) {
+        None => Duration::ZERO,
+        Some(more) => LONGEST_PAUSE.min(Duration::from_millis(100) * 2_u32.saturating_pow(more)),
     }
 }

@@ -1,13 +1,15 @@
 //! Finding or starting the process that owns a data directory.
 
+use crate::owner_log;
 use longhaul_core::Millis;
 use longhaul_private_dir::{PrivateDir, open_file};
 use longhaul_runtime::Ports;
 use longhaul_server::stdio;
+use rustix::process::Signal;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{fs::OpenOptionsExt, process::ExitStatusExt as _},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -15,14 +17,14 @@ use std::{
 use tokio::net::UnixStream;
 
 /// How long an owner may take to start: to wait for another one that exits, to recover, to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a service manager may take to start an owner again.
 const SERVICE_MANAGER: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the next one waits at most, after several were killed while they started.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long an owner may take to send its greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
-/// A longer log is rotated when the next owner starts.
-const MAX_LOG: u64 = 4 << 20;
 /// How much of its log is shown when an owner cannot start.
 const SHOWN_LOG: u64 = 4096;
 
@@ -78,7 +80,10 @@ pub(super) async fn find_or_start(target: &Target, has_exited: bool) -> Result<U
     let mut search = Search {
         target,
         started: None,
+        log_from: u64::MAX,
         is_in_use: false,
+        killed: None,
+        pause: RETRY_INTERVAL,
     };
     let found = ports.within(START_TIMEOUT, search.run(&ports)).await;
     found.unwrap_or_else(|| Err(search.late()))
@@ -86,22 +91,22 @@ pub(super) async fn find_or_start(target: &Target, has_exited: bool) -> Result<U
 
 struct Search<'a> {
     target: &'a Target,
-    started: Option<Started>,
+    /// An owner that this process has started.
+    started: Option<Child>,
+    /// The length of the log before that start.
+    log_from: u64,
     /// Whether the one that was started last found the directory in use.
     is_in_use: bool,
-}
-
-/// An owner that this process has started.
-struct Started {
-    child: Child,
-    /// The length of the log before the start.
-    log_from: u64,
+    /// How the one that was started last ended, if somebody has killed it.
+    killed: Option<ExitStatus>,
+    /// Before the next look.
+    pause: Duration,
 }
 
 impl Target {
     /// The log file of an owner started by `longhaul stdio`.
     pub(super) fn log(&self) -> PathBuf {
-        self.data_dir.join("owner.log")
+        owner_log::path(&self.data_dir)
     }
 
     fn unusable(&self) -> impl Fn(io::Error) -> OwnerError {
@@ -130,22 +135,29 @@ impl Search<'_> {
                     });
                 }
             }
-            ports.clock.sleep(RETRY_INTERVAL).await;
+            ports.clock.sleep(self.pause).await;
         }
     }
 
     /// Starts an owner, unless one is already starting.
     fn ensure_started(&mut self) -> Result<(), OwnerError> {
-        let Some(started) = &mut self.started else {
-            self.started = Some(start(self.target)?);
+        let Some(child) = &mut self.started else {
+            let (child, log_from) = start(self.target)?;
+            (self.started, self.log_from) = (Some(child), log_from);
             return Ok(());
         };
-        match started.child.try_wait().map_err(OwnerError::Spawn)? {
+        match child.try_wait().map_err(OwnerError::Spawn)? {
             None => Ok(()),
             // Another process owns the directory, and is about to listen or to exit.
             Some(status) if status.code() == Some(crate::serve::IN_USE.into()) || status.success() => {
                 self.is_in_use = !status.success();
-                self.started = None;
+                (self.started, self.killed) = (None, None);
+                Ok(())
+            }
+            // The next one may start.
+            Some(status) if is_kill(status) => {
+                (self.started, self.killed) = (None, Some(status));
+                self.pause = LONGEST_PAUSE.min(self.pause * 2);
                 Ok(())
             }
             Some(status) => Err(OwnerError::Failed {
@@ -156,6 +168,12 @@ impl Search<'_> {
     }
 
     fn late(&self) -> OwnerError {
+        if let Some(status) = self.killed {
+            return OwnerError::Failed {
+                status,
+                log: self.log(),
+            };
+        }
         match self.is_in_use {
             true => OwnerError::InUse {
                 path: self.target.data_dir.display().to_string(),
@@ -166,7 +184,7 @@ impl Search<'_> {
 
     /// The end of the log that the started owner has written.
     fn log(&self) -> String {
-        let from = self.started.as_ref().map_or(u64::MAX, |started| started.log_from);
+        let from = self.log_from;
         let read = || {
             let mut log = open_file(&self.target.log(), OpenOptions::new().read(true))?;
             let length = log.metadata()?.len();
@@ -188,8 +206,14 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Starts an owner, which outlives this process.
-fn start(target: &Target) -> Result<Started, OwnerError> {
+/// Whether somebody has ended the process: it has not failed by itself.
+fn is_kill(status: ExitStatus) -> bool {
+    let by_others = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP];
+    by_others.iter().any(|signal| status.signal() == Some(signal.as_raw()))
+}
+
+/// Starts an owner, which outlives this process; beside it the length of the log before.
+fn start(target: &Target) -> Result<(Child, u64), OwnerError> {
     let unusable = target.unusable();
     let log = open_log(target).map_err(&unusable)?;
     let log_from = log.metadata().map_err(&unusable)?.len();
@@ -215,24 +239,18 @@ fn start(target: &Target) -> Result<Started, OwnerError> {
         .stderr(log)
         .spawn()
         .map_err(OwnerError::Spawn)?;
-    Ok(Started { child, log_from })
+    Ok((child, log_from))
 }
 
 fn open_log(target: &Target) -> io::Result<File> {
     let path = target.log();
-    let open = || {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        open_file(&path, &options).map_err(|error| {
-            // The server reports errors of the other files itself.
-            let text = format!("its file `owner.log`: {error}");
-            io::Error::new(error.kind(), text)
-        })
-    };
-    let log = open()?;
-    if log.metadata()?.len() <= MAX_LOG {
-        return Ok(log);
-    }
-    fs::rename(&path, path.with_extension("log.1"))?;
-    open()
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    let log = open_file(&path, &options).map_err(|error| {
+        // The server reports errors of the other files itself.
+        let text = format!("its file `owner.log`: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
+    owner_log::shorten(&path)?;
+    Ok(log)
 }

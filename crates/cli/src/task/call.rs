@@ -13,7 +13,7 @@ use crate::{
 use longhaul_client::{
     CallCancellation, CallState, ClientJournal, Finished, RecordedCall, RequestError, SystemClock, TaskStatus,
 };
-use longhaul_core::{Clock, format_duration};
+use longhaul_core::{Clock, approximate_duration};
 use serde_json::json;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
         ("message", detail),
         (
             "begun",
-            Some(format!("{} ago", format_duration(record::age(call.begun_at)))),
+            Some(format!("{} ago", approximate_duration(record::age(call.begun_at)))),
         ),
     ];
     let lines = lines
@@ -89,7 +89,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     let name = name_of(call);
     let ended = |call: &RecordedCall| {
         let state = Row::recorded(call.clone()).state().0;
-        Failure::refused(format!("{name} has ended: it is {state}; nothing was cancelled"))
+        Failure::refused(format!("{name} has ended ({state}); nothing was cancelled"))
     };
     let has_key = call.idempotency_key.is_some();
     match &call.state {

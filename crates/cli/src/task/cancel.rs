@@ -1,6 +1,6 @@
 //! Cancelling a task.
 
-use super::show::as_json;
+use super::show::{as_json, with_result};
 use crate::{failure::Failure, output, record, result::Exit, states, waiting::with_notice};
 use longhaul_client::{Event, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::json;
@@ -77,14 +77,14 @@ fn ended_before(task: &TaskSnapshot, json: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Answered);
     }
     Err(Failure::refused(format!(
-        "the task has ended: it is {}; nothing was cancelled",
-        states::of_task(task.status)
+        "the task has ended ({}); nothing was cancelled",
+        states::of_snapshot(task)
     )))
 }
 
 fn report(task: &TaskSnapshot, line: &str, json: bool) {
     if json {
-        output::json_line(&as_json(task));
+        output::json_line(&with_result(&as_json(task), task));
     } else {
         output::note(&output::plain(line, ""));
     }

@@ -35,7 +35,7 @@ fn format_entry(entry: &HistoryEntry) -> String {
         (None, None) => entry.state.clone(),
     };
     let took = entry.took_ms.filter(|_| entry.until.is_none());
-    let took = took.map(|took| format!(" in {}", longhaul_core::format_duration(took)));
+    let took = took.map(|took| format!(" in {}", longhaul_core::approximate_duration(took)));
     let mut lines = format!(
         "{:>5}  {}  {}  {state}{}\n",
         entry.place,
@@ -89,7 +89,7 @@ mod tests {
        2026-11-20T09:00:01.000Z  try 22 failed: no  answer
     2  2026-11-20T09:00:02.000Z  child \"smoke\"  waiting (t-1)
     3  2026-11-20T09:00:03.000Z  timer  waiting until 2026-11-23T09:00:03.000Z
-    6  2026-11-20T09:00:06.000Z  step \"deploy\"  done in 1m1s500ms
+    6  2026-11-20T09:00:06.000Z  step \"deploy\"  done in 1m1s
     7  2026-11-20T09:00:07.000Z  input \"go\"  done
        asks: Go on?
     1  2026-11-20T09:00:08.000Z  attempt 1  failed in 7ms

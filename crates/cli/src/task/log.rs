@@ -62,7 +62,7 @@ pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Resu
     loop {
         let pause = match read_on(task, &mut next, json).await {
             Ok(task) if task.status.is_final() => {
-                output::note(&format!("the task is {}", states::of_task(task.status)));
+                output::note(&format!("the task has ended ({})", states::of_snapshot(&task)));
                 return Ok(Exit::Answered);
             }
             Ok(task) => {

@@ -3,7 +3,9 @@
 use crate::{
     ask::text_of,
     failure::Failure,
-    fields, fraction, output,
+    fields, fraction,
+    json_text::with_member,
+    output,
     record::{self, Named},
     result::{self, Exit},
     states,
@@ -31,7 +33,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
         if !answered.is_empty() {
             shown["answered"] = answered.iter().filter_map(|question| question.key.clone()).collect();
         }
-        output::json_line(&shown);
+        output::json_line(&with_result(&shown, &snapshot));
     } else {
         let is_asked_elsewhere = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
         snapshot.input_requests = open;
@@ -62,11 +64,7 @@ fn describe(named: &Named, task: &TaskSnapshot, asks: bool) -> String {
         ("ended", task.outcome.as_ref().and_then(describe_outcome)),
         ("created", task.created_at.clone()),
         ("changed", task.last_updated_at.clone()),
-        // In whole seconds: an extended time to live has odd milliseconds.
-        (
-            "kept for",
-            task.ttl.map(|ttl| longhaul_core::format_duration(ttl - ttl % 1000)),
-        ),
+        ("kept for", task.ttl.map(longhaul_core::approximate_duration)),
     ];
     let lines = lines
         .into_iter()
@@ -118,7 +116,7 @@ fn describe_outcome(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// The task with the member names of the modern generation.
+/// The task with the member names of the modern generation, without its result.
 pub(super) fn as_json(task: &TaskSnapshot) -> Value {
     let mut shown = json!({"taskId": task.id, "status": states::in_mcp(task), "ttlMs": task.ttl});
     let optional = [
@@ -127,7 +125,6 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
         ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
         ("pollIntervalMs", task.poll_interval.map(Value::from)),
         ("inputRequests", result::questions(&task.input_requests)),
-        ("result", result_of(task)),
         ("error", error_of(task)),
     ];
     for (name, value) in optional {
@@ -138,10 +135,11 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
     shown
 }
 
-fn result_of(task: &TaskSnapshot) -> Option<Value> {
+/// The line of a task with its result, if it has one, as the server has sent it.
+pub(super) fn with_result(shown: &Value, task: &TaskSnapshot) -> String {
     match &task.outcome {
-        Some(Outcome::Result { json, .. }) => Some(result::value_or_text(json)),
-        _ => None,
+        Some(Outcome::Result { json, .. }) => with_member(&shown.to_string(), "result", json.as_str()),
+        _ => shown.to_string(),
     }
 }
 

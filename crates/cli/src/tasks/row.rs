@@ -5,9 +5,10 @@ use crate::{
     output::{self, plain},
     servers::{self, Server},
     states,
+    timestamp::timestamp,
 };
 use longhaul_client::{CallId, CallState, Finished, Outcome, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
-use longhaul_core::{UnixMillis, format_duration};
+use longhaul_core::{UnixMillis, approximate_duration};
 use serde_json::{Value, json};
 
 /// The letters of a status message that are listed.
@@ -153,7 +154,7 @@ impl Row {
             || "-".to_owned(),
             |call| {
                 let age = now.0.saturating_sub(call.begun_at.0).max(0) as u64;
-                format!("{} ago", format_duration(age - age % 1000))
+                format!("{} ago", approximate_duration(age - age % 1000))
             },
         );
         let state = match (self.detail(), &self.not_told) {
@@ -213,7 +214,7 @@ impl Row {
     pub(crate) fn state(&self) -> (String, Option<String>) {
         let of_task = || match &self.snapshot {
             Some(task) => states::of_snapshot(task),
-            None => self.status().map_or("working", states::of_task),
+            None => states::of_task(self.status().unwrap_or(TaskStatus::Working)),
         };
         let (state, reason) = match self.call.as_ref().map(|call| &call.state) {
             None | Some(CallState::Task | CallState::InFlight) if self.asks() => {
@@ -269,14 +270,29 @@ impl Row {
         }
     }
 
+    /// Whether the result is an error of the tool; `None` without a result, or if that is not known.
+    fn is_error(&self) -> Option<bool> {
+        match (self.call.as_ref().map(|call| &call.state), &self.snapshot) {
+            (Some(CallState::Finished(Finished::ToolError)), _) => Some(true),
+            (Some(CallState::Finished(Finished::Answered | Finished::Completed)), _) => Some(false),
+            (_, Some(task)) => match task.outcome {
+                Some(Outcome::Result { is_error, .. }) => Some(is_error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub(crate) fn as_json(&self) -> Value {
         let call = self.call.as_ref();
         // The status by its name in MCP.
-        let (state, detail) = match (call.map(|call| &call.state), self.status()) {
-            (None | Some(CallState::Task), Some(status)) => {
+        let (state, detail) = match call.map(|call| &call.state) {
+            None | Some(CallState::Task) => {
                 let told = self.snapshot.as_ref().map(states::in_mcp);
-                (told.unwrap_or(status.as_str()).to_owned(), self.state().1)
+                let recorded = self.status().unwrap_or(TaskStatus::Working).as_str();
+                (told.unwrap_or(recorded).to_owned(), self.state().1)
             }
+            Some(CallState::Finished(finished)) => (states::finished_in_mcp(*finished).to_owned(), self.state().1),
             _ => self.state(),
         };
         json!({
@@ -289,12 +305,13 @@ impl Row {
             "state": state,
             "status": self.snapshot.as_ref().map(states::in_mcp),
             "detail": detail,
+            "isError": self.is_error(),
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             "asks": self.asks(),
             "notReached": self.not_told.as_ref().map(|why| &why.reason),
             "recorded": call.is_some(),
             "idempotencyKey": call.and_then(|call| call.idempotency_key.as_ref()),
-            "begunAt": call.map(|call| call.begun_at.0),
+            "begunAt": call.map(|call| timestamp(call.begun_at)),
         })
     }
 }

@@ -4,7 +4,7 @@ use super::with_notice;
 use crate::{fraction::fraction_in, output, states};
 use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_client::{Event, Progress, SystemClock, TaskSnapshot, TaskStatus};
-use longhaul_core::{Clock, Millis, format_duration};
+use longhaul_core::{Clock, Millis, approximate_duration};
 use std::{
     io::{self, IsTerminal},
     time::Duration,
@@ -192,7 +192,7 @@ impl Display {
 
     /// Shows every retry on a terminal, else only the first of several.
     fn show_retry(&mut self, error: &str, attempt: u32, retry_in: Millis) {
-        let wait = format_duration(retry_in.div_ceil(1000).max(1) * 1000);
+        let wait = approximate_duration(retry_in.div_ceil(1000).max(1) * 1000);
         let line = format!("{error}; retrying");
         match &mut self.shown {
             Shown::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),

@@ -188,7 +188,7 @@ pub(crate) fn more_questions(server: &Server, id: &str, asked: usize) {
 
 /// What becomes of a task when this command ends.
 pub(crate) fn what_goes_on(server: &Server) -> &'static str {
-    match server.is_child() {
+    match server.ends_its_tasks() {
         true => "the server is stopped with this command; the task goes on if the server keeps its tasks",
         false => "the task keeps running",
     }

@@ -55,6 +55,8 @@ pub(super) struct Definition {
 pub(super) enum ClaimError {
     #[error("cannot prepare the data directory: {0}")]
     Io(#[from] io::Error),
+    #[error("cannot prepare the data directory {path}: {source}")]
+    DataDir { path: String, source: io::Error },
     #[error(
         "the data directory {path} is in use for another server, with {differences}. Use another --data-dir; or end what uses it: its server exits by itself \
          some time after its last client has left and its last task has ended"

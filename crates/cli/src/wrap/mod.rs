@@ -64,8 +64,23 @@ fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
     let folder = env::current_dir()?;
     let definition = Definition::new(wrap, &folder);
     let data_dir = data_dir(wrap, &definition)?;
+    prepare_in(wrap, &definition, &folder, &data_dir).map_err(|error| match error {
+        ClaimError::Io(source) => ClaimError::DataDir {
+            path: data_dir.display().to_string(),
+            source,
+        },
+        other => other,
+    })
+}
+
+fn prepare_in(
+    wrap: &args::Wrap,
+    definition: &Definition,
+    folder: &Path,
+    data_dir: &Path,
+) -> Result<Prepared, ClaimError> {
     let (directory, Claim { lock, replaced }) = loop {
-        let directory = PrivateDir::create(&data_dir)?;
+        let directory = PrivateDir::create(data_dir)?;
         let claim = definition.claim(&directory)?;
         // Another process may have removed it, since nobody had used it for long.
         if directory.is_in_place()? {
@@ -81,7 +96,8 @@ fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
             data_dir.display()
         ));
     }
-    let file = write_config(wrap, &directory, &folder)?;
+    let file = write_config(wrap, &directory, folder)?;
+    let data_dir = data_dir.to_owned();
     Ok(Prepared { data_dir, file, lock })
 }
 

@@ -81,7 +81,7 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
     );
     // The other commands say the same.
     let told = exit(&served.run(&["task", "task-1"]), 0);
-    assert!(told.contains("status    asks\n"), "{told}");
+    assert!(told.contains("status    asking\n"), "{told}");
     let told = json(&served.run(&["task", "task-1", "--json"]));
     assert_eq!(
         (&told["state"], &told["status"], &told["asks"]),
@@ -98,7 +98,7 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
         watching.wait().unwrap();
         line
     };
-    assert_eq!(first_line(&["watch", "task-1"]), "task-1  t  asks\n");
+    assert_eq!(first_line(&["watch", "task-1"]), "task-1  t  asking\n");
     let watched: Value = serde_json::from_str(&first_line(&["watch", "task-1", "--json"])).unwrap();
     assert_eq!(
         (&watched["state"], &watched["asks"]),

@@ -81,10 +81,10 @@ fn it_is_shown_and_answered() {
         let served = asking();
         let first = First::calls(&served, era);
         let listed = first.asks(&served);
-        assert_eq!(listed["state"], "asks");
+        assert_eq!(listed["state"], "asking");
         let call = listed["call"].as_str().unwrap();
         let line = exit(&served.run(&["tasks", "--offline"]), 0);
-        assert!(line.starts_with(&format!("{call}  early  asks  ")), "{line}");
+        assert!(line.starts_with(&format!("{call}  early  asking  ")), "{line}");
         let shown = served.run(&["task", call]);
         let said = stderr(&shown);
         let lines = exit(&shown, 0);
@@ -141,7 +141,7 @@ fn it_is_cancelled() {
         let again = served.run(&["cancel", &call]);
         exit(&again, 5);
         assert!(
-            stderr(&again).contains("it is cancelled; nothing was cancelled"),
+            stderr(&again).contains("has ended (cancelled); nothing was cancelled"),
             "{again:?}"
         );
     });

@@ -66,7 +66,7 @@ fn begin_call(home: &TempDir) -> (Child, BufReader<ChildStderr>) {
     let mut running = call(home, "working", &[]).spawn().unwrap();
     let mut said = BufReader::new(running.stderr.take().unwrap());
     let mut line = String::new();
-    while line.trim() != "working" {
+    while line.trim() != "running" {
         line.clear();
         assert!(said.read_line(&mut line).unwrap() > 0);
     }
@@ -175,7 +175,7 @@ fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
     let home = tempfile::tempdir().unwrap();
     let (mut running, _said) = begin_call(&home);
     let shown = longhaul(&["task"], &home).output().unwrap();
-    assert!(exit(&shown, 0).contains("status    working"), "{shown:?}");
+    assert!(exit(&shown, 0).contains("status    running"), "{shown:?}");
     let refused = longhaul(&["task", "--wait"], &home).output().unwrap();
     exit(&refused, 2);
     let text = stderr(&refused);

@@ -215,7 +215,7 @@ fn the_form_of_an_answer_is_closed_when_its_question_is_gone() {
         answer.until("type to filter]");
         exit(&served.run(&["cancel", &id]), 0);
         answer.until(CLOSED);
-        answer.until("the task has ended: it is cancelled; nothing was answered");
+        answer.until("the task has ended (cancelled); nothing was answered");
         answer.ends(5);
         terminal.is_usable();
     }

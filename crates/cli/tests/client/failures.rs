@@ -137,7 +137,7 @@ fn a_call_that_is_terminated_says_how_to_go_on() {
         let mut running = running.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(running.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("working") {
+        while !line.contains("running") {
             line.clear();
             assert!(said.read_line(&mut line).unwrap() > 0);
         }

@@ -158,3 +158,32 @@ fn an_argument_that_is_an_object_shows_its_members() {
     assert!(listed.contains(r#"address:='{"street":string}'"#), "{listed}");
     exit(&served.run(&["call", "t", r#"address:={"street":"x"}"#]), 0);
 }
+
+/// Upstreams name their tools as they like.
+#[test]
+fn a_name_forges_no_line() {
+    const FORGED: &str = "access anyone";
+    let tool = json!({"name": format!("t\n{FORGED}\u{202e}"), "inputSchema": {"type": "object"}});
+    let upstream = scripted_with(&json!({}), tool, |seen| seen.error(404, -32601));
+    let file = upstream.home.path().join("gateway.toml");
+    let config = format!(
+        "[server]\nname = \"gateway\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"data\"\n[upstream.one]\nurl = \"{}\"\n",
+        upstream.url
+    );
+    std::fs::write(&file, config).unwrap();
+    let file = file.to_str().unwrap();
+    let is_in_line_of = |text: &str, begin: &str| {
+        let line = text.lines().find(|line| line.contains(FORGED)).unwrap();
+        assert!(line.starts_with(begin) && !line.contains('\u{202e}'), "{text}");
+    };
+    is_in_line_of(
+        &exit(&longhaul(&["check", file], &upstream.home).output().unwrap(), 0),
+        "  t ",
+    );
+    let mut server = longhaul(&["serve", file], &upstream.home).spawn().unwrap();
+    let lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    let named = lines.map(Result::unwrap).find(|line| line.contains(FORGED));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    is_in_line_of(&named.unwrap(), "  tools  t ");
+}

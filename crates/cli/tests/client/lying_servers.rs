@@ -55,9 +55,9 @@ fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
     let refused = answer();
     exit(&refused, 2);
     let said = stderr(&refused);
-    assert!(said.contains("task-one  optional  asks  "), "{said}");
+    assert!(said.contains("task-one  optional  asking  "), "{said}");
     assert!(
-        said.contains("task-two  optional  working (invalid answer)  "),
+        said.contains("task-two  optional  running (invalid answer)  "),
         "{said}"
     );
     asks.store(false, Ordering::SeqCst);
@@ -111,7 +111,7 @@ fn a_task_where_none_may_be_is_of_unknown_outcome() {
 
 /// MCP has no status for it.
 #[test]
-fn a_task_that_is_queued_is_not_shown_as_working() {
+fn a_task_that_is_queued_is_not_shown_as_running() {
     let told = json!({"statusMessage": "queued behind 2 of your tasks"});
     let peer = telling("task-one", move || task("task-one", "working", told.clone()));
     let home = tempfile::tempdir().unwrap();

@@ -92,7 +92,7 @@ fn a_detached_task_is_answered_later() {
     let late = served.run(&["answer", &id, "approved=true"]);
     exit(&late, 5);
     assert!(
-        stderr(&late).contains("the task asks nothing now; it is completed"),
+        stderr(&late).contains("the task asks nothing now (succeeded)"),
         "{late:?}"
     );
 }
@@ -332,7 +332,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
         "{none:?}"
     );
     let states = exit(&run(&["tasks"]), 0);
-    assert!(states.contains("completed") && states.contains("cancelled"), "{states}");
+    assert!(states.contains("succeeded") && states.contains("cancelled"), "{states}");
 }
 
 /// A modern server that answers everything but calls.

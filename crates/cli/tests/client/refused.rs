@@ -142,8 +142,8 @@ fn a_recorded_task_needs_no_valid_default_server() {
     });
     exit(&served.run(&["call", "t", "--detach"]), 0);
     let run = |words: &[&str]| served.command(words).env("LONGHAUL_SERVER", "nobody").output().unwrap();
-    assert!(exit(&run(&["task", "task-1"]), 0).contains("working"));
-    assert!(exit(&run(&["task"]), 0).contains("working"));
+    assert!(exit(&run(&["task", "task-1"]), 0).contains("running"));
+    assert!(exit(&run(&["task"]), 0).contains("running"));
     for other in [&["task", "task-2"][..], &["call", "t"], &["tasks"]] {
         let refused = run(other);
         exit(&refused, 2);

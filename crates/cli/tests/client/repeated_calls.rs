@@ -1,8 +1,18 @@
 //! Calls under an idempotency key that the server knows from an earlier call.
 
-use crate::{batch::lines, support::*};
+use crate::{
+    batch::lines,
+    scripted::{created, scripted, task},
+    support::*,
+};
 use serde_json::{Value, json};
-use std::fs;
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 const SAID: &str = "a call with this idempotency key was made ";
 
@@ -88,7 +98,7 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
         assert!(!stderr(&ended).contains("keeps running"), "{ended:?}");
         let waited = served.run(&call);
         exit(&waited, 4);
-        assert!(!stderr(&waited).contains("working"), "{waited:?}");
+        assert!(!stderr(&waited).contains("running"), "{waited:?}");
         assert!(!stderr(&waited).contains("is waited for"), "{waited:?}");
     }
 }
@@ -117,4 +127,31 @@ fn a_line_does_not_repeat_the_call_of_another_line() {
         stderr(&anew).contains("3 lines repeat calls whose end was not seen"),
         "{anew:?}"
     );
+}
+
+/// Nobody has read the first task since it was created.
+#[test]
+fn a_call_that_repeats_another_one_says_how_that_stands() {
+    let (status, count) = (Arc::new(Mutex::new("working")), AtomicUsize::new(0));
+    let told = Arc::clone(&status);
+    let served = scripted(move |seen| match (seen.method(), *told.lock().unwrap()) {
+        ("tools/call", _) => seen.result(created(&format!("task-{}", count.fetch_add(1, Ordering::SeqCst)))),
+        ("tasks/get", "") => seen.error(200, -32603),
+        ("tasks/get", status) => {
+            let id = seen.body["params"]["taskId"].as_str().unwrap();
+            seen.result(task(id, status, json!({"result": {"content": []}})))
+        }
+        _ => seen.error(404, -32601),
+    });
+    exit(&served.run(&["call", "t", "--detach"]), 0);
+    for (now, said) in [
+        ("working", "its task has not ended; this is"),
+        ("completed", "its task has ended (succeeded); this is"),
+        ("", "its task has not ended, as far as is recorded; this is"),
+    ] {
+        *status.lock().unwrap() = now;
+        let again = served.run(&["call", "t", "--detach"]);
+        exit(&again, 0);
+        assert!(stderr(&again).contains(said), "{again:?}");
+    }
 }

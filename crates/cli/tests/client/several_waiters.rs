@@ -92,15 +92,15 @@ fn each_process_that_waits_gets_the_result() {
     let answering = Arc::clone(&state);
     let server = scripted_legacy(move |seen| answering.answer(seen));
     let mut call = server.command(&["call", "t"]).spawn().unwrap();
-    let mut said = vec![wait_for_word(call.stderr.take().unwrap(), "working")];
+    let mut said = vec![wait_for_word(call.stderr.take().unwrap(), "running")];
     let mut waiting = vec![call];
     for _ in 0..2 {
         let mut child = server.command(&["task", "t-1", "--wait"]).spawn().unwrap();
-        said.push(wait_for_word(child.stderr.take().unwrap(), "working"));
+        said.push(wait_for_word(child.stderr.take().unwrap(), "running"));
         waiting.push(child);
     }
     let mut watch = server.command(&["watch", "t-1"]).spawn().unwrap();
-    let mut watched = wait_for_word(watch.stdout.take().unwrap(), "working");
+    let mut watched = wait_for_word(watch.stdout.take().unwrap(), "running");
 
     state.has_ended.store(true, Ordering::SeqCst);
     waiting.push(watch);

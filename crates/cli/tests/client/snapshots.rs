@@ -27,11 +27,9 @@ fn the_help_of_every_command() {
     let help = fs::read_to_string("tests/client/snapshots/help.trycmd").unwrap();
     let listed = longhaul(&["--help"], &tempfile::tempdir().unwrap()).output().unwrap();
     let listed = stdout(&listed);
-    let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
     let mut count = 0;
-    // A wrapped description is indented further.
-    let commands = commands.take_while(|line| !line.is_empty());
-    for line in commands.filter(|line| !line.starts_with("   ")) {
+    let groups = listed.lines().skip(3).take_while(|line| *line != "Examples:");
+    for line in groups.filter(|line| line.starts_with("  ")) {
         let command = line.split_whitespace().next().unwrap();
         let is_shown = command == "help" || help.contains(&format!("$ longhaul {command} --help\n"));
         assert!(is_shown, "`{command}` has no snapshot");
@@ -184,6 +182,11 @@ fn bash_completes_servers_and_tasks() {
         assert_eq!(completed(&["longhaul", command, ""]), ["prod"], "{command}");
     }
     assert_eq!(completed(&["longhaul", "call", "-s", ""]), ["prod"]);
+    let (file, begin) = (folder.join("servers.toml"), folder.join("serv"));
+    for words in [&["longhaul", "admin", "tasks"][..], &["longhaul", "nodes"]] {
+        let words = [words, &[begin.to_str().unwrap()]].concat();
+        assert_eq!(completed(&words), [file.to_str().unwrap()], "{words:?}");
+    }
     assert_eq!(completed(&["longhaul", "cance"]), ["cancel"]);
     assert_eq!(completed(&["longhaul", "task", "--wa"]), ["--wait"]);
 }

@@ -198,7 +198,7 @@ impl Served {
     pub(crate) fn asks_legacy(&self, id: &str) -> Output {
         loop {
             let shown = self.run(&["task", id, "--era=legacy"]);
-            if exit(&shown, 0).contains("status    asks") {
+            if exit(&shown, 0).contains("status    asking") {
                 return shown;
             }
             std::thread::yield_now();

@@ -1,6 +1,8 @@
 //! What is told of tasks, and answering and cancelling them.
 
 use crate::support::*;
+use serde_json::json;
+use std::fs;
 
 #[test]
 fn an_answer_that_does_not_fit_is_refused_before_it_is_sent() {
@@ -51,7 +53,7 @@ fn cancelling_a_task_that_has_ended_says_so() {
     let late = served.run(&["cancel", &id]);
     exit(&late, 5);
     assert!(
-        stderr(&late).contains("the task has ended: it is completed; nothing was cancelled"),
+        stderr(&late).contains("the task has ended (succeeded); nothing was cancelled"),
         "{late:?}"
     );
 }
@@ -228,8 +230,8 @@ fn the_list_is_bounded_in_time_and_says_which_servers_were_not_reached() {
     }
     let listed = longhaul(&["tasks"], &served.home).output().unwrap();
     let lines = exit(&listed, 0);
-    assert!(lines.contains(&format!("{id}  book  asks")), "{lines}");
-    assert_eq!(lines.matches("elsewhere  working (not reached)").count(), 2, "{lines}");
+    assert!(lines.contains(&format!("{id}  book  asking")), "{lines}");
+    assert_eq!(lines.matches("elsewhere  running (not reached)").count(), 2, "{lines}");
     let offline = longhaul(&["tasks", "--offline", "--json"], &served.home)
         .output()
         .unwrap();
@@ -286,7 +288,7 @@ fn what_a_legacy_server_lists_is_listed() {
         "{listed}"
     );
     let lines = exit(&served.run(&["tasks"]), 0);
-    assert!(lines.contains(&format!("{other}  -  asks")), "{lines}");
+    assert!(lines.contains(&format!("{other}  -  asking")), "{lines}");
 }
 
 #[test]
@@ -305,7 +307,11 @@ fn tasks_are_watched_until_all_have_ended() {
     exit(&served.run(&["answer", &one, "day=2026-11-23"]), 0);
     exit(&served.run(&["cancel", &two]), 0);
     let rest: Vec<_> = lines.collect();
-    assert!(watching.wait().unwrap().success());
+    assert_eq!(
+        watching.wait().unwrap().code(),
+        Some(4),
+        "as of the one that was cancelled"
+    );
     for (id, status) in [(&one, "completed"), (&two, "cancelled")] {
         let last = rest.iter().rfind(|line| line["taskId"] == id.as_str()).unwrap();
         assert_eq!(
@@ -451,4 +457,28 @@ fn a_recorded_task_is_found_whatever_the_default_server_is() {
     let unreachable = longhaul(&["watch", "no-such-task", "-s", "http://127.0.0.1:1/mcp"], &served.home);
     let mut unreachable = unreachable;
     exit(&unreachable.output().unwrap(), 3);
+}
+
+/// MCP calls both completed.
+#[test]
+fn a_listed_call_says_whether_its_result_is_an_error() {
+    let served = served();
+    exit(&served.run(&["call", "fail"]), 1);
+    let file = served.home.path().join("arguments.json");
+    // Some editors write a byte order mark before it.
+    fs::write(&file, "\u{feff}{\"text\": \"x\"}").unwrap();
+    exit(&served.run(&["call", "echo", "--input", file.to_str().unwrap()]), 0);
+    let waits = served.detach("wait");
+    let listed = json(&served.run(&["tasks", "--json"]));
+    let calls = listed["calls"].as_array().unwrap();
+    let of = |tool: &str| calls.iter().find(|call| call["tool"] == tool).unwrap();
+    for (tool, state, is_error) in [
+        ("fail", "completed", json!(true)),
+        ("echo", "completed", json!(false)),
+        ("wait", "working", json!(null)),
+    ] {
+        let call = of(tool);
+        assert_eq!((&call["state"], &call["isError"]), (&json!(state), &is_error), "{call}");
+    }
+    exit(&served.run(&["cancel", &waits]), 0);
 }

@@ -264,7 +264,7 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
     exit(&called, 124);
     assert!(stderr(&called).contains("task-1 --wait"), "{called:?}");
     let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
-    assert!(listed.starts_with("task-1  optional  working"), "{listed}");
+    assert!(listed.starts_with("task-1  optional  running"), "{listed}");
 }
 
 fn legacy_task(id: &str, status: &str) -> Value {

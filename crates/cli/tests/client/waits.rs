@@ -44,7 +44,7 @@ fn a_status_that_mcp_does_not_know_is_shown_as_the_server_says_it() {
     assert_eq!(listed["calls"][0]["state"], STATUS);
     let answered = run_at(&peer.url(), &home, &["answer", "task-1", "--decline"]);
     exit(&answered, 5);
-    assert!(stderr(&answered).contains("it is paused [31m"), "{answered:?}");
+    assert!(stderr(&answered).contains("(paused [31m)"), "{answered:?}");
     for words in [&["task", "task-1", "--wait"][..], &["watch", "task-1"]] {
         polls.store(3, Ordering::SeqCst);
         let waited = run_at(&peer.url(), &home, words);

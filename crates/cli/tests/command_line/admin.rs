@@ -66,6 +66,26 @@ fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
     assert_eq!(failed["failed"], 2);
 }
 
+#[test]
+fn numbers_of_a_result_are_shown_as_they_are_written() {
+    let served = Served::start_with(PRINT);
+    let numbers = "[12345678901234567890123,1.10]";
+    let call = run(&[
+        "call",
+        &served.url,
+        "print",
+        &format!("text={{\"n\":{numbers}}}"),
+        "--detach",
+    ]);
+    let id = stdout(&call).trim().to_owned();
+    state(&served, &id, "succeeded");
+    for words in [&[&*id][..], &[&id, "--json"]] {
+        let shown = admin(&served, "task", words);
+        let structured = format!("\"structuredContent\":{{\"n\":{numbers}}}");
+        assert!(stdout(&shown).contains(&structured), "{shown:?}");
+    }
+}
+
 /// Over a restart of the server, and until it is interrupted.
 #[test]
 fn a_log_is_followed_until_its_task_ends() {
@@ -151,6 +171,124 @@ fn a_drained_server_ends_and_its_tasks_go_on() {
     state(&served, &id, "succeeded");
 }
 
+/// What runs ends before the server does, and what is called meanwhile waits for the next start.
+#[test]
+fn a_drain_waits_for_what_runs() {
+    for by_signal in [false, true] {
+        let mut served = Served::start();
+        let config = served.folder.path().join("jobs.toml");
+        if by_signal {
+            served.kill();
+            let text = fs::read_to_string(&config).unwrap();
+            fs::write(
+                &config,
+                text.replacen("[server]", "[server]\ndrain_timeout = \"10m\"", 1),
+            )
+            .unwrap();
+            served.restart();
+        }
+        let id = gate(&served, 0);
+        state(&served, &id, "running");
+        match by_signal {
+            true => kill_process(Pid::from_child(&served.child), Signal::TERM).unwrap(),
+            false => assert_eq!(exit(&admin(&served, "drain", &["--timeout", "10m"])), 0),
+        }
+        let cordon = || {
+            json(&run(&[
+                "nodes",
+                config.to_str().unwrap(),
+                "--json",
+                "--data-dir",
+                served.folder.path().join("data").to_str().unwrap(),
+            ]))["nodes"][0]["cordon"]
+                .clone()
+        };
+        while cordon() != "draining" {}
+        let later = gate(&served, 0);
+        assert_eq!(json(&admin(&served, "task", &[&later, "--json"]))["state"], "queued");
+        assert_eq!(json(&admin(&served, "task", &[&id, "--json"]))["state"], "running");
+        served.open_gate();
+        assert!(served.child.wait().unwrap().success());
+        served.restart();
+        let ended = json(&admin(&served, "task", &[&id, "--json"]));
+        assert_eq!(ended["state"], "succeeded", "{ended}");
+        state(&served, &later, "succeeded");
+    }
+}
+
+/// By the number that `nodes` shows.
+#[test]
+fn a_server_is_cordoned() {
+    let served = Served::start();
+    let nodes = |words: &[&str]| {
+        let (file, data_dir) = (
+            served.folder.path().join("jobs.toml"),
+            served.folder.path().join("data"),
+        );
+        let target = [
+            file.to_str().unwrap(),
+            "--data-dir",
+            data_dir.to_str().unwrap(),
+            "--json",
+        ];
+        let (action, rest) = words.split_at(words.len().min(1));
+        run(&[&["nodes"], action, &target[..], rest].concat())
+    };
+    let number = json(&nodes(&[]))["nodes"][0]["node"].to_string();
+    assert_eq!(exit(&nodes(&["cordon", &number])), 0);
+    assert_eq!(json(&nodes(&[]))["nodes"][0]["cordon"], "cordoned");
+    let doctor = admin(&served, "doctor", &[]);
+    let said = stdout(&doctor);
+    assert!(
+        said.contains("is cordoned, and no other server begins work") && !said.contains("start a server"),
+        "{said}"
+    );
+    let id = gate(&served, 0);
+    assert_eq!(json(&admin(&served, "task", &[&id, "--json"]))["state"], "queued");
+    assert_eq!(exit(&nodes(&["uncordon", &number])), 0);
+    state(&served, &id, "running");
+    assert_eq!(exit(&nodes(&["cordon", "4711"])), 5);
+}
+
+/// Its server can only find out when it asks it for something.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_doctor_finds_a_supervisor_that_was_stopped() {
+    let served = Served::start();
+    let id = gate(&served, 0);
+    let command = served.folder.path().join("data/attempts").join(&id).join("1/pid");
+    let stat = loop {
+        let command: Option<u32> = fs::read_to_string(&command).ok().and_then(|pid| pid.parse().ok());
+        if let Some(command) = command {
+            break fs::read_to_string(format!("/proc/{command}/stat")).unwrap();
+        }
+    };
+    let supervisor = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    let process = rustix::process::Pid::from_raw(supervisor.parse().unwrap()).unwrap();
+    let said = || stdout(&admin(&served, "doctor", &[])).to_owned();
+    assert!(!said().contains("SIGSTOP"));
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    let finding = loop {
+        let said = said();
+        if said.contains("SIGSTOP") {
+            break said;
+        }
+    };
+    assert!(
+        finding.contains(&id) && finding.contains(&format!("`kill -CONT {supervisor}`")),
+        "{finding}"
+    );
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    while said().contains("SIGSTOP") {}
+}
+
 #[test]
 fn the_doctor_finds_what_is_wrong() {
     let mut served = Served::start();
@@ -179,7 +317,7 @@ fn the_doctor_finds_what_is_wrong() {
         assert!(found, "{what}: {dead}");
     };
     finds("", "start it: longhaul serve");
-    finds("live tasks wait for the server: 1 running", "nothing of them is lost");
+    finds("live tasks wait for the server: 1 running", "none is forgotten");
     let node = data.join("node");
     let kept = fs::read(&node).unwrap();
     fs::remove_file(&node).unwrap();

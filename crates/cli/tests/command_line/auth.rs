@@ -430,6 +430,22 @@ fn without_keys_only_the_same_user_comes_in_and_nothing_that_was_forwarded() {
     assert_eq!(server.status("lhk_x"), 401, "credentials are never ignored");
 }
 
+/// Its clients only see 401.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_log_says_once_why_a_proxy_gets_401() {
+    let log = logged("warn", |url, _| {
+        let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+        for _ in 0..3 {
+            let headers = "X-Forwarded-For: 192.0.2.1\r\n";
+            let (status, _) = post(address.parse().unwrap(), headers, "tools/list", json!({}));
+            assert_eq!(status, 401);
+        }
+    });
+    assert_eq!(log.matches("a proxy has forwarded it").count(), 1, "{log}");
+    assert!(log.contains("longhaul keys add"), "{log}");
+}
+
 /// Forwards connections as `socat` does, with all bytes as they are.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "real connections are forwarded")]

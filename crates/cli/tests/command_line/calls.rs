@@ -100,7 +100,7 @@ fn ctrl_c_leaves_the_task_running_and_says_how_to_get_back() {
     let waited = run(&words);
     assert_eq!((exit(&waited), stdout(&waited)), (0, "through\n"));
     let shown = run(&["task", &served.url, &id]);
-    assert!(stdout(&shown).contains("completed"), "{shown:?}");
+    assert!(stdout(&shown).contains("succeeded"), "{shown:?}");
     let log = run(&["task", &served.url, &id, "--log"]);
     assert_eq!((exit(&log), stdout(&log)), (0, "through\n"));
     let history = run(&["task", &served.url, &id, "--history", "--json"]);
@@ -140,7 +140,7 @@ task = "always"
     let ended = following.wait_with_output().unwrap();
     assert_eq!(
         (exit(&ended), rest.as_str(), stderr(&ended)),
-        (0, "two\n", "the task is completed\n")
+        (0, "two\n", "the task has ended (succeeded)\n")
     );
     let alone = run(&["task", &served.url, id, "--follow"]);
     assert_eq!(exit(&alone), 2, "{alone:?}");

@@ -9,6 +9,7 @@ mod auth;
 mod calls;
 mod isolation;
 mod issuers;
+mod json_times;
 mod resumed_streams;
 mod service_unit;
 mod serving;

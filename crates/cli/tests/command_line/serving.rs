@@ -280,7 +280,7 @@ fn a_full_disk_refuses_calls_and_loses_no_task() {
         assert_eq!(exit(&refused), 3, "{refused:?}");
         assert!(stderr(&refused).contains("no room to write"), "{refused:?}");
         let look = run(&["task", &served.url, &waiting.id]);
-        assert!(stdout(&look).contains("working"), "reading goes on: {look:?}");
+        assert!(stdout(&look).contains("running"), "reading goes on: {look:?}");
 
         served.open_gate();
         served.limit_file_size(unlimited);

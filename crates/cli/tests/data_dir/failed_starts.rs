@@ -1,7 +1,48 @@
-//! Attempts on a disk without room.
+//! What cannot be started: servers and attempts.
 
-use super::support::{JOBS, Place, until};
-use std::{fs, os::unix::fs::symlink};
+use super::support::{JOBS, Place, longhaul, until};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::{fs, os::unix::fs::symlink, process::Stdio};
+
+/// `check` says why `serve` would refuse the machine, in the same words, and makes nothing.
+#[test]
+fn what_keeps_a_server_from_starting_is_said_by_check() {
+    let place = Place::new();
+    let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
+    fs::create_dir(place.file("folder")).unwrap();
+    fs::write(place.file("file"), "").unwrap();
+    symlink("file", place.file("link")).unwrap();
+    mknodat(CWD, place.file("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for settings in [
+        "data_dir = \"file\"",
+        "data_dir = \"file/below\"",
+        "audit = { file = \"folder\" }",
+        "audit = { file = \"fifo\" }",
+        "audit = { file = \"link\" }",
+        "disk_reserve = \"1000000GiB\"",
+    ] {
+        let jobs = match settings.starts_with("data_dir") {
+            true => jobs.replacen("data_dir = \"data\"", settings, 1),
+            false => jobs.replacen("[server]\n", &format!("[server]\n{settings}\n"), 1),
+        };
+        fs::write(place.file("jobs.toml"), jobs).unwrap();
+        let run = |word: &str| {
+            let output = longhaul(&place, &[word, "jobs.toml"])
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (checked, why) = run("check");
+        assert_eq!(checked, Some(2), "{settings}: {why}");
+        let why = why.trim_end().strip_prefix("jobs.toml: ").expect(&why);
+        assert!(!place.file("data").exists(), "{settings}");
+        let (served, said) = run("serve");
+        assert_eq!(served, Some(1), "{settings}: {said}");
+        assert!(said.contains(why), "{settings}: {said} is not {why}");
+        let _ = fs::remove_dir_all(place.file("data"));
+    }
+}
 
 /// Each queued task tries again and again, so their lines would hide all others.
 #[test]

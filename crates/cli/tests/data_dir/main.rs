@@ -28,7 +28,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
 };
-use support::{Place, until};
+use support::{Place, run, until};
 
 fn remove_database(data: &Path) {
     for name in ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"] {
@@ -294,4 +294,42 @@ fn a_server_whose_directory_is_removed_ends_at_the_next_call() {
     assert_eq!(place.runs(), 0);
     let said = server.kill();
     assert!(said.contains("was removed, moved or replaced"), "{said}");
+}
+
+/// Programs read standard output.
+#[test]
+fn commands_that_work_with_files_print_their_failures_as_json() {
+    let place = Place::new();
+    fs::write(place.file("wrong.toml"), "[server]\nnam = 1\n").unwrap();
+    fs::write(place.file("taken.tar"), "").unwrap();
+    place.serve(&[]).kill();
+    for (words, status, kind, why) in [
+        (&["keys", "list", "wrong.toml"][..], 2, "usage", "where the keys are"),
+        (&["keys", "revoke", "jobs.toml", "nobody"], 1, "failed", "nobody"),
+        (&["backup", "wrong.toml", "copy.tar"], 2, "usage", "unknown key `nam`"),
+        (&["backup", "jobs.toml", "taken.tar"], 1, "failed", "exists already"),
+        (&["restore", "taken.tar", "wrong.toml"], 2, "usage", "unknown key `nam`"),
+        (&["restore", "taken.tar", "jobs.toml"], 1, "failed", "is not empty"),
+        (
+            &["migrate", "jobs.toml", "--to", "mysql://h/d"],
+            2,
+            "usage",
+            "--to must be",
+        ),
+        (
+            &["migrate", "jobs.toml", "--to", "postgres://127.0.0.1:1/d"],
+            1,
+            "failed",
+            "does not answer",
+        ),
+    ] {
+        let (code, printed, said) = run(&place, &[words, &["--json"]].concat());
+        assert_eq!(code, Some(status), "{words:?}: {said}");
+        assert_eq!(printed["error"]["kind"], kind, "{words:?}: {printed}");
+        let message = printed["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains(why) && said.contains(message),
+            "{words:?}: {message}: {said}"
+        );
+    }
 }

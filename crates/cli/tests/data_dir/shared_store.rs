@@ -154,7 +154,7 @@ fn what_is_bound_to_a_host_that_is_away_is_told() {
     until("it is known to be dead", || second.nodes()[0]["state"] == "dead");
     let dead = &second.nodes()[0];
     assert_eq!((&dead["attempts"], &dead["boundAttempts"]), (&1.into(), &1.into()));
-    assert!(dead["givenUpInMillis"].as_u64().unwrap() <= 3_600_000, "{dead}");
+    assert!(dead["givenUpInMs"].as_u64().unwrap() <= 3_600_000, "{dead}");
     for words in [
         &["nodes", "jobs.toml"][..],
         &["admin", "task", "jobs.toml", &id],

@@ -81,6 +81,9 @@ fn a_hangup_reads_the_configuration_again() {
     let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
     until("the command to start", || starts(folder) == 1);
 
+    // The pause of an upstream that is removed can be ended.
+    text(&run(folder, &["admin", "pause", "gateway.toml", "--upstream", "up"]));
+
     let second = first.replace("[upstream.up]", "[upstream.other]")
         + "[[tool]]\nname = \"date\"\ndescription = \"tells it\"\ncommand = [\"echo\", \"today\"]\ntask = \"never\"\n";
     fs::write(folder.join("gateway.toml"), &second).unwrap();
@@ -88,6 +91,10 @@ fn a_hangup_reads_the_configuration_again() {
     let told =
         "new tools: date; new upstreams: other; removed upstreams: up; other settings are read at the start only";
     assert!(log.contains(told), "{log}");
+    let resume = ["admin", "resume", "gateway.toml", "--upstream", "up"];
+    let resumed = text(&run(folder, &resume));
+    assert!(resumed.starts_with("resumed: up"), "{resumed}");
+    assert_eq!(run(folder, &resume).status.code(), Some(2), "it is not paused any more");
     assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
     until("the tools of the new upstream", || {
         text(&run(folder, &["tools", &gateway.url, "--json"])).contains("\"greet\"")
@@ -145,7 +152,7 @@ fn check_connects_to_the_upstreams() {
     let (told, warned) = (text(&checked), String::from_utf8_lossy(&checked.stderr).into_owned());
     for line in [
         "upstream up: up, upstream ",
-        "  up_gate   a task at once\n",
+        "  up_gate   a task at once, handoff 45s\n",
         "upstream down: cannot be used now: http://127.0.0.1:1/mcp cannot be reached",
     ] {
         assert!(told.contains(line), "{told}");

@@ -3,6 +3,7 @@
 use crate::support::*;
 use serde_json::json;
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -115,6 +116,19 @@ fn a_server_that_wrap_has_not_started_is_not_taken_for_its_own() {
     assert!(!path.join("upstream-data/wrap.toml").exists());
 }
 
+#[test]
+fn a_state_folder_that_cannot_be_used_is_named() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let wrap = ["wrap", "--data-dir", "file/own", "--", "true"];
+    let (output, said) = said(longhaul(folder.path()), &wrap);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("cannot prepare the data directory /") && said.contains("file/own: "),
+        "{said}"
+    );
+}
+
 /// The host need not do anything: its session goes on, and what was not answered is answered with an error.
 #[test]
 fn a_wrap_whose_server_is_killed_starts_another_one_for_the_same_session() {
@@ -140,6 +154,32 @@ fn a_wrap_whose_server_is_killed_starts_another_one_for_the_same_session() {
     }
 }
 
+/// As by a supervisor that restarts what is above its limit, or by `pkill` in a loop.
+#[test]
+fn a_wrap_whose_server_is_killed_again_while_it_starts_goes_on() {
+    let folder = folder();
+    let path = folder.path();
+    let mut host = Host::start(
+        path,
+        &["wrap", "--data-dir", "own", "--", LONGHAUL, "stdio", "upstream.toml"],
+    );
+    let lock = path.join("own/lock");
+    let mut killed = BTreeSet::new();
+    until("six servers in a row to be killed", || {
+        let owner = fs::read_to_string(&lock).unwrap_or_default();
+        if owner.starts_with("pid ") && killed.insert(owner) {
+            kill_owners(&path.join("own"));
+        }
+        killed.len() == 6
+    });
+    // What a dying server has still taken is an error.
+    until("the next server", || {
+        let called = host.exchange("tools/call", json!({"name": "greet", "arguments": {}}));
+        called["result"].to_string().contains("Hello")
+    });
+    host.leave();
+}
+
 /// A host that gives up early must get its hand-off, whichever host came first, and from the next server, too.
 #[test]
 fn hosts_with_different_hand_offs_share_a_server_and_have_each_its_own() {
@@ -151,9 +191,17 @@ fn hosts_with_different_hand_offs_share_a_server_and_have_each_its_own() {
     let mut hurried = Host::start(path, &wrap(&["--handoff", "10ms"]));
     let mut unset = Host::start(path, &wrap(&[]));
     for is_first in [true, false] {
-        let tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
+        // What a dying server has still taken is an error.
+        let tools = |host: &mut Host| {
+            let mut listed = json!(null);
+            until("the tools", || {
+                listed = host.exchange("tools/list", json!({}))["result"].take();
+                listed.is_object()
+            });
+            listed.to_string()
+        };
         assert!(!tools(&mut plain).contains("task_wait") && tools(&mut hurried).contains("task_wait"));
-        assert!(!tools(&mut unset).contains("task_wait"));
+        assert!(tools(&mut unset).contains("task_wait"));
         let handed_off = hurried.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
         assert!(handed_off.contains("task_wait"), "{handed_off}");
         assert_eq!(wrap_directories(path).len(), 1);

@@ -9,9 +9,9 @@ use super::{
     worker::Scope,
 };
 use crate::{input::InputResponse, input_request::InputRequest, recorded_call::CallId};
-use longhaul_core::Json;
+use longhaul_core::ParsedJson;
 use rusqlite::OptionalExtension;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The longest question that other processes are shown, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -37,7 +37,7 @@ impl ClientJournal {
         answer: &InputResponse,
     ) -> Result<bool, JournalError> {
         let (key, given) = (key.into(), answer.clone());
-        let answer = Json::from(answer.as_value().clone());
+        let answer = answer.as_json().clone();
         self.0
             .write(move |scope| {
                 let sql = "SELECT key, method, params FROM questions WHERE call = ?1 AND input_key = ?2 AND state = 1";
@@ -49,8 +49,8 @@ impl ClientJournal {
                 let Some((name, method, params)) = asked else {
                     return Ok(false);
                 };
-                let params: Value = serde_json::from_str(&params).unwrap_or_default();
-                let question = InputRequest::new(Some(key.clone()), None, json!({"method": method, "params": params}));
+                let request = format!(r#"{{"method":{},"params":{params}}}"#, Value::from(method));
+                let question = InputRequest::new(Some(key.clone()), None, ParsedJson::of(&request));
                 question.check(&given).map_err(JournalError::InvalidAnswer)?;
                 let is_recorded = record_answer(scope, call, &name, &answer)?;
                 release(scope, call, &name)?;
@@ -67,7 +67,7 @@ impl ClientJournal {
         request: &InputRequest,
     ) -> Result<Asked, JournalError> {
         let (name, request) = (name.into(), request.clone());
-        let params = request.params.to_string();
+        let params = request.params.as_json().as_str().to_owned();
         self.0
             .write(move |scope| {
                 let asked = ask(scope, call, &name)?;
@@ -150,7 +150,7 @@ fn open(scope: &Scope<'_>, call: CallId) -> Result<Vec<InputRequest>, Refusal> {
             source: None,
             request: None,
             method: row.get(1)?,
-            params: serde_json::from_str(&params).unwrap_or_default(),
+            params: ParsedJson::of(&params),
             refuses_call: false,
         })
     })?;

@@ -14,7 +14,6 @@ use crate::{
 use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, Json, Outcome};
 use longhaul_wire::Method;
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
@@ -107,15 +106,15 @@ async fn answer_request(
     }
     let method = request.method.as_str();
     if method == Method::Ping.as_str() {
-        return Some((Ok(json!({})), None));
+        return Some((Ok(Json::trusted("{}")), None));
     }
     let connection = weak.upgrade()?;
     let hosted = Arc::clone(connection.hosted_tasks());
     match method {
         _ if !connection.options().hosts_tasks => {}
-        "tasks/get" => return Some((hosted.get(&request.params), None)),
-        "tasks/list" => return Some((hosted.list(&request.params), None)),
-        "tasks/cancel" => return Some((hosted.cancel(&request.params), None)),
+        "tasks/get" => return Some((hosted.get(&request.params).map(Json::from), None)),
+        "tasks/list" => return Some((hosted.list(&request.params).map(Json::from), None)),
+        "tasks/cancel" => return Some((hosted.cancel(&request.params).map(Json::from), None)),
         "tasks/result" => {
             drop(connection);
             return Some((hosted.result(&request.params).await, None));
@@ -252,7 +251,7 @@ impl Connection {
         let running = tokio::spawn(async move {
             let outcome = tokio::select! {
                 answer = answer => match answer {
-                    Ok(answer) => Outcome::result(Json::from(answer.into_value())),
+                    Ok(answer) => Outcome::result(answer.into_json()),
                     Err(failure) => Outcome::RpcError(failure),
                 },
                 () = clock.sleep(Duration::from_millis(created.ttl)) => return,

@@ -385,7 +385,7 @@ impl Connection {
             id: request.id.clone(),
             question: name,
             method: request.method.clone(),
-            params: request.params.to_string(),
+            params: request.params.as_json().as_str().to_owned(),
         };
         match recorded.record.record_request(new).await {
             Ok(Some(known)) => return Some(Recorded::of(&recorded.record, &known)),

@@ -105,7 +105,8 @@ impl Connection {
     }
 }
 
-/// The response is sent again while the server is not available. The connection is not held during the pauses, so that dropping it ends this: `None`.
+/// The response is sent again while the server is not available. The connection is not held during the pauses, so that dropping it ends this: `None`. So does the
+/// end of the task.
 async fn send_until_taken(
     connection: Connection,
     serving: &Serving,
@@ -122,6 +123,9 @@ async fn send_until_taken(
                 drop(connection);
                 clock.sleep(Duration::from_millis(wait)).await;
                 connection = weak.upgrade()?;
+                if !connection.listening().serves(&serving.request.id, &serving.digest) {
+                    return None;
+                }
             }
             sent => return Some((connection, sent)),
         }

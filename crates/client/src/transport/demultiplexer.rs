@@ -3,6 +3,7 @@
 use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
+    lines::Ends,
     unreadable::{Outline, number_of},
 };
 use crate::{RequestError, error::excerpt};
@@ -11,7 +12,7 @@ use longhaul_wire::{Batch, Message, Method, jsonrpc::Notification};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 use tokio::sync::{mpsc, watch};
 
 /// The messages that wait to be read, for each request. More notifications are dropped: they are hints.
@@ -205,7 +206,12 @@ impl Demultiplexer {
         let mut state = self.state.lock();
         let recipient = recipient(&message);
         if let Recipient::Unclear { id, why } = recipient {
-            return state.unclear(message, id, why);
+            let answer = match Message::parse(&message) {
+                // Without an id: what it says is the answer.
+                Ok(Message::Response(response)) if response.id.is_none() => Ok(message),
+                _ => Err(RequestError::Invalid(why.clone())),
+            };
+            return state.unclear(id, why, answer);
         }
         let State { open, others, .. } = &mut *state;
         match recipient {
@@ -249,6 +255,21 @@ impl Demultiplexer {
             Recipient::Unclear { .. } => {}
         }
         None
+    }
+
+    /// A message was longer than `limit` bytes, and only its ends are known. If it was an answer, its request fails, and no other. Returns a request to be sent
+    /// if it is not known whose it was.
+    pub(super) fn too_large(&self, ends: &Ends, limit: usize) -> Option<String> {
+        let mut outline = Outline::of(&ends.begin).unwrap_or_default();
+        outline.note_last_id(&ends.end);
+        let why = format!("it has sent a message of more than {limit} bytes");
+        if outline.has_method() {
+            tracing::warn!(server = self.address, "{why}, which was dropped");
+            return None;
+        }
+        let id = outline.id.and_then(number_of);
+        let mut state = self.state.lock();
+        state.unclear(id, why, Err(RequestError::TooLarge { limit }))
     }
 
     /// Whether it is not known whose an answer was.
@@ -314,8 +335,16 @@ enum Recipient {
     Unclear { id: Option<u64>, why: String },
     /// The answer to the probe.
     Probe,
-    /// A line for people.
+    /// A line for people, or an answer to a request that is not ours.
     Noise,
+}
+
+/// Whether no id of ours, which are whole numbers from 1, can have become this text or number.
+fn cannot_be_ours(id: &str) -> bool {
+    match id.trim_matches('"').parse::<f64>() {
+        Ok(number) => !(0.0..1e15).contains(&number),
+        Err(_) => id.starts_with('"'),
+    }
 }
 
 fn recipient(message: &[u8]) -> Recipient {
@@ -328,6 +357,7 @@ fn recipient(message: &[u8]) -> Recipient {
             return match id.as_json().parse() {
                 Ok(id) => Recipient::Response(id),
                 Err(_) if id.as_json() == PROBE => Recipient::Probe,
+                Err(_) if cannot_be_ours(id.as_json()) => Recipient::Noise,
                 Err(_) => Recipient::Unclear {
                     id: number_of(id.as_json().as_bytes()),
                     why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
@@ -364,23 +394,33 @@ fn recipient(message: &[u8]) -> Recipient {
     }
 }
 
+/// What is wrong with an answer, without what it says.
+fn kind(why: &str) -> &str {
+    why.split_once(':').map_or(why, |(kind, _)| kind)
+}
+
 impl State {
     /// A line that is no message may be what a request waits for. One is named for each request.
     fn name_noise(&mut self, address: &str, line: &[u8]) {
         let is_waited_for = self.open.values().any(|reader| !reader.watches);
         if is_waited_for && !std::mem::replace(&mut self.has_named_noise, true) {
             let line = String::from_utf8_lossy(line);
+            // No log has results.
+            let line = match line.contains(['{', '}']) {
+                true => Cow::Borrowed("(not shown: it may be a part of an answer)"),
+                false => line,
+            };
             tracing::warn!(
                 server = &*excerpt(address),
                 line = &*excerpt(&line),
-                "a server has written a line that is no message of MCP, while a request was open"
+                "a server has written a line that is no message of MCP, or answers nobody, while a request was open"
             );
         }
     }
 
     /// An answer of which it is not certain whose it is. If only one request can be meant, it fails; else a probe is sent, and what is open when that is answered
     /// fails.
-    fn unclear(&mut self, message: Vec<u8>, id: Option<u64>, why: String) -> Option<String> {
+    fn unclear(&mut self, id: Option<u64>, why: String, answer: Result<Vec<u8>, RequestError>) -> Option<String> {
         let mut waiting = self
             .open
             .iter()
@@ -390,14 +430,14 @@ impl State {
         let only = match (named, waiting.next(), waiting.next()) {
             (Some(id), ..) | (None, Some(id), None) => id,
             (None, None, _) => {
-                tracing::warn!(why, "ignored an answer while no request was open");
+                tracing::warn!(why = kind(&why), "ignored an answer while no request was open");
                 return None;
             }
             (None, Some(one), Some(other)) => {
                 let mut requests: Vec<u64> = vec![one, other];
                 requests.extend(waiting);
                 tracing::warn!(
-                    why,
+                    why = kind(&why),
                     open = requests.len(),
                     "it is not known whose an answer is; the server is asked whether it is there"
                 );
@@ -410,12 +450,7 @@ impl State {
                 return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
             }
         };
-        let message = match Message::parse(&message) {
-            // Without an id: what it says is the answer.
-            Ok(Message::Response(response)) if response.id.is_none() => Ok(message),
-            _ => Err(RequestError::Invalid(why)),
-        };
-        self.answer(only, message);
+        self.answer(only, answer);
         None
     }
 

@@ -5,6 +5,7 @@ mod batch;
 mod child;
 mod demultiplexer;
 mod http;
+mod lines;
 mod observed;
 mod retry_after;
 mod sse;

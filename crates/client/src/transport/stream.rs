@@ -5,6 +5,7 @@ use super::{
     Outgoing, Reply, Transport,
     batch::messages,
     demultiplexer::{Demultiplexer, StreamEnd},
+    lines::{Line, Lines},
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
 use futures_util::StreamExt;
@@ -17,7 +18,7 @@ use tokio::{
     sync::mpsc,
 };
 use tokio_util::{
-    codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead},
+    codec::FramedRead,
     sync::{CancellationToken, DropGuard},
 };
 
@@ -46,8 +47,8 @@ pub struct StreamTransport {
 }
 
 impl StreamTransport {
-    /// A transport over these streams. `address` is what error messages call the server. A message of more than `max_message` bytes ends the
-    /// transport.
+    /// A transport over these streams. `address` is what error messages call the server. A message of more than `max_message` bytes is
+    /// dropped, and its request fails.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -138,8 +139,8 @@ impl Transport for StreamTransport {
     }
 }
 
-/// Whether the request is answered only when its client does not want to watch something any more. Its members are in the order of their names, so the method is
-/// before what may be long.
+/// Whether the request is answered only when its client does not want to watch something any more. The method is before what may be
+/// long.
 fn watches(request: &str) -> bool {
     let head = request.get(..request.floor_char_boundary(120)).unwrap_or_default();
     head.contains(r#""method":"subscriptions/listen""#)
@@ -177,8 +178,7 @@ async fn read(
 ) -> Option<String> {
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
     let mut unanswered = std::pin::pin!(tokio::time::sleep(Duration::MAX));
-    let codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), max_message);
-    let mut lines = FramedRead::new(reader, codec);
+    let mut lines = FramedRead::new(reader, Lines::of_at_most(max_message));
     loop {
         let line = tokio::select! {
             biased;
@@ -192,8 +192,8 @@ async fn read(
             }
             line = lines.next() => line?,
         };
-        match line {
-            Ok(line) => {
+        let probe = match line {
+            Ok(Line::Whole(line)) => {
                 let line = line.trim_ascii();
                 let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
                 if line.is_empty() {
@@ -212,18 +212,17 @@ async fn read(
                         }
                     }
                 }
-                if let Some(probe) = to.deliver(line.to_vec())
-                    && let Some(probes) = probes.upgrade()
-                {
-                    unanswered.as_mut().reset(tokio::time::Instant::now() + LONGEST_PROBE);
-                    // Not here: a server may wait until what it writes is read.
-                    tokio::spawn(async move { probes.send(probe).await });
-                }
+                to.deliver(line.to_vec())
             }
-            Err(AnyDelimiterCodecError::MaxChunkLengthExceeded) => {
-                return Some(format!("it sent a message of more than {max_message} bytes"));
-            }
-            Err(AnyDelimiterCodecError::Io(_)) => return None,
+            Ok(Line::TooLong(ends)) => to.too_large(&ends, max_message),
+            Err(_) => return None,
+        };
+        if let Some(probe) = probe
+            && let Some(probes) = probes.upgrade()
+        {
+            unanswered.as_mut().reset(tokio::time::Instant::now() + LONGEST_PROBE);
+            // Not here: a server may wait until what it writes is read.
+            tokio::spawn(async move { probes.send(probe).await });
         }
     }
 }

@@ -43,6 +43,13 @@ impl<'a> Outline<'a> {
         Some(outline)
     }
 
+    /// Notes the id of a response that has it last, from the end of its message. Its beginning had no id.
+    pub(super) fn note_last_id(&mut self, end: &'a [u8]) {
+        if self.id.is_none() && self.has_outcome && !self.has_method {
+            self.id = last_id(end);
+        }
+    }
+
     fn note(&mut self, key: &[u8], value: &'a [u8]) {
         match key {
             b"id" => {
@@ -61,10 +68,29 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// Whether it is a request or a notification.
+    pub(super) fn has_method(&self) -> bool {
+        self.has_method
+    }
+
     /// Whether it can be a response.
     pub(super) fn is_response(&self) -> bool {
         !self.has_method && (self.has_outcome || self.id.is_some())
     }
+}
+
+/// The value of `id`, if that is the last member of the object that ends here. It is a string or a number, so the last brace is that of the object.
+fn last_id(end: &[u8]) -> Option<&[u8]> {
+    let members = end.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
+    let is_of_value = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let begin = match members.strip_suffix(b"\"") {
+        Some(text) => text.iter().rposition(|byte| *byte == b'"')?,
+        None => members.iter().rposition(|byte| !is_of_value(byte))? + 1,
+    };
+    let (before, id) = members.split_at(begin);
+    let before = before.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+    let before = before.strip_suffix(b"\"id\"")?.trim_ascii_end();
+    before.ends_with(b",").then_some(id)
 }
 
 /// Behind the string that begins at `from`.
@@ -138,10 +164,43 @@ mod tests {
         assert_eq!(Outline::of(b"caf\xe9 {\"id\":7}"), None);
     }
 
+    #[test]
+    fn the_id_at_the_end_of_a_response_is_found() {
+        let found = |begin: &str, end: &str| {
+            let mut outline = Outline::of(begin.as_bytes()).unwrap_or_default();
+            outline.note_last_id(end.as_bytes());
+            outline.id.and_then(number_of)
+        };
+        let begin = r#"{"result":{"id":1,"content":[{"type":"text","text":"xx"#;
+        for (end, id) in [
+            (r#"xx"}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
+            (r#"xx"}]},"jsonrpc":"2.0","id":"7"}"#, Some(7)),
+            ("xx\"}]} , \"id\" :\t7 } \r", Some(7)),
+            (r#"xx"}]},"jsonrpc":"2.0","id":7.0}"#, Some(7)),
+            // Of an object in the result, of a text, and of another name.
+            (r#"xx"}],"id":7}}"#, None),
+            (r#"xx"}],"x":{"a":1,"id":7}}"#, None),
+            (r#"xx"}]},"x":",\"id\":7}"}"#, None),
+            (r#"xx"}]},"x":",\"id\":\"7"}"#, None),
+            (r#"xx"}]},"id":7,"jsonrpc":"2.0"}"#, None),
+            (r#"xx"}]},"x.id":7}"#, None),
+            (r#"xx"}]},"id":null}"#, None),
+            (r#"xx"}]},"id":7"#, None),
+            (r#"xx"}]},"id":7}]"#, None),
+            (r#""}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(found(begin, end), id, "{end}");
+        }
+        let end = r#"xx","id":7}"#;
+        assert_eq!(found(r#"{"params":{"x":"xx"#, end), None, "perhaps a request");
+        assert_eq!(found(r#"{"id":6,"result":{"x":"xx"#, end), Some(6));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Outline::of(&[b"{", &bytes[..]].concat());
+            let _ = (Outline::of(&[b"{", &bytes[..]].concat()), last_id(&[&bytes[..], b"}"].concat()));
         }
 
         /// Whatever is in the result.

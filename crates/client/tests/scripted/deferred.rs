@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::Semaphore;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -123,4 +124,25 @@ async fn an_answer_by_the_handle_ends_what_the_handler_does() {
     within(answer_all(&call)).await;
     assert!(matches!(within(call.result()).await, Ok(Outcome::Result { .. })));
     assert_eq!((said(&script), *asked.lock().unwrap()), (vec![json!(0)], 1));
+}
+
+/// The server may end the task before it responds to the message with the answer.
+#[tokio::test]
+async fn an_answer_that_ends_its_task_is_reported_as_taken() {
+    let script = Script::asking(&[(None, "Proceed?")]);
+    let responds = Arc::new(Semaphore::new(0));
+    script.lock().unwrap().hold(Arc::clone(&responds));
+    let peer = server("t-1", &script);
+    let call = start(&peer, Inputs::deferred()).await;
+    let task = within(call.task()).await.unwrap();
+    let asked = within(questions(&task)).await;
+    let answer = task.answer(&asked[0].0, InputResponse::accept(json!({"said": 1})));
+    let ended = async {
+        let ended = within(call.result()).await;
+        responds.add_permits(1);
+        ended
+    };
+    let (answered, ended) = tokio::join!(within(answer), ended);
+    assert!(matches!(ended, Ok(Outcome::Result { .. })), "{ended:?}");
+    answered.unwrap();
 }

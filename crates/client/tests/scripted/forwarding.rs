@@ -2,7 +2,7 @@
 
 use crate::peer::{Peer, legacy, modern};
 use longhaul_client::{CallOptions, CallResponse, InputResponse, Inputs, LogLevel, Logging, Outcome};
-use longhaul_core::Json;
+use longhaul_core::{Json, JsonMembers};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -91,7 +91,7 @@ async fn a_call_is_sent_with_the_text_of_its_arguments_and_with_meta() {
     let peer = modern(|seen| seen.result(done()));
     let mut options = numbered(1);
     options.arguments_text = Some(Json::parse(r#"{"x": "1" ,"big":[true]}"#).unwrap());
-    options.meta = Map::from_iter([("com.example/k".to_owned(), 1.into())]);
+    options.meta = JsonMembers::from([("com.example/k".to_owned(), Json::trusted("1"))]);
     call(&peer, options).await;
     let sent = &peer.calls_of("tools/call")[0];
     assert_eq!(sent.params()["arguments"], json!({"x": "1", "big": [true]}));
@@ -120,7 +120,7 @@ async fn a_forwarded_request_is_answered_in_rounds() {
         });
         options.inputs = Some(inputs.into());
     });
-    let params = Map::from_iter([("name".to_owned(), "p".into())]);
+    let params = JsonMembers::from([("name".to_owned(), Json::trusted("\"p\""))]);
     let result = connection
         .forward("prompts/get", &params, &numbered(3), &mut |_| {})
         .await

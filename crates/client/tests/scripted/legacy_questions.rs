@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
 
 use crate::{
-    peer::{Peer, ReceivedRequest, event_stream, legacy, plain},
+    peer::{HeldUntil, Peer, ReceivedRequest, event_stream, legacy, plain},
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
@@ -43,6 +43,8 @@ pub(crate) struct Script {
     /// Another status than that of the questions, for so many polls.
     works_for: usize,
     deliveries: usize,
+    /// The response to an answer is held until there is a permit.
+    held: Option<Arc<Semaphore>>,
     /// The open stream of `tasks/result`, and the id of the request.
     stream: Option<(UnboundedSender<String>, Value)>,
 }
@@ -59,6 +61,11 @@ impl Script {
     /// Answers are refused with this status from now on.
     pub(crate) fn refuse(&mut self, status: Option<u16>) {
         self.refuses = status;
+    }
+
+    /// The responses to answers are held from now on, until there are permits.
+    pub(crate) fn hold(&mut self, until: Arc<Semaphore>) {
+        self.held = Some(until);
     }
 
     fn is_done(&self) -> bool {
@@ -106,7 +113,11 @@ impl Script {
                 }
             }
         }
-        plain(self.refuses.unwrap_or(202), "")
+        let mut response = plain(self.refuses.unwrap_or(202), "");
+        if let Some(held) = &self.held {
+            response.extensions_mut().insert(HeldUntil(Arc::clone(held)));
+        }
+        response
     }
 }
 

@@ -88,6 +88,10 @@ pub(crate) fn plain(status: u16, text: impl Into<Body>) -> Response<Body> {
         .unwrap()
 }
 
+/// A response that is sent once there is a permit.
+#[derive(Clone)]
+pub(crate) struct HeldUntil(pub(crate) Arc<Semaphore>);
+
 /// An event stream, open until the sender is dropped.
 pub(crate) fn event_stream(receiver: mpsc::UnboundedReceiver<String>) -> Response<Body> {
     let events = stream::unfold(receiver, |mut receiver| async move {
@@ -151,7 +155,11 @@ impl Peer {
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
             seen.lock().unwrap().push(request.clone());
-            script(&request)
+            let response = script(&request);
+            if let Some(HeldUntil(permits)) = response.extensions().get() {
+                permits.acquire().await.unwrap().forget();
+            }
+            response
         };
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -209,6 +217,7 @@ impl Drop for Peer {
 /// [ends](Self::end_idle_time) them.
 pub(crate) struct RecordingClock {
     sleeps: Mutex<Vec<Duration>>,
+    passed: Mutex<Duration>,
     idle_times: Arc<Semaphore>,
     begun_idle_times: AtomicUsize,
 }
@@ -220,6 +229,7 @@ impl Default for RecordingClock {
     fn default() -> Self {
         Self {
             sleeps: Mutex::default(),
+            passed: Mutex::default(),
             idle_times: Arc::new(Semaphore::new(0)),
             begun_idle_times: AtomicUsize::new(0),
         }
@@ -229,6 +239,11 @@ impl Default for RecordingClock {
 impl RecordingClock {
     pub(crate) fn sleeps(&self) -> Vec<Duration> {
         self.sleeps.lock().unwrap().clone()
+    }
+
+    /// So much time passes.
+    pub(crate) fn advance(&self, by: Duration) {
+        *self.passed.lock().unwrap() += by;
     }
 
     /// One such pause is over.
@@ -253,7 +268,7 @@ impl Clock for RecordingClock {
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::ZERO
+        *self.passed.lock().unwrap()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -180,18 +180,47 @@ async fn the_end_of_the_stream_fails_every_request() {
     );
 }
 
+/// The other request goes on, and so does the connection.
 #[tokio::test]
-async fn a_message_that_is_too_long_ends_the_connection() {
+async fn a_message_that_is_too_long_fails_its_request_alone() {
     let (connection, mut server) = Server::connected();
     let script = async {
         server.discovered().await;
-        let request = server.next().await;
+        let (one, other) = (server.next().await, server.next().await);
         server
-            .answer(&request, json!({"tools": [], "padding": "x".repeat(20_000)}))
+            .answer(&one, json!({"tools": [], "padding": "x".repeat(20_000)}))
             .await;
+        server.answer(&other, json!({"prompts": []})).await;
     };
-    let (listed, ()) = tokio::join!(connection.list_tools(), script);
-    assert!(listed.unwrap_err().to_string().contains("more than 10000 bytes"));
+    let (tools, prompts, ()) = tokio::join!(connection.list_tools(), connection.list_prompts(), script);
+    let error = tools.unwrap_err();
+    assert!(matches!(error, RequestError::TooLarge { limit: 10_000 }), "{error}");
+    prompts.unwrap();
+}
+
+/// As the TypeScript SDK writes it. The client sends nothing to find out whose answer it was.
+#[tokio::test]
+async fn a_message_that_is_too_long_and_has_its_id_last_fails_its_request_alone() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        let (one, other) = (server.next().await, server.next().await);
+        let result = json!({"id": other["id"], "tools": [], "z": "x".repeat(20_000)});
+        let long = format!(r#"{{"result":{result},"jsonrpc":"2.0","id":{}}}"#, one["id"]);
+        server.send_text(&long).await;
+        let third = server.next().await;
+        assert_eq!(third["method"], "resources/list");
+        for request in [other, third] {
+            server.answer(&request, json!({"prompts": [], "resources": []})).await;
+        }
+    };
+    let tools = async {
+        let error = connection.list_tools().await.unwrap_err();
+        assert!(matches!(error, RequestError::TooLarge { limit: 10_000 }), "{error}");
+        connection.list_resources().await.unwrap();
+    };
+    let ((), prompts, ()) = tokio::join!(tools, connection.list_prompts(), script);
+    prompts.unwrap();
 }
 
 /// A server that is slow to answer one request is not a new one.
@@ -491,6 +520,32 @@ async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("one of 3 requests that were open"), "{error}");
     }
+}
+
+/// Our ids are whole numbers from 1, so such an answer is nobody's.
+#[tokio::test]
+async fn an_answer_whose_id_cannot_be_ours_ends_no_call() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let call = server.next().await;
+        for id in [r#""zzz""#, "-1", "99999999999999999999999"] {
+            for other in [r#""result":{"content":[]}"#, r#""error":{"code":1,"message":"?"}"#] {
+                let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{other}}}\n");
+                server.writer.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+        server
+            .answer(&call, json!({"content": [{"type": "text", "text": "ours"}]}))
+            .await;
+    };
+    let call = async {
+        let tools = connection.list_tools().await.unwrap();
+        connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await
+    };
+    let (called, ()) = tokio::join!(call, script);
+    assert!(format!("{called:?}").contains("ours"), "{called:?}");
 }
 
 /// A byte order mark, white space, and lines in another encoding, also before the first message.

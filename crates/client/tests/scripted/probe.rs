@@ -1,7 +1,10 @@
 //! Detecting the era of a server.
 
 use crate::peer::{Peer, ReceivedRequest, modern, plain};
-use axum::{body::Body, http::Response};
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response},
+};
 use longhaul_client::{Connection, EraCache, EraChoice, OpenError, Options, RequestError};
 use serde_json::{Value, json};
 use std::sync::{
@@ -55,6 +58,21 @@ async fn any_response_but_a_modern_one_leads_to_the_handshake() {
     for (index, answer) in modern.into_iter().enumerate() {
         assert!(!is_initialized(answer).await.unwrap(), "modern answer {index}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_says_how_long_to_wait_is_asked_nothing_more() {
+    let peer = Peer::start(|_| {
+        let mut limited = plain(429, "");
+        limited
+            .headers_mut()
+            .insert("retry-after", HeaderValue::from_static("90"));
+        limited
+    });
+    let (connection, _) = peer.connection();
+    let error = connection.list_tools().await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(90_000), "{error}");
+    assert!(peer.calls_of("initialize").is_empty());
 }
 
 #[tokio::test]

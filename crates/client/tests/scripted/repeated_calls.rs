@@ -6,10 +6,10 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallState, Client, ClientJournal, Finished, Inputs, RequestError,
+    CallError, CallFilter, CallOptions, CallState, Client, ClientJournal, Finished, Inputs, RequestError, StopWaiting,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{
     path::Path,
     sync::{
@@ -461,4 +461,35 @@ async fn a_call_is_not_sent_again_to_a_server_that_takes_no_keys() {
     );
     assert_eq!(peer.calls_of("tools/call").len(), 1, "it may have run");
     assert!(matches!(states(&journal).await.as_slice(), [CallState::Unknown { .. }]));
+}
+
+/// Under its key it is not lost, and the server has had its time to name a task.
+#[tokio::test]
+async fn a_call_that_is_left_after_a_while_is_left_at_once() {
+    const LAST_WORD: Duration = Duration::from_secs(2);
+    for (passed, is_waited_for) in [(Duration::ZERO, true), (LAST_WORD, false)] {
+        let peer = server(true, |seen| match seen.method() {
+            "tools/call" => unanswered(),
+            _ => plain(404, ""),
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let journal = ClientJournal::open(&directory.path().join("client/handles.db"))
+            .await
+            .unwrap();
+        let (connection, clock) = peer.connection();
+        let client = Client::recorded(connection, journal);
+        let tools = client.connection().list_tools().await.unwrap();
+        let mut options = CallOptions::default();
+        options.idempotency_key = Some("one".to_owned());
+        let mut call = client.prepare(&tools[0], &Map::new(), options).await.unwrap();
+        let left = async {
+            while peer.calls_of("tools/call").is_empty() {
+                tokio::task::yield_now().await;
+            }
+            clock.advance(passed);
+            StopWaiting::Leave
+        };
+        assert!(call.send_unless(left, &mut |_| ()).await.is_none());
+        assert_eq!(clock.sleeps().contains(&LAST_WORD), is_waited_for, "{passed:?}");
+    }
 }

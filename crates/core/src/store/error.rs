@@ -18,7 +18,7 @@ pub enum GiveUpError {
     #[error("there is no such server")]
     UnknownNode,
     /// A node of its host that runs tasks may live: it has what is bound to the host, or takes it back.
-    #[error("{by} runs on its host, and its lease ends in {} unless it is renewed: stop that server first", crate::format_duration(*.left))]
+    #[error("{by} runs on its host, and its lease ends in {} unless it is renewed: stop that server first", crate::approximate_duration(*.left))]
     Alive {
         /// Which one, for people.
         by: String,
@@ -44,6 +44,9 @@ pub enum StoreError {
     /// succeed later. The store says so in the log, once for all who are refused.
     #[error("another process holds a write transaction on the database")]
     Locked,
+    /// The same, and who keeps it from writing is known: the text says who.
+    #[error("another session has locked tasks in the database: {0}")]
+    LockedBy(String),
     /// As many ended sessions are remembered as may be. This one was not ended.
     #[error("{MAX_ENDED_SESSIONS} ended sessions are remembered, and no more")]
     TooManySessions,
@@ -59,7 +62,7 @@ pub enum StoreError {
     #[error("the lease of this server was lost")]
     LeaseLost,
     /// Another node holds the lease of this host. Nothing was changed.
-    #[error("another server uses the same host id: {by}; its lease ends in {} unless it is renewed", crate::format_duration(*.left))]
+    #[error("another server uses the same host id: {by}; its lease ends in {} unless it is renewed", crate::approximate_duration(*.left))]
     HostInUse {
         /// Which one, for people.
         by: String,

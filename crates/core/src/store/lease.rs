@@ -1,5 +1,6 @@
 //! Nodes, and what they hold: their leases, and the attempts that they have claimed.
 
+use super::EventDelivery;
 use crate::{HostId, Json, Millis, NodeId, StopReason, Task, TaskId, UnixMillis};
 use std::sync::Arc;
 
@@ -83,6 +84,8 @@ pub struct NodeStatus {
     pub opened_at: UnixMillis,
     /// Whether it lives.
     pub lease: LeaseStatus,
+    /// How its events reach the others, as it says itself.
+    pub delivery: EventDelivery,
     /// Active attempts that it holds.
     pub attempts: u64,
     /// Those of them that are bound to its host.

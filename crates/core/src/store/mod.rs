@@ -18,6 +18,7 @@ mod commit_counts;
 mod create;
 mod error;
 mod event;
+mod health;
 mod lease;
 mod permits;
 mod search;
@@ -28,6 +29,7 @@ pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, GiveUpError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
+pub use health::{EventDelivery, PoolHealth, StoreHealth};
 pub use lease::{
     Claim, Claimed, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal,
 };
@@ -469,6 +471,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether new tasks and results are refused for want of room, though deletions are not.
     fn refuses_payloads(&self) -> bool {
         false
+    }
+
+    /// What it knows of its connections and events in this process. A store that only one process can open has none.
+    fn health(&self) -> StoreHealth {
+        StoreHealth::default()
     }
 
     /// What this process has committed. A store without transactions has none.

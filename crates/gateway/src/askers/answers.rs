@@ -5,7 +5,6 @@ use crate::question::UpstreamQuestion;
 use longhaul_client::{InputHandler, InputRequest, InputResponse, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities};
 use longhaul_runtime::{AskError, ToolMessage};
-use serde_json::Value;
 use std::sync::{Arc, atomic::Ordering};
 
 /// Answers what an upstream asks on one connection.
@@ -28,6 +27,10 @@ impl InputHandler for ClientsOfConnection {
     }
 
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        if !is_passed_on(&request.method) {
+            let text = format!("No client is asked {} through a gateway", request.method);
+            return Box::pin(std::future::ready(Err(RpcFailure::new(-32601, text))));
+        }
         let askers = Arc::clone(&self.askers);
         Box::pin(async move {
             let is_elicitation = request.is_elicitation();
@@ -38,7 +41,7 @@ impl InputHandler for ClientsOfConnection {
                 }
                 let roots = askers.roots.lock().clone();
                 if let Some(roots) = roots {
-                    return Ok(InputResponse::result(roots));
+                    return Ok(InputResponse::written(roots));
                 }
             }
             let mut candidates = askers.candidates();
@@ -59,15 +62,12 @@ impl InputHandler for ClientsOfConnection {
                 }
             };
             match answered {
-                Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
-                    Ok(answer) => {
-                        if is_roots {
-                            *askers.roots.lock() = Some(answer.clone());
-                        }
-                        Ok(InputResponse::result(answer))
+                Ok(answer) => {
+                    if is_roots {
+                        *askers.roots.lock() = Some(answer.clone());
                     }
-                    Err(error) => without_answer(is_elicitation, &error.to_string()),
-                },
+                    Ok(InputResponse::written(answer))
+                }
                 Err(AskError::Refused(failure)) => Err(failure),
                 Err(error) => without_answer(is_elicitation, &error.to_string()),
             }
@@ -123,6 +123,11 @@ impl InputHandler for ClientsOfConnection {
                 .send(ToolMessage::ElicitationComplete { id: Arc::clone(&id) });
         }
     }
+}
+
+/// Whether requests of this method are passed on to clients.
+fn is_passed_on(method: &str) -> bool {
+    matches!(method, "elicitation/create" | "sampling/createMessage" | "roots/list")
 }
 
 impl Askers {

@@ -2,10 +2,11 @@
 
 use crate::{
     upstream::{Tasks, Upstream},
-    world::{guarded, options},
+    world::{RunningGateway, guarded, options},
 };
+use longhaul_client::ChildOptions;
 use longhaul_core::TaskPolicy;
-use longhaul_gateway::{Target, UpstreamReport, check};
+use longhaul_gateway::{Target, UpstreamOptions, UpstreamReport, check};
 use longhaul_runtime::Ports;
 use std::time::Duration;
 
@@ -66,6 +67,48 @@ async fn each_upstream_is_told_with_its_tools_and_what_is_probably_wrong() {
         two.warnings
     );
     assert_eq!((two.prompts, two.resources), (1, 2));
+}
+
+/// A server whose list has a name twice.
+const TWICE: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -nE 's/.*"id":("[^"]*"|[0-9]+).*/\1/p')
+  case $line in
+    *'"method":"initialize"'*) result='"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"twice","version":"1"}' ;;
+    *'"method":"tools/list"'*) result='"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}},{"name":"a","inputSchema":{"type":"object"}}]' ;;
+    *'"method":"ping"'*) result= ;;
+    *'"method":"notifications/'*) continue ;;
+    *) printf '%s\n' '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}'; continue ;;
+  esac
+  printf '%s\n' '{"jsonrpc":"2.0","id":'"$id"',"result":{'"$result"'}}'
+done
+"#;
+
+/// The first tool of the name is offered, and a server with such an upstream starts.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_name_that_an_upstream_lists_twice_is_a_warning() {
+    let child = ChildOptions::new("sh", ["-c", TWICE]);
+    let other = Upstream::start(Tasks::Modern).await;
+    let mut upstreams = options(&[("other", &other)]);
+    upstreams[0].tools.allow = vec!["echo".parse().unwrap()];
+    upstreams.insert(0, UpstreamOptions::new("up", Target::Command(child)));
+    let mut checked = reports_with(upstreams.clone(), false, Duration::from_secs(20)).await;
+    let report = checked.remove(0);
+    let names: Vec<&str> = report.tools.iter().map(|tool| &*tool.offered).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(report.collisions, Vec::<String>::new());
+    assert_eq!(
+        report.warnings,
+        ["it lists a second tool `a` that would be offered as `a`: only the first one is"]
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), upstreams).await;
+    gateway.gateway.refuse_collisions().await.unwrap();
+    let offered = gateway.server.engine().unwrap().catalog().snapshot();
+    let names: Vec<&str> = offered.tools.keys().map(|name| &**name).collect();
+    assert!(["a", "b", "echo"].iter().all(|name| names.contains(name)), "{names:?}");
+    gateway.stop().await;
 }
 
 /// Without prefixes, the first upstream in the order of the file keeps a name, and a URI in any case.

@@ -4,7 +4,7 @@ use crate::{
     client::Client,
     isolation::ByHeader,
     upstream::Tasks,
-    world::{RunningGateway, guarded, until},
+    world::{RunningGateway, guarded, until, without_handoff},
 };
 use longhaul_client::{ChildOptions, WatchFilter};
 use longhaul_gateway::{Target, UpstreamOptions};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 async fn gateway(directory: &Path) -> RunningGateway {
     let child = ChildOptions::new("sh", ["-c", include_str!("client_lists.sh")]);
-    let upstreams = vec![UpstreamOptions::new("up", Target::Command(child))];
+    let upstreams = vec![without_handoff(UpstreamOptions::new("up", Target::Command(child)))];
     RunningGateway::start_with(directory, upstreams, Some(ByHeader)).await
 }
 

@@ -1,8 +1,9 @@
 //! Extensions and experimental capabilities of the only upstream and of its clients.
 
 use crate::{
+    client::Client,
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, Seen, guarded, options},
+    world::{RunningGateway, Seen, guarded, options, without_handoff},
 };
 use longhaul_client::{
     CallOptions, CallResponse, ChildOptions, Connection, Event, Options, OtherNotifications, Outcome,
@@ -14,17 +15,14 @@ const UI: &str = "io.modelcontextprotocol/ui";
 
 fn upstream() -> UpstreamOptions {
     let child = ChildOptions::new("sh", ["-c", include_str!("extensions.sh")]);
-    UpstreamOptions::new("up", Target::Command(child))
+    without_handoff(UpstreamOptions::new("up", Target::Command(child)))
 }
 
 /// A client that declares this, and the notifications that it gets.
 fn client(url: &str, tasks: Tasks, declared: Value) -> (Connection, Seen<String>) {
     let mut options = Options::named("client", "1.0.0");
     options.era = tasks.era();
-    let Value::Object(declared) = declared else {
-        panic!("an object")
-    };
-    options.relayed_capabilities = declared;
+    options.relayed_capabilities = serde_json::from_value(declared).unwrap();
     let seen = Seen::<String>::default();
     let heard = seen.clone();
     options.other_notifications = Some(OtherNotifications::new(move |method, params| {
@@ -45,7 +43,12 @@ async fn tools(connection: &Connection) -> Vec<String> {
 }
 
 async fn echo(connection: &Connection) -> String {
-    let tool = connection.tool("echo").await.unwrap().unwrap();
+    text(connection, "echo").await
+}
+
+/// What a tool answers.
+async fn text(connection: &Connection, tool: &str) -> String {
+    let tool = connection.tool(tool).await.unwrap().unwrap();
     let mut options = CallOptions::default();
     options.without_task = true;
     let arguments = Map::new();
@@ -60,6 +63,19 @@ async fn echo(connection: &Connection) -> String {
     }
 }
 
+/// Also if the client can be asked.
+#[tokio::test]
+async fn a_request_that_mcp_does_not_have_is_refused_and_no_client_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), vec![upstream()]).await;
+    for tasks in Tasks::ALL {
+        let client = Client::connect(&gateway.url, tasks);
+        assert_eq!(text(&client.connection, "foreign").await, "-32601", "{tasks:?}");
+        assert!(client.asked.lock().unwrap().is_empty(), "{tasks:?}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn each_side_learns_what_the_other_has_declared() {
     for tasks in [Tasks::None, Tasks::Modern] {
@@ -68,8 +84,8 @@ async fn each_side_learns_what_the_other_has_declared() {
         let declared = json!({"extensions": {UI: {"mimeTypes": ["a"]}, "dev.longhaul/other": {}}});
         let (with_ui, _) = client(&gateway.url, tasks, declared);
         let (without, _) = client(&gateway.url, tasks, json!({}));
-        assert_eq!(tools(&with_ui).await, ["chart", "echo"], "{tasks:?}");
-        assert_eq!(tools(&without).await, ["echo"], "{tasks:?}");
+        assert_eq!(tools(&with_ui).await, ["chart", "echo", "foreign"], "{tasks:?}");
+        assert_eq!(tools(&without).await, ["echo", "foreign"], "{tasks:?}");
         assert_eq!(echo(&with_ui).await, "ui:1 channel:");
         assert_eq!(echo(&without).await, "ui: channel:");
         let (with_channel, _) = client(&gateway.url, tasks, json!({"experimental": {"x/channel": {}}}));
@@ -90,7 +106,7 @@ async fn notifications_that_mcp_does_not_define_pass_both_ways() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start(directory.path(), vec![upstream()]).await;
     let (connection, seen) = client(&gateway.url, Tasks::None, json!({"extensions": {UI: {}}}));
-    assert_eq!(tools(&connection).await, ["chart", "echo"]);
+    assert_eq!(tools(&connection).await, ["chart", "echo", "foreign"]);
     // The stream of the session may open after the first.
     let heard = async {
         while seen.lock().unwrap().is_empty() {
@@ -114,6 +130,6 @@ async fn several_upstreams_are_told_nothing() {
     let (connection, _) = client(&gateway.url, Tasks::None, json!({"extensions": {UI: {}}}));
     assert!(!tools(&connection).await.contains(&"up_chart".to_owned()));
     let told = connection.server().await.unwrap().capabilities;
-    assert!(told.get("extensions").is_none(), "{told}");
+    assert!(told.get("extensions").is_none(), "{told:?}");
     gateway.stop().await;
 }

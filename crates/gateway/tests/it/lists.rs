@@ -3,12 +3,13 @@
 use crate::{
     client::Client,
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, guarded, options, until},
+    world::{RunningGateway, guarded, options, until, without_handoff},
 };
 use longhaul::Tool;
 use longhaul_client::{ChildOptions, WatchFilter};
 use longhaul_core::ToolPattern;
 use longhaul_gateway::{Target, UpstreamOptions, UpstreamStatus};
+use longhaul_runtime::FOLLOW_TOOLS;
 use serde_json::{Value, json};
 
 async fn send(client: &Client, method: &str, params: Value) -> Value {
@@ -27,7 +28,8 @@ async fn tools_are_listed_as_the_upstream_lists_them() {
     for tasks in [Tasks::Legacy, Tasks::Modern] {
         let upstream = Upstream::start(tasks).await;
         let directory = tempfile::tempdir().unwrap();
-        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let upstreams = options(&[("up", &upstream)]).into_iter().map(without_handoff).collect();
+        let gateway = RunningGateway::start(directory.path(), upstreams).await;
         let bare = |listed: Value| -> Vec<Value> {
             let mut tools = listed["tools"].as_array().unwrap().clone();
             tools
@@ -40,6 +42,27 @@ async fn tools_are_listed_as_the_upstream_lists_them() {
         assert_eq!(bare(through), bare(direct));
         gateway.stop().await;
     }
+}
+
+/// Clients without tasks can follow what outlasts their patience, unless the upstream has a tool of such a name: that one stays what it is.
+#[tokio::test]
+async fn calls_are_handed_off_by_default_unless_a_name_is_taken() {
+    let upstream = Upstream::start(Tasks::Legacy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+    let shown = async || {
+        let names = tool_names(&Client::connect(&gateway.url, Tasks::None)).await;
+        FOLLOW_TOOLS.map(|follow| names.iter().any(|name| name == follow))
+    };
+    assert_eq!(shown().await, [true; 4]);
+    let engine = gateway.server.engine().unwrap();
+    let own = Tool::new("task_wait", async || "its own");
+    upstream.server.put_tool(own).await.unwrap();
+    until("the tool", || engine.catalog().tool("task_wait").is_some()).await;
+    assert_eq!(shown().await, [true, false, false, false]);
+    let client = Client::connect(&gateway.url, Tasks::None);
+    assert_eq!(client.text("task_wait", json!({})).await, "its own");
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod asks_once;
+mod bad_answers;
 mod cells;
 mod check;
 mod client;
@@ -16,6 +17,8 @@ mod lists;
 #[cfg(unix)]
 mod log_messages;
 mod loops;
+#[cfg(unix)]
+mod numbers;
 mod partial_lists;
 mod passed_on;
 mod reload;
@@ -26,7 +29,10 @@ mod retries;
 #[cfg(unix)]
 mod revisions;
 #[cfg(unix)]
+mod silent_children;
+#[cfg(unix)]
 mod stdio;
 mod unavailable;
 mod upstream;
+mod waiting_calls;
 mod world;

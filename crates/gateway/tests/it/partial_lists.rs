@@ -3,7 +3,7 @@
 use crate::{
     client::Client,
     upstream::Tasks,
-    world::{RunningGateway, guarded, until, with_every_call_a_task},
+    world::{RunningGateway, guarded, until, with_every_call_a_task, without_handoff},
 };
 use longhaul_client::{ChildOptions, Connection, Options};
 use longhaul_gateway::{Target, UpstreamOptions};
@@ -16,7 +16,10 @@ fn upstream(directory: &Path, fails: &str, how: &str) -> UpstreamOptions {
     for (name, value) in [("FAILS", fails), ("HOW", how), ("MENDED", &mended)] {
         child.env.push((name.to_owned(), value.to_owned()));
     }
-    with_every_call_a_task(UpstreamOptions::new("child", Target::Command(child)))
+    without_handoff(with_every_call_a_task(UpstreamOptions::new(
+        "child",
+        Target::Command(child),
+    )))
 }
 
 async fn names(url: &str, method: &str, member: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::{
     client::Client,
     upstream::{INSTRUCTIONS, Tasks, Upstream},
-    world::{RunningGateway, Seen, guarded, options},
+    world::{RunningGateway, Seen, guarded, options, without_handoff},
 };
 use http::HeaderMap;
 use longhaul_client::{
@@ -28,12 +28,13 @@ async fn instructions_are_those_of_the_upstream() {
         Upstream::start(Tasks::Modern).await,
     ];
     let directory = tempfile::tempdir().unwrap();
-    let gateway = RunningGateway::start(directory.path(), options(&[("one", &one)])).await;
+    let alone = |upstreams: Vec<UpstreamOptions>| upstreams.into_iter().map(without_handoff).collect();
+    let gateway = RunningGateway::start(directory.path(), alone(options(&[("one", &one)]))).await;
     for tasks in [Tasks::Legacy, Tasks::Modern] {
         assert_eq!(instructions(&gateway, tasks).await.as_deref(), Some(INSTRUCTIONS));
     }
     gateway.stop().await;
-    let gateway = RunningGateway::start(directory.path(), options(&[("one", &one), ("two", &two)])).await;
+    let gateway = RunningGateway::start(directory.path(), alone(options(&[("one", &one), ("two", &two)]))).await;
     let both = format!("## one\n\n{INSTRUCTIONS}\n\n## two\n\n{INSTRUCTIONS}");
     for tasks in [Tasks::Legacy, Tasks::Modern] {
         assert_eq!(instructions(&gateway, tasks).await.as_ref(), Some(&both));

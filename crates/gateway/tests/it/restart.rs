@@ -6,7 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, options},
 };
 use longhaul_client::{Outcome, TaskStatus};
-use longhaul_core::{CancelMode, Principal, Scope};
+use longhaul_core::{CancelMode, Principal, Retry, RetryOn, Scope};
 use serde_json::json;
 
 /// The client's id of the task, after the gateway has been restarted while the tool ran.
@@ -137,7 +137,14 @@ async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
     ] {
         let upstream = Upstream::start(upstream_tasks).await;
         let directory = tempfile::tempdir().unwrap();
-        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let mut upstreams = options(&[("up", &upstream)]);
+        // Whatever is retried: the upstream had accepted the call.
+        upstreams[0].rules[0].retry = Some(Retry {
+            attempts: 3,
+            backoff: 10,
+            on: vec![RetryOn::Error, RetryOn::Crash],
+        });
+        let gateway = RunningGateway::start(directory.path(), upstreams).await;
         let client = Client::connect(&gateway.url, client_tasks);
         let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
             panic!("no task")
@@ -163,6 +170,7 @@ async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
             _ => TaskStatus::Completed,
         };
         assert_eq!(task.get().await.unwrap().status, status);
+        assert_eq!(upstream.begun(), 1);
         gateway.stop().await;
     }
 }

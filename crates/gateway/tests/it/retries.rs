@@ -12,7 +12,7 @@ use axum::{
     http::{Method, Response},
     routing::any,
 };
-use longhaul_client::{ChildOptions, Outcome, RequestError};
+use longhaul_client::{ChildOptions, Event, Outcome, RequestError};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
 use serde_json::{Value, json};
@@ -99,10 +99,26 @@ async fn serve(
         "tools/list" => json!({"result": {"tools": [
             {"name": "repeat", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
             {"name": "once", "inputSchema": {"type": "object"}},
+            {"name": "limited", "inputSchema": {"type": "object"}},
+            {"name": "busy", "inputSchema": {"type": "object"}},
+            {"name": "later", "inputSchema": {"type": "object"}},
         ]}}),
         "tools/call" => {
             let mut calls = calls.lock().unwrap();
             *calls += 1;
+            if request["params"]["name"] == "limited" {
+                let refused = Response::builder().status(429).header("retry-after", "1800");
+                return refused.body(Body::empty()).unwrap();
+            }
+            let after = match request["params"]["name"].as_str() {
+                Some("busy") => "0",
+                Some("later") => "30",
+                _ => "",
+            };
+            if *calls <= failures && !after.is_empty() {
+                let refused = Response::builder().status(429).header("retry-after", after);
+                return refused.body(Body::empty()).unwrap();
+            }
             if *calls <= failures {
                 return empty(503);
             }
@@ -174,6 +190,70 @@ fn assert_unknown(outcome: &Outcome, tool: &str) {
 
 const POLICIES: [TaskPolicy; 2] = [TaskPolicy::Optional, TaskPolicy::Never];
 
+/// The model learns when to come back, in place of a call that waits.
+#[tokio::test]
+async fn a_call_that_is_refused_for_long_fails_at_once() {
+    for task in POLICIES {
+        let upstream = Failing::http(0).await;
+        let (outcome, calls) = call(&upstream, None, task, "limited").await;
+        assert!(
+            format!("{outcome:?}").contains("asks to be called again in 30m"),
+            "{outcome:?}"
+        );
+        assert_eq!(calls, 1);
+    }
+}
+
+/// A call that was refused may be refused again, so its status does not say that it waits no more.
+#[tokio::test]
+async fn the_status_of_a_call_that_is_sent_again_says_so() {
+    let upstream = Failing::http(2).await;
+    let directory = tempfile::tempdir().unwrap();
+    let options = upstream.options(None, TaskPolicy::Always);
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("busy", json!({})).await else {
+        panic!("it is no task")
+    };
+    let mut statuses = Vec::new();
+    let noted = &mut |event: Event<'_>| {
+        if let Event::Status(task) = event {
+            statuses.extend(task.message.clone());
+        }
+    };
+    assert_done(&guarded("the end", task.wait(noted)).await.unwrap());
+    assert_eq!(upstream.calls(), 3);
+    let last = statuses.last().map(String::as_str);
+    assert_eq!(last, Some("sent to upstream `up` again"), "{statuses:?}");
+    gateway.stop().await;
+}
+
+/// Nobody is in doubt whether it has run.
+#[tokio::test]
+async fn a_call_that_was_refused_before_a_restart_is_sent_once_after_it() {
+    let upstream = Failing::http(1).await;
+    let directory = tempfile::tempdir().unwrap();
+    let options = upstream.options(None, TaskPolicy::Always);
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("later", json!({})).await else {
+        panic!("it is no task")
+    };
+    let waits = async {
+        while !(task.get().await.unwrap().message).is_some_and(|message| message.starts_with("waiting for upstream")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    guarded("the refusal", waits).await;
+    gateway.stop().await;
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let task = client.connection.task(task.id());
+    assert_done(&guarded("the end", task.wait(&mut |_| {})).await.unwrap());
+    assert_eq!(upstream.calls(), 2);
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn an_idempotent_call_is_made_again_until_it_succeeds() {
     for task in POLICIES {
@@ -214,6 +294,25 @@ async fn a_call_that_is_not_idempotent_is_made_once_whatever_its_policy_says() {
             assert_unknown(&outcome, "once");
             assert_eq!(calls, 1);
         }
+    }
+}
+
+/// The tool has run.
+#[tokio::test]
+async fn a_call_whose_answer_cannot_be_read_is_made_once_whatever_its_policy_says() {
+    let every_failure = three_calls().map(|retry| Retry {
+        on: vec![RetryOn::Error, RetryOn::Crash],
+        ..retry
+    });
+    for task in POLICIES {
+        let upstream = Failing::child(0);
+        let (outcome, calls) = call(&upstream, every_failure.clone(), task, "odd").await;
+        let told = format!("{outcome:?}");
+        assert!(
+            told.contains("upstream `up`: the server's response is invalid"),
+            "{told}"
+        );
+        assert_eq!(calls, 1);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::{
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options, until},
 };
-use http::HeaderMap;
+use axum::{Router, extract::State, routing::any};
+use http::{HeaderMap, StatusCode};
 use longhaul::{Era, Server, testing};
 use longhaul_client::{AccessToken, Refusal, RequestError, TokenError, TokenProvider};
 use longhaul_core::{BoxFuture, Clock, Principal, UnixMillis};
@@ -21,6 +22,38 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, Semaphore};
+
+/// It is not asked again before the time that it has named.
+#[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+#[tokio::test]
+async fn clients_learn_how_long_an_upstream_asks_to_wait() {
+    let asked = Arc::<AtomicU64>::default();
+    let refuse = async |State(asked): State<Arc<AtomicU64>>| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "1800")], "")
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = Target::Http {
+        url: format!("http://{}/mcp", listener.local_addr().unwrap()),
+        headers: HeaderMap::new(),
+        tokens: None,
+    };
+    let router = Router::new().fallback(any(refuse)).with_state(Arc::clone(&asked));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), vec![UpstreamOptions::new("up", target)]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let refused = guarded("the list", client.connection.list_tools()).await.map(drop);
+    let Err(RequestError::Rpc(failure)) = &refused else {
+        panic!("{refused:?}")
+    };
+    let why = "it asks to be called again in 30m";
+    assert!(failure.message.ends_with(why), "{failure:?}");
+    let statuses = format!("{:?}", gateway.statuses().await);
+    assert!(statuses.contains(why), "{statuses}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    gateway.stop().await;
+}
 
 /// A list without tools would look as if nothing was wrong.
 #[tokio::test]

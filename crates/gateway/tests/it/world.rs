@@ -5,7 +5,7 @@ use longhaul::{Server, ServerHandle, auth::Authenticator};
 use longhaul_core::TaskPolicy;
 use longhaul_gateway::{Gateway, GatewayError, Reloaded, ToolRule, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::Ports;
+use longhaul_runtime::{Handoff, Ports};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
@@ -39,7 +39,7 @@ pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> T
 pub(crate) struct RunningGateway {
     pub(crate) url: String,
     pub(crate) server: ServerHandle,
-    gateway: Gateway,
+    pub(crate) gateway: Gateway,
     stop: oneshot::Sender<()>,
 }
 
@@ -49,6 +49,14 @@ pub(crate) fn options(upstreams: &[(&str, &Upstream)]) -> Vec<UpstreamOptions> {
     options
         .map(|(name, upstream)| with_every_call_a_task(upstream.options(name)))
         .collect()
+}
+
+/// Its lists are those of the upstream alone.
+pub(crate) fn without_handoff(mut options: UpstreamOptions) -> UpstreamOptions {
+    let mut every_tool = ToolRule::new("*".parse().unwrap());
+    every_tool.handoff = Some(Handoff::Off);
+    options.rules.push(every_tool);
+    options
 }
 
 pub(crate) fn with_every_call_a_task(options: UpstreamOptions) -> UpstreamOptions {

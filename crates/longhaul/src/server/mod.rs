@@ -82,6 +82,7 @@ pub struct Server {
     pub(crate) accept_restored: bool,
     pub(crate) background_tasks: Vec<BackgroundTask>,
     pub(crate) print_url: bool,
+    pub(crate) drain_timeout: Duration,
 }
 
 /// Wraps a store in a layer.
@@ -137,6 +138,7 @@ impl Server {
             accept_restored: false,
             background_tasks: Vec::new(),
             print_url: true,
+            drain_timeout: Duration::ZERO,
         }
     }
 
@@ -451,6 +453,13 @@ impl Server {
         self
     }
 
+    /// How long what runs may take to end when [`serve_http`](Self::serve_http) is told to stop, by a signal or by an operator; by default it stops at once.
+    /// Nothing more begins meanwhile, and a second signal ends the wait.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
     /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C; then open calls have some seconds to finish. By default the
     /// address must be a loopback address, see [`ServerHandle::listen`]. Prints the URL to standard error, unless [`print_url`](Self::print_url) is off.
     ///
@@ -458,7 +467,7 @@ impl Server {
     /// [`ServeError`]: a definition is invalid, the data directory cannot be used, the address is taken, or the
     /// [lease was lost](ServerHandle::lease_lost).
     pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
-        let (name, print_url) = (self.name.clone(), self.print_url);
+        let (name, print_url, drain_timeout) = (self.name.clone(), self.print_url, self.drain_timeout);
         let server = self.start().await?;
         let listening = server.listen(address).await?;
         tracing::info!(server = name, url = listening.url(), "serving");
@@ -466,7 +475,17 @@ impl Server {
             // A closed standard error is no reason to fail.
             let _ = writeln!(io::stderr(), "`{name}` serves {}", listening.url());
         }
-        listening.serve_until_signal().await?;
+        let (stop, engine) = (stop_signal()?, server.engine());
+        let drained = async {
+            stop.await;
+            if let (false, Some(engine), Ok(again)) = (drain_timeout.is_zero(), engine, stop_signal()) {
+                tokio::select! {
+                    () = engine.drain(drain_timeout) => {}
+                    () = again => {}
+                }
+            }
+        };
+        listening.serve_until(drained).await;
         server.stop().await;
         server.check_lease()
     }

@@ -1,6 +1,6 @@
 //! Serving over HTTP, in a process of its own.
 
-use longhaul::{ServeError, Server, Tool};
+use longhaul::{ServeError, Server, ServerHandle, Tool};
 use longhaul_core::{
     BoxFuture, NodeId, Store, StoreLayer,
     store::{Renewal, StoreError},
@@ -8,16 +8,19 @@ use longhaul_core::{
 use longhaul_runtime::Ports;
 use longhaul_store::MemoryStore;
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
+    time::Duration,
 };
+use tokio::sync::watch;
 
 /// Set in the process that serves: its address, and whether to print no URL.
 const ADDRESS: &str = "LONGHAUL_TEST_ADDRESS";
 const NO_URL: &str = "LONGHAUL_TEST_NO_URL";
+const DRAIN_ADDRESS: &str = "LONGHAUL_TEST_DRAIN_ADDRESS";
 
 #[tokio::test]
 async fn serves_if_asked() {
@@ -25,6 +28,63 @@ async fn serves_if_asked() {
     let server = Server::new("echoes", "1.0.0").tool(Tool::new("echo", async || "echo"));
     let server = server.print_url(std::env::var_os(NO_URL).is_none());
     server.serve_http(address).await.unwrap();
+}
+
+/// A server whose tool has its own process told to stop, and ends once the server drains.
+#[tokio::test]
+async fn serves_a_call_that_ends_in_a_drain_if_asked() {
+    let Ok(address) = std::env::var(DRAIN_ADDRESS) else {
+        return;
+    };
+    let (told, tells) = watch::channel(None::<ServerHandle>);
+    let stops = Tool::new("stops", move || {
+        let engine = tells.borrow().as_ref().and_then(ServerHandle::engine).unwrap();
+        async move {
+            let pid = std::process::id().to_string();
+            Command::new("kill").arg(pid).status().unwrap();
+            engine.drain_begun().await;
+            "ended in the drain"
+        }
+    });
+    let server = Server::new("drains", "1.0.0").tool(stops).print_url(false);
+    let server = server.background_task(move |handle| async move { drop(told.send_replace(Some(handle))) });
+    let server = server.drain_timeout(Duration::from_secs(3_600));
+    server.serve_http(address).await.unwrap();
+}
+
+/// A call of `stops`, which declares nothing.
+const STOPS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"stops","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+#[test]
+fn what_runs_ends_before_the_server_stops() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "serving::serves_a_call_that_ends_in_a_drain_if_asked",
+            "--nocapture",
+        ])
+        .env(DRAIN_ADDRESS, free.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut client = loop {
+        match TcpStream::connect(free) {
+            Ok(client) => break client,
+            Err(_) => assert!(child.try_wait().unwrap().is_none(), "it has ended"),
+        }
+        thread::yield_now();
+    };
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {free}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: stops\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        STOPS.len()
+    );
+    client.write_all((head + STOPS).as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("ended in the drain"), "{answer}");
+    assert!(child.wait().unwrap().success());
 }
 
 fn serving(address: &str, quiet: bool) -> Child {

@@ -1,7 +1,7 @@
 //! The sender of a request to the handler: it gets the progress, log messages and questions.
 
-use longhaul_core::{Json, LogLevel, StopReason};
-use longhaul_runtime::{AskError, HandlerContext, Question, RequestContext, Requestor, TaskContext, Trace};
+use longhaul_core::{Json, LogLevel, ParsedJson, StopReason};
+use longhaul_runtime::{AskError, HandlerContext, Question, RequestContext, Requestor, TaskContext};
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
@@ -40,28 +40,14 @@ impl Caller {
 
     /// `_meta` of the handler's request: that of the client, without the members that concern its connection to Longhaul.
     pub(super) fn meta(&self) -> Map<String, Value> {
-        let mut meta = self
-            .requestor()
-            .map(|requestor| requestor.meta.clone())
-            .unwrap_or_default();
-        let trace = self.requestor().and_then(|requestor| requestor.trace.as_ref());
-        if let Some(Trace {
-            traceparent,
-            tracestate,
-            baggage,
-        }) = trace
-        {
-            let parts = [
-                ("traceparent", traceparent),
-                ("tracestate", tracestate),
-                ("baggage", baggage),
-            ];
-            let parts = parts
-                .into_iter()
-                .filter_map(|(name, part)| Some((name.to_owned(), part.as_deref()?.into())));
-            meta.extend(parts);
-        }
-        meta
+        let Some(requestor) = self.requestor() else {
+            return Map::new();
+        };
+        let mut meta = requestor.meta.clone();
+        requestor.add_context(&mut meta);
+        // rmcp holds values: a number that no Rust type holds is null.
+        let value = |json: Json| ParsedJson::from(json).as_value().clone();
+        meta.into_iter().map(|(name, json)| (name, value(json))).collect()
     }
 
     pub(super) async fn ask(&self, question: Question) -> Result<Json, AskError> {

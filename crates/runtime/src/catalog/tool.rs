@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 /// The names of the server's own tools that follow what was handed off. Where a tool hands off, they are called in place of those of the catalog with such a name.
 pub const FOLLOW_TOOLS: [&str; 4] = ["task_wait", "task_status", "task_cancel", "task_list"];
 /// When a call is handed off by default, in milliseconds: below the 60 s after which the least patient clients give up.
-pub(super) const DEFAULT_HANDOFF: Millis = 45_000;
+pub const DEFAULT_HANDOFF: Millis = 45_000;
 
 /// When a plain call that is waited for is answered with how to follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

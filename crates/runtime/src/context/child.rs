@@ -2,7 +2,7 @@
 
 use super::{
     TaskContext,
-    start_child::{ChildRefusal, DEEPEST},
+    context_engine::{ChildRefusal, DEEPEST},
     writer::{Draft, WriteError, Written},
 };
 use crate::{
@@ -162,7 +162,7 @@ impl TaskContext {
         if self.shared.depth() >= DEEPEST {
             return Ok(Err(ChildRefusal::TooDeep));
         }
-        let new = match self.shared.children.new_child(self, tool, arguments).await {
+        let new = match self.shared.engine.new_child(self, tool, arguments).await {
             Ok(new) => new,
             Err(refusal) => return Ok(Err(refusal)),
         };

@@ -1,8 +1,10 @@
 //! What the code of a running task calls: one file for each operation.
 
 mod ask;
+mod begin;
 pub(crate) mod checkpoint;
 mod child;
+mod context_engine;
 mod failure;
 mod fork;
 mod isolation;
@@ -11,18 +13,17 @@ mod poll;
 mod recorded;
 mod report;
 mod slot;
-mod start_child;
 mod step;
 mod timer;
 mod writer;
 
 pub(crate) use child::{ChildDetails, read_child};
 pub use child::{ChildEnd, ChildError};
+pub(crate) use context_engine::{ChildRefusal, ContextEngine};
 pub(crate) use fork::is_join;
 pub use fork::{Fork, Race};
 pub(crate) use poll::read_poll;
 pub use poll::{PollPolicy, Polled};
-pub(crate) use start_child::{ChildRefusal, StartChild};
 pub(crate) use step::read_step;
 pub use step::{StepError, StepFailure, StepPolicy, step_is_settled};
 pub(crate) use writer::write_drafts;
@@ -59,7 +60,8 @@ pub struct TaskContext {
 
 pub(crate) struct Shared {
     pub(crate) node: Arc<Node>,
-    pub(crate) children: Arc<dyn StartChild>,
+    pub(crate) engine: Arc<dyn ContextEngine>,
+    is_first: bool,
     pub(crate) header: Arc<TaskHeader>,
     pub(crate) concurrency: Option<usize>,
     pub(crate) requestor: Arc<Requestor>,
@@ -125,12 +127,14 @@ pub(crate) struct ContextOptions {
     pub(crate) asks_again: bool,
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) isolation: Option<Isolation>,
+    /// Whether no attempt has begun before.
+    pub(crate) is_first: bool,
 }
 
 impl TaskContext {
     pub(crate) fn new(
         node: &Arc<Node>,
-        children: Arc<dyn StartChild>,
+        engine: Arc<dyn ContextEngine>,
         task: &Task,
         requestor: Arc<Requestor>,
         options: ContextOptions,
@@ -140,7 +144,8 @@ impl TaskContext {
         let starting = (task.active_attempt()).is_some_and(|attempt| attempt.state == AttemptState::Starting);
         let shared = Shared {
             node: Arc::clone(node),
-            children,
+            engine,
+            is_first: options.is_first,
             header: Arc::clone(&task.header),
             concurrency: options.concurrency,
             requestor,

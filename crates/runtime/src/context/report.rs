@@ -92,6 +92,11 @@ impl TaskContext {
         self.send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
+    /// Says that the work begins only now, for an executor that [prepares](crate::Executor::prepares): the time after which a call becomes a task counts from here.
+    pub fn begins(&self) {
+        self.send(ToolMessage::Begins);
+    }
+
     /// Says that the work lasts longer: a call that is to become a task after a while ([`TaskPolicy::After`](longhaul_core::TaskPolicy)) does so now. Other calls
     /// stay what they are.
     pub fn becomes_task(&self) {

@@ -2,7 +2,7 @@
 
 use super::{
     TaskContext,
-    start_child::{ChildRefusal, MOST_CHILDREN},
+    context_engine::{ChildRefusal, MOST_CHILDREN},
 };
 use crate::{
     journal::{EntryDraft, JournalError},
@@ -353,7 +353,7 @@ impl TaskContext {
                 parent: Some(parent),
                 ..new.clone()
             };
-            match self.shared.children.clone().start(new).await {
+            match self.shared.engine.clone().start(new).await {
                 Ok(_) => Ok(Ok(())),
                 Err(CreateError::Parent(error)) => Err(error),
                 Err(CreateError::Store(error)) => Err(error.into()),

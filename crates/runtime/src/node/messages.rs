@@ -88,6 +88,7 @@ enum CarriedMessage {
     ElicitationComplete {
         id: String,
     },
+    Begins,
     BecomesTask,
     CloseStream,
 }
@@ -267,6 +268,7 @@ impl CarriedMessage {
                 relayed: relayed.as_ref().map(raw),
             },
             ToolMessage::ElicitationComplete { id } => Self::ElicitationComplete { id: id.to_string() },
+            ToolMessage::Begins => Self::Begins,
             ToolMessage::BecomesTask => Self::BecomesTask,
             ToolMessage::CloseStream => Self::CloseStream,
         }
@@ -299,6 +301,7 @@ impl CarriedMessage {
                 relayed: relayed.map(json),
             },
             Self::ElicitationComplete { id } => ToolMessage::ElicitationComplete { id: id.into() },
+            Self::Begins => ToolMessage::Begins,
             Self::BecomesTask => ToolMessage::BecomesTask,
             Self::CloseStream => ToolMessage::CloseStream,
         })
@@ -329,6 +332,7 @@ mod tests {
                 relayed: Some(Json::parse("[ 1 ]").unwrap()),
             },
             ToolMessage::ElicitationComplete { id: "e".into() },
+            ToolMessage::Begins,
             ToolMessage::BecomesTask,
             ToolMessage::CloseStream,
         ];

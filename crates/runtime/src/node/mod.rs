@@ -70,6 +70,8 @@ pub(crate) struct Node {
     pub(crate) failed_starts: FailedStarts,
     /// Cancellations that nobody waits for, so that a server that stops can finish them.
     cancelling: TaskTracker,
+    /// Nothing begins any more, and what runs goes on.
+    draining: CancellationToken,
     /// Cancelled before a stop: attempts that can be replayed end as suspended.
     releasing: CancellationToken,
     stopping: CancellationToken,
@@ -133,6 +135,7 @@ impl Node {
             step_observer,
             failed_starts: FailedStarts::default(),
             cancelling: TaskTracker::new(),
+            draining: CancellationToken::new(),
             releasing: CancellationToken::new(),
             stopping: CancellationToken::new(),
             lease_lost: AtomicBool::new(false),
@@ -200,6 +203,31 @@ impl Node {
         // Some run in the tasks that wait for them, and not in tasks of the node.
         self.active.lose_all();
         self.stop();
+    }
+
+    /// From now on nothing begins, and durable work that only waits is suspended.
+    pub(crate) fn begin_drain(&self) {
+        self.draining.cancel();
+        self.waiting_attempts.suspend_at_once();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// Completes when the drain begins.
+    pub(crate) fn drain_begun(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.draining.cancelled()
+    }
+
+    /// Waits, at most `limit`, until no attempt runs and the end of each is written.
+    pub(crate) async fn wait_until_idle(&self, limit: Duration) {
+        let idle = async {
+            while !self.active.is_idle() {
+                self.ports.clock.sleep(SETTLE_INTERVAL).await;
+            }
+        };
+        let _ = self.ports.within(limit, idle).await;
     }
 
     /// Ends attempts that can be replayed, and waits, at most `limit`, until their ends are written. Nothing is claimed from now on.

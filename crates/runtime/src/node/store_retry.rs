@@ -43,7 +43,7 @@ impl Node {
             match operation().await {
                 Err(ApplyError::Store(error)) if error != StoreError::Closed => {
                     // Of these the store itself says when they begin and end.
-                    if !matches!(error, StoreError::Locked | StoreError::Full) {
+                    if !matches!(error, StoreError::Locked | StoreError::LockedBy(_) | StoreError::Full) {
                         warn!(%error, what, "the store failed; trying again");
                     }
                     pauses.next(self).await;

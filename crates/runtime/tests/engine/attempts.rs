@@ -1,7 +1,7 @@
 //! How an attempt ends, and what is left of it.
 
 use crate::support::{CallOf, Script, World, settle, text, tool};
-use longhaul_core::{Clock, Outcome, State, Verdict, format_duration};
+use longhaul_core::{Clock, Outcome, State, Verdict, approximate_duration};
 use longhaul_runtime::ExecutionEnd;
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
             queued.status.as_deref(),
             Some(&*format!(
                 "not started yet: no processes; next try within {}",
-                format_duration(wait)
+                approximate_duration(wait)
             ))
         );
         assert_eq!(engine.running(), 0, "no slot is held");

@@ -9,6 +9,7 @@ mod cancellation;
 mod catalog;
 mod checkpoints;
 mod clocks;
+mod cordons;
 mod crash_budget;
 mod deadlines;
 mod deletion;

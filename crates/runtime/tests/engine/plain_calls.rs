@@ -5,12 +5,13 @@ use crate::support::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{
-    Outcome, StopReason, Store,
-    store::{Record, StoreError},
+    BoxFuture, Outcome, State, StopReason, Store, Task,
+    store::{ApplyError, Change, Record, StoreError, UnwrittenCall},
 };
 use longhaul_runtime::{Call, CallState, Engine, PendingCall, Promotion};
 use longhaul_store::{MemoryStore, PlainCallStore};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// A world that keeps plain calls in memory, and the store behind them.
 fn world() -> (World, Arc<FaultyStore>) {
@@ -228,4 +229,54 @@ fn a_call_is_lost_with_the_process_until_it_is_promoted() {
             assert_eq!(world.store.get_unscoped(&id).await.unwrap().is_some(), promotes);
         });
     }
+}
+
+/// A store that answers a write of a call only when there is a permit, after the change was told.
+struct LateAnswers {
+    inner: Arc<dyn Store>,
+    answers: Semaphore,
+}
+
+impl longhaul_core::StoreLayer for LateAnswers {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let written = self.inner.write_call(call, change);
+        Box::pin(async move {
+            let written = written.await;
+            self.answers.acquire().await.unwrap().forget();
+            written
+        })
+    }
+}
+
+/// Whoever waits for it learns that at once, and another node can find it.
+#[tokio::test]
+async fn a_call_whose_attempt_must_not_begin_is_queued_in_the_store_and_does_not_run_here_any_more() {
+    let disk = Arc::new(LateAnswers {
+        inner: Arc::new(MemoryStore::new()),
+        answers: Semaphore::new(0),
+    });
+    let world = in_front_of(World::over(disk.clone()));
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let (mut waiting, run) = running_call(&engine, &mut runs).await;
+    assert!(run.cx.end_unless_it_may_begin().is_none());
+    engine.set_paused("a", true).await.unwrap();
+    let end = run.cx.end_unless_it_may_begin().expect("its tool is paused");
+    assert!(waiting.has_begun().await.unwrap() && waiting.is_in_memory() && waiting.runs_here());
+    run.end(end);
+    guarded("the change", waiting.changed()).await;
+    let CallState::Changed(record) = waiting.read().await.unwrap() else {
+        panic!("it has ended")
+    };
+    assert_eq!((record.task.state, record.task.attempts_used), (State::Queued, 0));
+    assert_eq!(disk.get_unscoped(waiting.id()).await.unwrap(), Some(*record));
+    assert!(!waiting.has_begun().await.unwrap() && !waiting.is_in_memory() && !waiting.runs_here());
+    disk.answers.add_permits(1);
+    engine.set_paused("a", false).await.unwrap();
+    runs.next().await.finish("done");
+    assert_eq!(guarded("the end", waiting.ended(|_| ())).await.unwrap(), text("done"));
 }

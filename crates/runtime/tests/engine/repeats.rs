@@ -212,7 +212,7 @@ fn a_plain_call_with_a_key_survives_a_restart() {
     let (directory, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new()));
     let from = Requestor {
         version: "2026-07-28".into(),
-        progress_token: Some("token".into()),
+        progress_token: Some(Json::trusted("\"token\"")),
         ..Requestor::default()
     };
     let id = Process::run(directory.path(), &clock, async |world| {

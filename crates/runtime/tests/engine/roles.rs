@@ -1,13 +1,20 @@
 //! Nodes that only accept calls, nodes that only run tasks, and what crosses between them.
 
 use crate::support::{CallOf, Runs, Script, World, settle, text, tool};
-use longhaul_core::{AttemptState, BoxFuture, CancelMode, HostId, Json, LogLevel, StopReason, TaskId, store::NodeRole};
+use longhaul_core::{
+    AttemptState, BoxFuture, CancelMode, HostId, Json, LogLevel, StopReason, Store, StoreLayer, TaskId,
+    store::{NodeRole, NodeStatus, StoreError},
+};
 use longhaul_runtime::{
     AttemptExit, AttemptFilesError, CallState, Engine, Executor, LogChunk, LogError, LogRange, PastAttempt, Provider,
-    ToolMessage,
+    QueueWait, ToolMessage,
 };
 use longhaul_store::MemoryStore;
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::Notify;
 
 const LEASE: u64 = 15_000;
 
@@ -30,6 +37,8 @@ impl Provider for Logs {
                 began: None,
                 ended: None,
                 last_line: None,
+                command: Vec::new(),
+                pid: None,
                 exit: Some(AttemptExit::Signal("TERM".to_owned())),
             }])
         })
@@ -154,8 +163,12 @@ async fn a_front_takes_over_from_nobody() {
     assert_eq!(world.outcome(&other, &task.id).await, text("done"));
 }
 
-/// Runs a command of an attempt that its host has forgotten, until it is told to end it.
-struct Running(Mutex<Vec<(TaskId, u32)>>);
+/// Runs a command of an attempt that its host has forgotten, until it is told to end it, and may end.
+struct Running {
+    commands: Mutex<Vec<(TaskId, u32)>>,
+    told: AtomicUsize,
+    may_end: Notify,
+}
 
 impl Provider for Running {
     fn kind(&self) -> &'static str {
@@ -167,12 +180,16 @@ impl Provider for Running {
     }
 
     fn running_outside(&self) -> BoxFuture<'_, Result<Vec<(TaskId, u32)>, LogError>> {
-        Box::pin(async { Ok(self.0.lock().unwrap().clone()) })
+        Box::pin(async { Ok(self.commands.lock().unwrap().clone()) })
     }
 
     fn end_outside(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, ()> {
         let ended = (task.clone(), epoch);
-        Box::pin(async move { self.0.lock().unwrap().retain(|running| *running != ended) })
+        Box::pin(async move {
+            self.told.fetch_add(1, Ordering::Relaxed);
+            self.may_end.notified().await;
+            self.commands.lock().unwrap().retain(|running| *running != ended);
+        })
     }
 }
 
@@ -185,17 +202,24 @@ async fn a_front_ends_commands_of_its_host_that_were_given_up() {
     let task = worker.create(worker.call("a")).await.unwrap();
     let run = runs.next().await;
     worker.end().await;
-    let running = Arc::new(Running(Mutex::new(vec![(task.id.clone(), run.attempt.epoch)])));
+    let running = Arc::new(Running {
+        commands: Mutex::new(vec![(task.id.clone(), run.attempt.epoch)]),
+        told: AtomicUsize::new(0),
+        may_end: Notify::new(),
+    });
     let mut here = world.clone();
     (here.host, here.role) = (HostId("here".into()), NodeRole::Front);
     here.providers = vec![running.clone()];
     let (script, _) = Script::bound(true);
     let _front = here.start([tool("a", script)]).await;
     pass(&world, 120_000).await;
-    assert_eq!(running.0.lock().unwrap().len(), 1, "it is not given up yet");
+    assert_eq!(running.told.load(Ordering::Relaxed), 0, "it is not given up yet");
     other.give_up_host(worker.node_id()).await.unwrap();
-    pass(&world, 120_000).await;
-    assert!(running.0.lock().unwrap().is_empty());
+    pass(&world, 300_000).await;
+    assert_eq!(running.told.load(Ordering::Relaxed), 1, "it is told once");
+    running.may_end.notify_one();
+    settle().await;
+    assert!(running.commands.lock().unwrap().is_empty());
     assert!(world.task(&task.id).await.is_done());
 }
 
@@ -259,4 +283,43 @@ async fn a_host_is_given_up_in_time() {
     pass(&world, 4_000).await;
     let task = world.task(&task.id).await;
     assert!(task.is_done() || task.attempt.unwrap().host.is_none(), "it is given up");
+}
+
+/// Counts how often the nodes are read.
+struct CountedNodes {
+    inner: Arc<dyn Store>,
+    read: AtomicUsize,
+}
+
+impl StoreLayer for CountedNodes {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.inner.nodes()
+    }
+}
+
+/// Whoever follows a queued task at a front asks again and again.
+#[tokio::test]
+async fn a_front_does_not_read_the_nodes_for_each_reading_of_a_task() {
+    let mut world = shared();
+    let counted = Arc::new(CountedNodes {
+        inner: Arc::clone(&world.store),
+        read: AtomicUsize::new(0),
+    });
+    world.store = counted.clone();
+    let (front, _) = start(&world, "front", NodeRole::Front, false).await;
+    let task = front.create(front.call("a")).await.unwrap();
+    let record = world.task(&task.id).await;
+    let before = counted.read.load(Ordering::Relaxed);
+    for _ in 0..20 {
+        assert_eq!(front.queue_wait(&record).await.unwrap(), Some(QueueWait::NoWorker));
+    }
+    assert_eq!(counted.read.load(Ordering::Relaxed), before + 1);
+    let (_worker, _) = start(&world, "worker", NodeRole::Worker, true).await;
+    pass(&world, 4_000).await;
+    assert_ne!(front.queue_wait(&record).await.unwrap(), Some(QueueWait::NoWorker));
 }

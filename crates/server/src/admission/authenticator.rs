@@ -99,6 +99,12 @@ pub enum Denied {
         /// When to try again.
         retry_after: Duration,
     },
+    /// Whose the connection is could not be found out ([`PeerUser::Unavailable`]): 503, after which the connection is closed, since that is asked once. Counted all
+    /// the same.
+    PeerUnavailable {
+        /// When to try again, on another connection.
+        retry_after: Duration,
+    },
 }
 
 /// For the audit log.
@@ -109,6 +115,7 @@ impl fmt::Display for Denied {
             Self::Invalid { description, .. } => f.write_str(description),
             Self::Undecided { .. } => f.write_str("the credentials may be valid, which is found out later"),
             Self::Unavailable { .. } => f.write_str("whether the credentials are valid cannot be found out now"),
+            Self::PeerUnavailable { .. } => f.write_str("whose the connection is cannot be found out now"),
         }
     }
 }
@@ -203,6 +210,8 @@ pub enum PeerUser {
     /// It is not known.
     #[default]
     Unknown,
+    /// The system could not be asked: this process has no file descriptor left, for example. Another connection may be known.
+    Unavailable,
 }
 
 impl<'a> RequestHead<'a> {

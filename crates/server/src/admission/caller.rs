@@ -4,8 +4,8 @@ use super::{handoff::ConnectionHandoff, identity::Identity};
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{ListClient, Requestor, Trace, Unreachable};
-use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version, relayed_client_capabilities};
-use serde_json::{Value, value::RawValue};
+use longhaul_wire::{Era, Generation, LegacyPhase, Meta, Method, RpcError, Version};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// What a transport leaves of the protocol, and what its connection says of all its requests.
@@ -123,21 +123,18 @@ impl Caller {
             },
             capabilities: self.capabilities,
             relayed_capabilities: match &self.session {
-                Some(session) => {
-                    (session.relayed_capabilities.as_deref()).and_then(|text| serde_json::from_str(text).ok())
-                }
-                None => meta.raw_client_capabilities().and_then(relayed_client_capabilities),
+                Some(session) => session.relayed_capabilities.clone().map(Json::trusted),
+                None => meta.relayed_client_capabilities(),
             },
             unreachable: self.unreachable(),
-            progress_token: meta
-                .progress_token()?
-                .and_then(|token| serde_json::from_str(token.as_json()).ok()),
+            progress_token: meta.progress_token()?.map(|token| Json::trusted(token.as_json())),
             trace: Some(trace).filter(|trace| *trace != Trace::default()),
+            related_task_ids: meta.related_task_ids(),
             asks_first: false,
             retry_of: None,
             reset_before: None,
             meta: (meta.unknown_members().into_iter())
-                .filter_map(|(key, raw)| Some((key, value(raw)?)))
+                .map(|(key, raw)| (key, Json::from(raw)))
                 .collect(),
         })
     }
@@ -248,10 +245,6 @@ impl Caller {
             Generation::Modern => Origin::Modern,
         }
     }
-}
-
-fn value(raw: &RawValue) -> Option<Value> {
-    serde_json::from_str(raw.get()).ok()
 }
 
 fn text(raw: &RawValue) -> Option<String> {

@@ -43,10 +43,15 @@ impl ConnectionHandoff {
         }
     }
 
-    /// The shortest hand-off of all tools.
-    pub(crate) fn shortest(self, snapshot: &Snapshot) -> Option<Millis> {
+    /// Whether any tool is handed off.
+    pub(crate) fn is_of_any(self, snapshot: &Snapshot) -> bool {
+        (snapshot.tools.values()).any(|tool| self.of_tool(tool, snapshot).is_some())
+    }
+
+    /// The longest hand-off of all tools: so long the client waits for a call. A tool that is known to take long may be handed off sooner.
+    pub(crate) fn longest(self, snapshot: &Snapshot) -> Option<Millis> {
         let tools = snapshot.tools.values();
-        tools.filter_map(|tool| self.of_tool(tool, snapshot)).min()
+        tools.filter_map(|tool| self.of_tool(tool, snapshot)).max()
     }
 
     /// The same for all connections whose lists are the same: these show whether calls are handed off, and not when.

@@ -19,7 +19,7 @@ use crate::{
 };
 use longhaul_core::{
     BoxFuture, CancelMode, Capability, InputKey, Json, Outcome, Scope, State, Task, TaskId, TaskPolicy, UnixMillis,
-    Verdict, format_duration,
+    Verdict, approximate_duration,
     store::{Page, Record, StoreError},
     text_result,
 };
@@ -144,7 +144,7 @@ impl FollowTool {
     /// The tool of this name, if some tool hands off. It takes precedence over a tool of the catalog with this name: what was handed off names it.
     pub(crate) fn named(name: &str, snapshot: &Snapshot, handoff: ConnectionHandoff) -> Option<Self> {
         let tool = TOOLS.into_iter().find(|tool| tool.name() == name)?;
-        handoff.shortest(snapshot).map(|_| tool)
+        handoff.is_of_any(snapshot).then_some(tool)
     }
 
     const fn name(self) -> &'static str {
@@ -154,18 +154,25 @@ impl FollowTool {
 
 /// The tools that are listed after the catalog's.
 pub(crate) fn listed(snapshot: &Snapshot, handoff: ConnectionHandoff, server: &str) -> Vec<FollowToolTexts> {
-    match handoff.shortest(snapshot) {
-        Some(_) => TOOLS.map(|tool| FollowToolTexts::of(tool, server)).into(),
-        None => Vec::new(),
+    match handoff.is_of_any(snapshot) {
+        true => TOOLS.map(|tool| FollowToolTexts::of(tool, server)).into(),
+        false => Vec::new(),
     }
 }
 
-/// The shortest hand-off, in whole seconds.
+/// What the model is told of these tools, since servers beside this one may have tools of the same names; `None` if nothing hands off.
+pub(crate) fn instructions(snapshot: &Snapshot, handoff: ConnectionHandoff, server: &str) -> Option<String> {
+    let [wait, status, cancel, list] = FOLLOW_TOOLS;
+    handoff.is_of_any(snapshot).then(|| format!(
+        "A call that takes long is answered before its work has ended, with the id of a task. {wait} then gets its result; {status}, {cancel} and {list} are for such tasks, \
+         too. They know the tasks of {server} alone."
+    ))
+}
+
+/// The longest hand-off, in whole seconds.
 fn default_wait(snapshot: &Snapshot, handoff: ConnectionHandoff) -> u64 {
-    let shortest = handoff
-        .shortest(snapshot)
-        .map_or(DEFAULT_WAIT, |shortest| shortest / 1_000);
-    shortest.clamp(1, DEFAULT_WAIT)
+    let longest = handoff.longest(snapshot).map(|longest| longest / 1_000);
+    longest.unwrap_or(DEFAULT_WAIT).clamp(1, DEFAULT_WAIT)
 }
 
 /// The response to a call whose work continues after it. If its tool has an output schema, the response has structured content.
@@ -428,7 +435,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             () = watch.changed() => {}
             message = tool_messages.next() => match message {
                 message @ (ToolMessage::Progress { .. } | ToolMessage::ElicitationComplete { .. }) => cx.send(message),
-                ToolMessage::Log { .. } | ToolMessage::CloseStream | ToolMessage::BecomesTask => {}
+                ToolMessage::Log { .. } | ToolMessage::CloseStream | ToolMessage::Begins | ToolMessage::BecomesTask => {}
             },
         }
     }
@@ -492,7 +499,7 @@ fn describe_all(page: &Page, now: UnixMillis) -> String {
             State::Queued => "is queued",
             _ => "is running",
         };
-        let age = format_duration(now.since(task.created_at) / 1_000 * 1_000);
+        let age = approximate_duration(now.since(task.created_at) / 1_000 * 1_000);
         let line = task.status.as_deref().map(says).unwrap_or_default();
         text.push_str(&format!("{}: {} {state}, begun {age} ago.{line}\n", task.id, task.tool));
     }

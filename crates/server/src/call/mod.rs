@@ -14,9 +14,10 @@ pub(crate) mod start;
 
 use crate::interaction::Interaction;
 use between_rounds::CallsBetweenRounds;
-use longhaul_runtime::Engine;
+use longhaul_runtime::{Engine, StoreTrouble};
 use longhaul_wire::ServerInfo;
 use mirrored_headers::MirroredHeaders;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// What calls of tools need.
@@ -26,6 +27,8 @@ pub(crate) struct Calls {
     interaction: Arc<Interaction>,
     between_rounds: CallsBetweenRounds,
     mirrored_headers: MirroredHeaders,
+    /// Of all calls: each tries again every second.
+    failed_promotions: Mutex<StoreTrouble>,
 }
 
 impl Calls {
@@ -36,6 +39,7 @@ impl Calls {
             interaction: Arc::clone(interaction),
             between_rounds: CallsBetweenRounds::default(),
             mirrored_headers: MirroredHeaders::default(),
+            failed_promotions: Mutex::new(StoreTrouble::new("calls could not become tasks")),
         }
     }
 }

@@ -40,6 +40,8 @@ pub(crate) enum WaitPolicy {
     Unlimited,
     /// After that it becomes a task.
     Promote(Millis),
+    /// The same, from the moment when its work begins: what does the work may have to be started first.
+    PromoteOnceBegun(Millis),
     /// After that it becomes a task, and a text tells the client, which has no tasks, how to follow it.
     HandOff(Millis),
 }

@@ -16,7 +16,7 @@ use crate::{
         push::session_stream,
         rounds::{Asked, Round, State, call_ended},
     },
-    response::{Answer, OwnedRequestId, answer_lost, create_failed, store_failed},
+    response::{Answer, OwnedRequestId, answer_lost, create_failed, draining, store_failed},
     session::Session,
 };
 use longhaul_core::{BoxFuture, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
@@ -172,6 +172,10 @@ impl CallOrigin {
         Ok(
             match Route::of(tool.settings().policy, handoff.filter(|_| reads_tasks), self.mode)? {
                 Route::Wait(_) if !reads_tasks => Route::Wait(WaitPolicy::Unlimited),
+                // A client without tasks has a time limit of its own, which counts from its request: so its hand-off does, too.
+                Route::Wait(WaitPolicy::Promote(millis)) if tool.settings().executor.prepares() => {
+                    Route::Wait(WaitPolicy::PromoteOnceBegun(millis))
+                }
                 route => route,
             },
         )
@@ -244,6 +248,13 @@ impl Start {
                 let hint = immediate_response_text(&tool);
                 let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));
                 Ok(ResponderEvent::Response(response))
+            }
+            // A caller that repeats it under a key runs it once.
+            Route::Wait(WaitPolicy::Unlimited)
+                if self.call.idempotency_key.is_none()
+                    && self.calls.engine.drains_alone().await.map_err(store_failed)? =>
+            {
+                Err(draining())
             }
             Route::Wait(_) => {
                 let (context, call) = self.context(notifications);

@@ -2,11 +2,10 @@
 
 use super::task_resources;
 use crate::admission::caller::Caller;
-use longhaul_core::Json;
-use longhaul_runtime::Engine;
+use longhaul_core::{Json, JsonMembers};
+use longhaul_runtime::{Engine, Snapshot};
 use longhaul_wire::{ListCapability, Method, RelayedCapabilities, ResourcesCapability, ServerCapabilities};
-use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
 /// of changes on its push stream, a modern client by `subscriptions/listen`, if its transport may stream.
@@ -40,7 +39,7 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         }),
         prompts: prompts.then_some(ListCapability { list_changed: notifies }),
         completions: completes,
-        logging: notifies,
+        logging: notifies && may_log(&snapshot),
         tasks: !author_calls || !snapshot.tools.is_empty(),
         task_list: caller.mode.sessions,
         idempotency: !author_calls,
@@ -50,16 +49,22 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
     }
 }
 
+/// Whether anything may send log messages. A server without tools may have some later.
+fn may_log(snapshot: &Snapshot) -> bool {
+    let is_of_tools = snapshot.tools.is_empty() || snapshot.author.calls.is_some();
+    let mut tools = snapshot.tools.values();
+    let has_handlers = !(snapshot.prompts.is_empty() && snapshot.resources.is_empty());
+    is_of_tools || has_handlers || tools.any(|tool| tool.settings().executor.may_log())
+}
+
 /// What is declared for a server behind this one.
 fn relayed(declared: Option<&Json>) -> RelayedCapabilities {
-    let declared: Value = declared
+    let mut declared: BTreeMap<String, JsonMembers> = declared
         .and_then(|declared| serde_json::from_str(declared.as_str()).ok())
         .unwrap_or_default();
-    let of = |member: &str| {
-        let names = declared[member].as_object().into_iter().flatten();
-        names
-            .map(|(name, settings)| (name.as_str().into(), Json::from(settings)))
-            .collect()
+    let mut of = |member: &str| {
+        let names = declared.remove(member).unwrap_or_default().into_iter();
+        names.map(|(name, settings)| (name.into(), settings)).collect()
     };
     RelayedCapabilities {
         extensions: of("extensions"),

@@ -7,12 +7,14 @@ use crate::{
 use longhaul_core::{StopReason, Task, UnixMillis, push_timestamp};
 use longhaul_runtime::{
     AttemptExit, AttemptFilesError, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot,
+    Tool,
 };
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
     TextContent, legacy, modern,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tracing::{error, info};
 
 /// How logs are listed.
@@ -50,7 +52,13 @@ const CACHE: CacheHints = CacheHints {
 
 /// Whether the tasks of any of these tools have resources.
 pub(crate) fn are_kept(engine: &Engine, offered: &Snapshot) -> bool {
-    engine.keeps_logs() || any_keeps_a_journal(offered)
+    keeps_logs(engine, offered) || any_keeps_a_journal(offered)
+}
+
+/// Calls of upstreams have no log here.
+fn keeps_logs(engine: &Engine, offered: &Snapshot) -> bool {
+    let is_own = |tool: &Arc<Tool>| tool.settings().executor.upstream().is_none();
+    engine.keeps_logs() && (offered.tools.is_empty() || offered.tools.values().any(is_own))
 }
 
 fn any_keeps_a_journal(offered: &Snapshot) -> bool {
@@ -59,7 +67,7 @@ fn any_keeps_a_journal(offered: &Snapshot) -> bool {
 
 /// The families of resources that there may be.
 pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
-    let log = engine.keeps_logs().then_some(LOG_TEMPLATE);
+    let log = keeps_logs(engine, offered).then_some(LOG_TEMPLATE);
     let output = any_keeps_a_journal(offered).then_some(OUTPUT_TEMPLATE);
     let history = (log.is_some() || output.is_some()).then_some(HISTORY_TEMPLATE);
     log.into_iter().chain(output).chain(history)
@@ -124,7 +132,7 @@ impl Reading<'_> {
 
     /// The error for a client, which is not told the names of hosts.
     fn unreadable(&self, what: &str, error: &AttemptFilesError) -> RpcError {
-        let task = self.task.id.as_str();
+        let task = self.task.id.short();
         if let AttemptFilesError::OnHost(host) = error {
             info!(
                 task,

@@ -80,7 +80,7 @@ impl RequestNotifications {
                 write_elicitation_complete(&mut text, id);
                 self.elicitation_complete.then_some(text)
             }
-            ToolMessage::CloseStream | ToolMessage::BecomesTask => None,
+            ToolMessage::CloseStream | ToolMessage::Begins | ToolMessage::BecomesTask => None,
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
             out,
             version,
             &features::of(&methods.engine, &request.caller),
-            &methods.described(),
+            &methods.described(request.caller.mode.handoff),
         );
     });
     Ok(Answer::Session {

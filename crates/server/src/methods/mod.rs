@@ -23,7 +23,13 @@ pub(crate) mod tasks_update;
 pub(crate) mod tools_call;
 pub(crate) mod tools_list;
 
-use crate::{call::Calls, catalog::pages::Lists, interaction::Interaction, signer::Signer};
+use crate::{
+    admission::handoff::ConnectionHandoff,
+    call::{Calls, follow_tools},
+    catalog::pages::Lists,
+    interaction::Interaction,
+    signer::Signer,
+};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use std::{borrow::Cow, sync::Arc};
@@ -50,17 +56,27 @@ impl Methods {
     }
 
     /// What the server is, with the instructions for what it offers now.
-    pub(crate) fn described(&self) -> Cow<'_, ServerInfo> {
+    ///
+    /// The instructions are those of the server, then those of what is behind it, then those for the tools that follow calls. A client that has tasks is told of these, too: the
+    /// answer is the same for all clients (L-21).
+    pub(crate) fn described(&self, handoff: ConnectionHandoff) -> Cow<'_, ServerInfo> {
         let snapshot = self.engine.catalog().snapshot();
-        if snapshot.instructions.is_none() && snapshot.server_info.is_none() {
+        let follow = follow_tools::instructions(&snapshot, handoff, self.identity.title());
+        if snapshot.instructions.is_none() && snapshot.server_info.is_none() && follow.is_none() {
             return Cow::Borrowed(&self.identity);
         }
         let mut described = ServerInfo::clone(&self.identity);
         if let Some(info) = &snapshot.server_info {
             described = described.presenting(info.as_str());
         }
-        if let Some(instructions) = &snapshot.instructions {
-            described = described.with_instructions(&**instructions);
+        let parts = [
+            self.identity.instructions(),
+            snapshot.instructions.as_deref(),
+            follow.as_deref(),
+        ];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(str::trim).collect();
+        if !parts.is_empty() {
+            described = described.with_instructions(parts.join("\n\n"));
         }
         Cow::Owned(described)
     }

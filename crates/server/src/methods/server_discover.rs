@@ -16,7 +16,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
             out,
             &features::of(&methods.engine, &request.caller),
             CACHE,
-            &methods.described(),
+            &methods.described(request.caller.mode.handoff),
         );
     }))
 }

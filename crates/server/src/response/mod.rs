@@ -147,8 +147,8 @@ impl OwnedRequestId {
     }
 }
 
-/// When a client may try again if the store does not answer.
-const STORE_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// When a client may try again if the store does not answer, or the server stops.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The error for a client when the store fails. The store's own text goes to the log.
 pub(crate) fn store_failed(error: StoreError) -> RpcError {
@@ -158,7 +158,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             let error = std::io::Error::from_raw_os_error(errno);
             RpcError::internal(format!("The server's disk failed ({error}); try again later")).with_status(503)
         }
-        StoreError::Locked => {
+        StoreError::Locked | StoreError::LockedBy(_) => {
             RpcError::internal("Another process holds the server's database; nothing was changed, try again later").with_status(503)
         }
         StoreError::TooManySessions => RpcError::internal(
@@ -175,14 +175,14 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             debug!(why, "the store does not answer");
             RpcError::unavailable(
                 "The server's database does not answer; nothing was changed, try again later",
-                STORE_RETRY_AFTER,
+                RETRY_AFTER,
             )
         }
         StoreError::Unusable(why) => {
             debug!(why, "the store cannot be used");
             RpcError::unavailable(
                 "The server's database cannot be used as it is; nothing was changed, try again later",
-                STORE_RETRY_AFTER,
+                RETRY_AFTER,
             )
         }
         StoreError::Closed | StoreError::LeaseLost => shutting_down(),
@@ -222,6 +222,14 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
 /// The error for a client whose request is ended by a shutdown.
 pub(crate) fn shutting_down() -> RpcError {
     RpcError::internal("The server is shutting down; try again").with_status(503)
+}
+
+/// The error for a client whose call would only begin at the next start of a server that drains.
+pub(crate) fn draining() -> RpcError {
+    RpcError::unavailable(
+        "The server is stopping, and the call was not started; try again",
+        RETRY_AFTER,
+    )
 }
 
 /// The error for a client whose credentials ended before anything had begun. Not 401, after which clients repeat their request with the same credentials.

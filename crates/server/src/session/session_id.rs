@@ -7,10 +7,10 @@ use crate::{
     capabilities,
     signer::{Signer, Verified},
 };
-use longhaul_core::{ClientCapabilities, Entropy, Millis, Principal, SessionKey, UnixMillis};
+use longhaul_core::{ClientCapabilities, Entropy, Json, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_wire::Version;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// How long a session id is honoured: 30 days. After that the client initializes again.
@@ -71,8 +71,8 @@ impl Session {
     }
 
     /// The same session, whose client declares this for others than this server. An id is a header, so it carries no more than [`MOST_RELAYED`] bytes of it.
-    pub(crate) fn relaying(self, declared: Option<&Value>) -> Self {
-        let text = declared.map(ToString::to_string);
+    pub(crate) fn relaying(self, declared: Option<&Json>) -> Self {
+        let text = declared.map(Json::as_str);
         Self {
             relayed_capabilities: text.filter(|text| text.len() <= MOST_RELAYED).map(Into::into),
             ..self
@@ -230,11 +230,11 @@ mod tests {
         let signer = signer(1);
         let again = |session: &Session| Session::from_id(&session.to_id(&signer), &signer, UnixMillis(2_000)).unwrap();
         let declared = json!({"extensions": {"a/b": {"x": [1, "ü"]}}});
-        let session = session().relaying(Some(&declared));
+        let session = session().relaying(Some(&Json::from(&declared)));
         assert_eq!(session.relayed_capabilities.as_deref(), Some(&*declared.to_string()));
         assert_eq!(again(&session), session);
         let large = json!({"extensions": {"a/b": {"x": "x".repeat(MOST_RELAYED)}}});
-        let session = session.relaying(Some(&large));
+        let session = session.relaying(Some(&Json::from(&large)));
         assert_eq!(session.relayed_capabilities, None);
         assert_eq!(again(&session), session);
     }

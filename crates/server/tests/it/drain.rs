@@ -2,12 +2,15 @@
 
 use crate::{
     client::Event,
+    clock::TestClock,
+    other_nodes::node_of,
     request::{Post, act, act_as_task},
     server::{Options, Server, get, task_of},
 };
+use longhaul_core::Store;
 use longhaul_store::MemoryStore;
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 #[tokio::test]
 async fn everything_open_ends_when_the_server_is_asked_to_stop() {
@@ -91,4 +94,71 @@ async fn a_connection_that_does_not_finish_in_time_is_dropped() {
     server.result(&Post::legacy(None, "ping", json!({}))).await;
     tokio::time::pause();
     server.stop().await;
+}
+
+/// Lets an engine begin a drain that no test waits for.
+fn drain(server: &Server) {
+    let engine = server.engine.clone();
+    server
+        .engine
+        .spawn(async move { engine.drain(Duration::from_secs(3_600)).await });
+}
+
+/// A caller that repeats a refused call must not run it twice: nothing of it is left for the next start.
+#[tokio::test]
+async fn a_drain_refuses_plain_calls_that_have_not_begun() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let options = || Options {
+        store: Arc::clone(&store),
+        max_running: Some(1),
+        ..Options::default()
+    };
+    let server = Server::with(options()).await;
+    let plain = Post::modern_plain("tools/call", act("never", "wait"));
+    let (mut running, mut queued) = (server.connect().await, server.connect().await);
+    running.send(&plain.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    queued.send(&plain.to_bytes()).await;
+    while server.engine.store().counts().await.unwrap().queued < 1 {
+        tokio::task::yield_now().await;
+    }
+    drain(&server);
+    let refused = [queued.reply().await, server.connect().await.exchange(&plain).await];
+    for reply in refused {
+        assert_eq!(
+            (reply.error(), reply.head.header("retry-after")),
+            ((503, -32603), Some("5"))
+        );
+        assert!(reply.body.contains("was not started"), "{}", reply.body);
+    }
+    // It may be a task, which the next start runs.
+    let promoted = server
+        .result(&Post::modern("tools/call", act("after_an_hour", "say")))
+        .await;
+    let task = task_of(&promoted);
+    server.stage.released.count();
+    assert_eq!(running.reply().await.status(), 200);
+    server.stop().await;
+
+    let server = Server::with(options()).await;
+    server.poll(&task, "completed").await;
+    server
+        .result(&Post::modern_plain("tools/call", act("never", "say")))
+        .await;
+    assert_eq!(server.stage.begun.get(), 2, "the task and the last call");
+}
+
+#[tokio::test]
+async fn a_plain_call_at_a_server_that_drains_is_run_by_another_one() {
+    let clock = TestClock::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
+    let (here, there) = (
+        node_of(&store, &clock, "here").await,
+        node_of(&store, &clock, "there").await,
+    );
+    drain(&here);
+    here.engine.drain_begun().await;
+    here.result(&Post::modern_plain("tools/call", act("never", "say")))
+        .await;
+    assert_eq!((here.stage.begun.get(), there.stage.begun.get()), (0, 1));
 }

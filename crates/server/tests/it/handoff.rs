@@ -75,6 +75,22 @@ async fn a_long_call_is_handed_off_and_followed() {
     }
 }
 
+/// A tool that is handed off soon says nothing about how long a host waits: a model that had to wait in such steps would give up, or be stopped.
+#[tokio::test]
+async fn the_model_waits_as_long_as_the_longest_hand_off() {
+    let server = Server::start().await;
+    let other = Tool::new(ToolSettings {
+        handoff: Handoff::After(2_000),
+        ..server.stage.settings("other", TaskPolicy::Optional)
+    });
+    server.engine.put_tool(other.unwrap()).await.unwrap();
+    let call = both(&server, "tools/call", act(HANDED_OFF, "wait")).await[1].clone();
+    let task = task_in(text(&server.result(&call).await));
+    let wait = both(&server, "tools/call", wait_for(&task)).await[1].clone();
+    let still = server.result(&wait).await;
+    assert!(text(&still).contains("still running after these 2 s"), "{still}");
+}
+
 /// A client refuses an answer that does not fit the output schema, and with it the id of the task.
 #[tokio::test]
 async fn a_hand_off_fits_the_output_schema_that_its_client_is_shown() {
@@ -287,7 +303,17 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
             "{names:?}"
         );
     }
+    let instructions = async || {
+        let described = server.result(&Post::modern_plain("server/discover", json!({}))).await;
+        described["instructions"].as_str().unwrap_or_default().to_owned()
+    };
+    let told = instructions().await;
+    assert!(
+        told.contains("task_wait") && told.contains("the tasks of tested"),
+        "{told}"
+    );
     server.engine.remove_tool(HANDED_OFF);
+    assert!(!instructions().await.contains("task_wait"));
     for post in both(&server, "tools/list", json!({})).await {
         let tools = server.result(&post).await["tools"].to_string();
         assert!(!tools.contains("task_wait"), "{tools}");

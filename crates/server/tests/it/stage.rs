@@ -379,6 +379,8 @@ impl Provider for Logs {
             began: None,
             ended: None,
             last_line: None,
+            command: Vec::new(),
+            pid: None,
             exit,
         };
         Box::pin(async move { Ok(vec![attempt]) })

@@ -156,7 +156,7 @@ CREATE TABLE usage_in_all (
     bytes bigint NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 
--- Incarnations of servers, and their leases by the clock of the database. No row is ever deleted, so no number is used twice.
+-- Incarnations of servers, and their leases by the clock of the database. The row with the greatest number is never deleted, so no number is used twice.
 CREATE TABLE nodes (
     id          bigint PRIMARY KEY,
     host        text COLLATE "C" NOT NULL,

@@ -5,8 +5,8 @@ use crate::{
     tasks::{id, new_task, open_node},
 };
 use longhaul_core::{
-    SessionKey, Store, UnixMillis, Usage,
-    store::{Claim, Created, Idempotency, SigningKey, StoreError},
+    Principal, SessionKey, Store, UnixMillis, Usage,
+    store::{Claim, CreateError, Created, Idempotency, SigningKey, StoreError},
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::{
@@ -57,6 +57,37 @@ async fn a_call_that_comes_to_two_nodes_is_made_once() {
             bytes: 80 * 9
         }
     );
+}
+
+/// Nodes together admit as many tasks as a quota has room for: no more, and no fewer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_together_keep_to_a_quota() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let stores = [schema.open().await, schema.open().await, schema.open().await].map(Arc::new);
+    let node = open_node(&*stores[0], "here").await;
+    for (limit, callers) in [(20, 10), (700, 30)] {
+        let mut calling = JoinSet::new();
+        for nth in 0..stores.len() * callers {
+            let store = Arc::clone(&stores[nth % stores.len()]);
+            calling.spawn(async move {
+                let mut admitted = 0;
+                for call in 0..30 {
+                    let mut new = new_task(&format!("t-{limit}-{nth}-{call}"), node);
+                    new.header.owner.principal = Principal::named(limit.to_string());
+                    new.quota.live_per_principal = Some(limit);
+                    match store.create(new).await {
+                        Ok(_) => admitted += 1,
+                        Err(CreateError::Quota(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                admitted
+            });
+        }
+        let admitted: u64 = calling.join_all().await.into_iter().sum();
+        assert_eq!(admitted, limit);
+    }
 }
 
 /// A node that was paused in the middle of a transaction has locked its own row. Others renew their leases all the same, and find it lost once its session is over.
@@ -206,8 +237,16 @@ async fn earlier_writes_of_a_node_are_waited_for() {
     };
     let store = PostgresStore::open(&schema.address, options).await.unwrap();
     let node = open_node(&store, "here").await;
-    let (session, connection) = tokio_postgres::connect(&schema.address, NoTls).await.unwrap();
+    let address = format!("{} application_name=psql", schema.address);
+    let (session, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
+    let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let is_named = |error: &StoreError| {
+        let StoreError::LockedBy(who) = error else {
+            panic!("{error}")
+        };
+        who.starts_with(&format!("process {pid}, `psql` of the role")) && who.contains("idle in transaction")
+    };
     let begin = |lock: &str| {
         format!(
             "BEGIN; SELECT 1 FROM {}.nodes WHERE id = {} FOR {lock}",
@@ -216,12 +255,16 @@ async fn earlier_writes_of_a_node_are_waited_for() {
     };
     // As a transaction of this node does that was not committed yet.
     session.batch_execute(&begin("SHARE")).await.unwrap();
-    assert_eq!(store.await_earlier_writes(node).await, Err(StoreError::Locked));
+    assert!(is_named(&store.await_earlier_writes(node).await.unwrap_err()));
+    assert!(store.health().locked_by.unwrap().contains("`psql`"));
     session.batch_execute("COMMIT").await.unwrap();
     assert_eq!(store.await_earlier_writes(node).await, Ok(()));
     // Each create takes part, also of a task that it does not claim.
     session.batch_execute(&begin("UPDATE")).await.unwrap();
-    assert_eq!(store.create(new_task("a", node)).await, Err(StoreError::Locked.into()));
+    let Err(CreateError::Store(refused)) = store.create(new_task("a", node)).await else {
+        panic!("the row of its node is locked")
+    };
+    assert!(is_named(&refused));
     session.batch_execute("COMMIT").await.unwrap();
     assert!(store.create(new_task("a", node)).await.is_ok());
     drop(session);

@@ -11,6 +11,7 @@ mod copies;
 mod crash;
 mod deaf;
 mod events;
+mod locked;
 mod pooler;
 mod relocation;
 mod rights;

@@ -1,7 +1,13 @@
 //! Databases that answer, and cannot be used as they are.
 
-use crate::server::{Schema, Server};
-use longhaul_core::{SessionKey, Store, UnixMillis, store::StoreError};
+use crate::{
+    server::{Schema, Server},
+    tasks::{id, new_task, open_node},
+};
+use longhaul_core::{
+    Outcome, Scope, SessionKey, Store, UnixMillis,
+    store::{CreateError, NewTask, StoreError},
+};
 use longhaul_store_postgres::{OpenError, PostgresStore};
 use tokio_postgres::NoTls;
 
@@ -32,6 +38,45 @@ async fn a_standby_is_called_one() {
         .err()
         .unwrap();
     assert!(matches!(&opened, OpenError::Unusable(why) if is_said(why)), "{opened}");
+}
+
+/// What has ended is read from a database that can only be read, and a change says why it is not made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_can_only_be_read_answers_reads() {
+    for is_standby in [true, false] {
+        let mut server = Server::private().await;
+        let schema = Schema::new(&server);
+        let store = schema.open().await;
+        let node = open_node(&store, "here").await;
+        let ended = NewTask {
+            outcome: Some(Outcome::Cancelled),
+            ..new_task("ended", node)
+        };
+        store.create(ended).await.unwrap();
+        if is_standby {
+            server.demote().await;
+        } else {
+            let (client, connection) = tokio_postgres::connect(&server.address, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client
+                .batch_execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+                .await
+                .unwrap();
+            let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name LIKE 'longhaul%'";
+            client.query(others, &[]).await.unwrap();
+        }
+        for _ in 0..2 {
+            let record = store.get_unscoped(&id("ended")).await.unwrap().unwrap();
+            assert_eq!(record.outcome, Some(Outcome::Cancelled));
+            let scope = Scope::of(record.task.owner.principal.clone());
+            assert_eq!(store.list(&scope, None, 10).await.unwrap().tasks.len(), 1);
+        }
+        let refused = store.create(new_task("new", node)).await;
+        assert!(
+            matches!(&refused, Err(CreateError::Store(StoreError::Unusable(why))) if why.contains("can only be read")),
+            "{refused:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,8 +4,8 @@ use super::{NewSubject, fixture::*};
 use longhaul_core::{
     CancelMode, Event, HostId, Millis, NodeId, StopReason, Task, UnixMillis,
     store::{
-        ApplyError, Change, GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus,
-        StoreError,
+        ApplyError, Change, EventDelivery, GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode,
+        NodeRole, NodeStatus, StoreError,
     },
 };
 
@@ -382,6 +382,7 @@ pub async fn nodes_are_listed(new_subject: NewSubject) {
         role: NodeRole::Both,
         opened_at: UnixMillis(0),
         lease,
+        delivery: EventDelivery::default(),
         attempts,
         bound_attempts,
     };
@@ -393,6 +394,7 @@ pub async fn nodes_are_listed(new_subject: NewSubject) {
         role: NodeRole::Worker,
         opened_at: UnixMillis(7),
         lease: LeaseStatus::Unlimited,
+        delivery: EventDelivery::default(),
         attempts: 0,
         bound_attempts: 0,
     };

@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     Clock, HostId, Millis, NodeId, UnixMillis,
-    store::{GiveUpError, HOST_GIVEN_UP, Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
+    store::{EventDelivery, GiveUpError, HOST_GIVEN_UP, Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -159,6 +159,7 @@ impl Nodes {
                     }),
                 },
             },
+            delivery: EventDelivery::default(),
             attempts: 0,
             bound_attempts: 0,
         };

@@ -3,7 +3,7 @@
 //! The client of a plain call waits for the answer and knows no task id. When the process ends, the call is over, so its row would only be
 //! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition()) as every task, and written
 //! before a client can know of it: when it is promoted, when it asks a question, and when its tool
-//! stores a checkpoint.
+//! stores a checkpoint; also when its attempt did not begin, since its tool was paused or this node begins nothing: another node can run it.
 //!
 //! | a call is | where it is found | a change of it |
 //! | --- | --- | --- |
@@ -368,7 +368,11 @@ fn stays_in_memory(event: &Event) -> bool {
         | Event::DeadlinePassed
         | Event::QueueTimedOut
         | Event::Abandoned(_) => true,
-        Event::AttemptEnded(end) => !matches!(end, AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_)),
+        // One that did not begin, and is queued again at once, is written so that other nodes find it.
+        Event::AttemptEnded(end) => !matches!(
+            end,
+            AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_) | AttemptEnd::NeverStarted { retry_at: None }
+        ),
         _ => false,
     }
 }

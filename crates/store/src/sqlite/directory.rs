@@ -4,7 +4,7 @@ use super::{
     DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile,
     reserve::Reserve,
 };
-use longhaul_core::HostId;
+use longhaul_core::{HostId, plain_line};
 use longhaul_private_dir::{PrivateDir, check_file, is_at, open_named, read_named_text};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -150,7 +150,7 @@ impl Directory {
     /// Writes into the lock file who holds it: `pid 123`, or `pid 123, note`.
     pub(super) fn describe_owner(&mut self, note: &str) -> io::Result<()> {
         let separator = if note.is_empty() { "" } else { ", " };
-        let line = format!("pid {}{separator}{}\n", std::process::id(), one_line(note));
+        let line = format!("pid {}{separator}{}\n", std::process::id(), plain_line(note));
         self.lock.set_len(0)?;
         self.lock.rewind()?;
         self.lock.write_all(line.as_bytes())
@@ -193,10 +193,6 @@ fn private() -> OpenOptions {
     options
 }
 
-fn one_line(note: &str) -> String {
-    note.chars().filter(|c| !c.is_control()).collect()
-}
-
 /// Takes the lock, waiting about two seconds until another process has released it. Returns whether it was taken.
 #[expect(
     clippy::disallowed_methods,
@@ -230,6 +226,6 @@ fn holder(dir: &PrivateDir) -> String {
 fn in_words(holder: &str) -> String {
     match holder.trim() {
         "" => "its process id is unknown".to_owned(),
-        text => one_line(text),
+        text => plain_line(text),
     }
 }

@@ -45,6 +45,7 @@ pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, RESERVE_BYTES, SqliteOptions};
 pub use relocation::{Relocation, RelocationError, RelocationRecord};
+pub use reserve::RESERVE_FILE;
 
 use commit_effects::PublishedState;
 use directory::Directory;

@@ -23,7 +23,8 @@ use std::{
     },
 };
 
-const NAME: &str = "reserve";
+/// The name of the file in the data directory.
+pub const RESERVE_FILE: &str = "reserve";
 /// With less room than this a disk counts as full, and so do the free pages of a database. The log needs some, too, when the reserve is there. Bytes.
 pub(super) const LEAST_ROOM: u64 = 4 << 20;
 
@@ -47,7 +48,7 @@ impl Reserve {
     /// That of `directory`, which this process owns. A part is released if the disk is full, since a start needs room.
     pub(super) fn at_start(directory: &Path, bytes: u64) -> io::Result<Self> {
         let reserve = Self {
-            path: directory.join(NAME),
+            path: directory.join(RESERVE_FILE),
             bytes,
             file: Mutex::new(()),
             in_use: AtomicBool::new(bytes > 0),
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn it_is_made_of_real_blocks_released_in_parts_and_made_again() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(NAME);
+        let path = directory.path().join(RESERVE_FILE);
         let len = || path.metadata().map_or(0, |found| found.len());
         let reserve = Reserve::at_start(directory.path(), SIZE).unwrap();
         assert!(reserve.is_in_use());

@@ -10,6 +10,7 @@
 //! | `void` | either | nothing may be started here any more; a supervisor that could not start its command for want of something writes why |
 //! | `sock` | supervisor | where it listens |
 //! | `started` | supervisor | the command may have run |
+//! | `pid` | supervisor | the process of the command, for people: not synced |
 //! | `log.<offset>` | supervisor | both streams, see [`log`](super::log) |
 //! | `stdout`, `stderr` | supervisor | their tails |
 //! | `both` | supervisor | the ends of both in order of arrival, unless the command succeeded |
@@ -18,7 +19,7 @@
 use super::record::{ExitRecord, Spec};
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
-use rustix::fs::FlockOperation;
+use rustix::{fs::FlockOperation, process::Pid};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
@@ -41,7 +42,12 @@ const SPEC: &str = "spec";
 const LOCK: &str = "lock";
 const VOID: &str = "void";
 const STARTED: &str = "started";
+const PID: &str = "pid";
 
+/// Bytes of a description of what to run that are read for people.
+const LONGEST_SHOWN_SPEC: u64 = 64 << 10;
+/// No record has so many bytes.
+const LARGEST_EXIT: u64 = 64 << 10;
 /// Room kept for the exit record, so that a full disk cannot keep an ended command from being recorded.
 const EXIT_ROOM: usize = 4096;
 
@@ -65,6 +71,11 @@ impl Attempts {
         Ok(Self {
             root: attempts.path().to_owned(),
         })
+    }
+
+    /// Those in `root`, which is there or not.
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
     }
 
     /// The directory of an attempt, there or not.
@@ -256,6 +267,12 @@ impl AttemptDir {
         Ok((!found.is_empty() && found != DIRECTORY_VERSION).then(|| found.to_owned()))
     }
 
+    /// What the attempt runs, for people. Nothing if its description is long, since attempts are looked at for other reasons, too.
+    pub(super) fn short_spec(&self) -> Option<Spec> {
+        let found = std::fs::symlink_metadata(self.file(SPEC)).ok()?;
+        (found.len() <= LONGEST_SHOWN_SPEC).then(|| self.read_spec().ok())?
+    }
+
     pub(super) fn read_spec(&self) -> io::Result<Spec> {
         Ok(serde_json::from_slice(&read_file(&self.file(SPEC))?)?)
     }
@@ -344,14 +361,28 @@ impl AttemptDir {
         sync_dir(&self.path)
     }
 
+    /// Says which process the command is. Nothing relies on it, so it is not synced, and an error is none.
+    pub(super) fn write_pid(&self, pid: Pid) {
+        let written = self.create(PID);
+        let _ = written.and_then(|mut file| file.write_all(pid.as_raw_nonzero().to_string().as_bytes()));
+    }
+
+    /// The process of the command, if it was written.
+    pub(super) fn pid(&self) -> Option<u32> {
+        String::from_utf8(read_file(&self.file(PID)).ok()?).ok()?.parse().ok()
+    }
+
     /// How the attempt ended, once it has.
     ///
     /// # Errors
     /// When the record is there and cannot be read.
     pub fn exit(&self) -> io::Result<Option<ExitRecord>> {
-        let Some(bytes) = present(read_file(&self.file(EXIT)))? else {
+        let Some(file) = present(open_file(&self.file(EXIT), OpenOptions::new().read(true)))? else {
             return Ok(None);
         };
+        // A command may have written to it.
+        let mut bytes = Vec::new();
+        file.take(LARGEST_EXIT).read_to_end(&mut bytes)?;
         serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -401,6 +432,17 @@ impl AttemptDir {
         file.sync_all()?;
         std::fs::rename(&draft, self.file(EXIT))?;
         sync_dir(&self.path)
+    }
+
+    /// Removes what a command has put in the place of the record: a folder, a FIFO or a link.
+    pub(super) fn clear_exit(&self) {
+        for path in [EXIT, EXIT_DRAFT].map(|name| self.file(name)) {
+            let _ = match std::fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+                Ok(found) if !found.is_file() => std::fs::remove_file(path),
+                _ => Ok(()),
+            };
+        }
     }
 
     /// Whether the current directory of the process was removed: nothing can be written to it any more.

@@ -244,6 +244,11 @@ impl Executor for CommandExecutor {
         true
     }
 
+    /// What it prints is in the log of its task.
+    fn may_log(&self) -> bool {
+        false
+    }
+
     fn check(&self, arguments: &str, _: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
         self.invocation(arguments).map(drop)
     }

@@ -154,7 +154,16 @@ impl EndedCommand<'_> {
     /// # Errors
     /// When the outputs cannot be read.
     pub(super) fn past_deadline(&self, deadline: Millis) -> io::Result<Outcome> {
-        let headline = format!("deadline of {} passed; {}", format_duration(deadline), self.headline());
+        let deadline = format_duration(deadline);
+        let headline = match &self.exit.ended {
+            CommandEnd::NotStarted(_) => {
+                format!(
+                    "deadline of {deadline} passed while the call waited; {} was not started",
+                    self.program()
+                )
+            }
+            _ => format!("deadline of {deadline} passed; {}", self.headline()),
+        };
         self.failed(&headline)
     }
 
@@ -177,8 +186,12 @@ impl EndedCommand<'_> {
         })
     }
 
+    fn program(&self) -> &str {
+        self.tool.definition().command.first().map_or("", String::as_str)
+    }
+
     fn headline(&self) -> String {
-        let program = self.tool.definition().command.first().map_or("", String::as_str);
+        let program = self.program();
         match &self.exit.ended {
             CommandEnd::Code(code) => match signal_within(*code) {
                 Some(signal) => format!(

@@ -5,7 +5,7 @@ use super::{
     progress::read_report,
     record::{CommandEnd, EVENT_TAIL},
 };
-use longhaul_core::UnixMillis;
+use longhaul_core::{UnixMillis, masked_words};
 use longhaul_private_dir::read_file;
 use longhaul_runtime::{AttemptExit, PastAttempt};
 use std::io;
@@ -23,6 +23,8 @@ pub(super) fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<Pa
         began: dir.started_at()?,
         ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
         last_line: failed.and_then(|_| last_line(dir)),
+        command: dir.short_spec().map_or_else(Vec::new, |spec| masked_words(spec.argv)),
+        pid: exit.is_none().then(|| dir.pid()).flatten(),
         exit: exit.map(|exit| AttemptExit::from(&exit.ended)),
     }))
 }

@@ -1,6 +1,6 @@
 //! The newest line of a command's output, as a status, and the numbers a pattern finds in it.
 
-use longhaul_core::{terminal_text, truncate};
+use longhaul_core::{plain_line, terminal_text, truncate};
 use regex::Regex;
 
 /// A status line is cut here, in bytes.
@@ -86,8 +86,7 @@ fn complete(end: &str) -> &str {
 }
 
 fn plain(line: &str) -> String {
-    let line = line.trim();
-    truncate(&line.replace('\t', " "), MAX_STATUS).to_owned()
+    truncate(plain_line(line).trim(), MAX_STATUS).to_owned()
 }
 
 #[cfg(test)]
@@ -110,6 +109,7 @@ mod tests {
                 "\u{1b}]0;title\u{7}\u{1b}]8;;https://a.example\u{1b}\\log\u{1b}]8;;\u{1b}\\ ok\u{1b}(B\n",
                 "log ok",
             ),
+            ("a\tb \u{202e}backwards\u{2028}\n", "a b  backwards"),
         ] {
             assert_eq!(status(end).as_deref(), Some(expected), "{end:?}");
         }

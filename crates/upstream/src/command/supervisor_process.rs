@@ -1,5 +1,11 @@
 //! The process at the other end of a connection to a supervisor.
 
+use super::{
+    attempt_dir::{AttemptDir, Attempts},
+    supervisor::read_stat,
+};
+use longhaul_core::TaskId;
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 use tokio::net::UnixStream;
 
 /// A handle of a supervisor's process that no later process with the same number can be mistaken for.
@@ -34,4 +40,34 @@ impl SupervisorProcess {
             let _ = rustix::process::pidfd_send_signal(handle, rustix::process::Signal::CONT);
         }
     }
+}
+
+/// The supervisors of attempts in this folder that are suspended (SIGSTOP), each with its task and its process. Their commands run on until their output is not
+/// read any more, and nobody learns of their ends. Nothing is changed. None without a proc file system.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub fn suspended_supervisors(attempts: &Path) -> io::Result<Vec<(TaskId, i32)>> {
+    let attempts = Attempts::at(attempts);
+    let mut suspended = Vec::new();
+    for task in attempts.tasks()? {
+        for epoch in attempts.epochs(&task)? {
+            let process = suspended_supervisor(&attempts.dir(&task, epoch));
+            suspended.extend(process.map(|process| (task.clone(), process)));
+        }
+    }
+    Ok(suspended)
+}
+
+fn suspended_supervisor(dir: &AttemptDir) -> Option<i32> {
+    if dir.has_exit().unwrap_or(true) {
+        return None;
+    }
+    let command = read_stat(i32::try_from(dir.pid()?).ok()?)?;
+    let supervisor = read_stat(command.parent)?;
+    // Process ids are used again. A supervisor works in the folder of its attempt.
+    let place = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let works_in = place(Path::new(&format!("/proc/{}/cwd", supervisor.pid)))?;
+    let is_suspended = supervisor.state.eq_ignore_ascii_case(&b'T');
+    (is_suspended && place(dir.path()) == Some(works_in)).then_some(supervisor.pid)
 }

@@ -333,6 +333,11 @@ async fn what_is_missing_at_a_start_is_named() {
         let why = reason(&|server| script(server, first, mode)).await;
         assert!(why.contains(expected), "{why}");
     }
+    let long = reason(&|_| vec!["echo".to_owned(), "short".to_owned(), "x".repeat(200_000)]).await;
+    assert!(
+        long.contains("argument 2 of its command has 200000 bytes") && long.contains("`stdin`"),
+        "{long}"
+    );
     let (oom, _) = text(&Server::running("exit 137").run(json!({})).await);
     assert_eq!(
         oom,
@@ -417,6 +422,46 @@ async fn output_that_is_not_the_json_that_was_promised_is_shown_with_what_is_wro
     assert_eq!(text(&server.run(json!({})).await), ("hello".to_owned(), false));
 }
 
+/// A command that leaves something else in the place of its record harms its own result at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_puts_in_the_place_of_its_record_is_replaced() {
+    for planted in [
+        "mkdir -p exit/x",
+        "mkfifo exit",
+        "rm exit.draft; mkdir exit.draft",
+        "ln -s /nowhere exit",
+    ] {
+        let server = Server::running(&format!("cd /proc/$PPID/cwd && {planted}; echo done"));
+        let engine = server.start().await;
+        let id = create(&engine, json!({})).await.id.clone();
+        let ended = outcome(&engine, &id).await;
+        assert!(format!("{ended:?}").contains("done"), "{planted}: {ended:?}");
+    }
+}
+
+/// Its output is read after the end of the command, too: else SIGPIPE would kill it with its next line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_leaves_running_may_go_on_writing() {
+    let server = Server::running(
+        "(i=0; until [ -e stop ]; do i=$((i+1)); echo $i > beats; echo tick; echo tock >&2; sleep 0.01; done; touch stopped) & echo started",
+    );
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id.clone();
+    outcome(&engine, &id).await;
+    let beats = || -> u64 {
+        let text = std::fs::read_to_string(server.file("beats")).unwrap_or_default();
+        text.trim().parse().unwrap_or_default()
+    };
+    let before = beats();
+    while beats() < before + 20 {
+        tokio::task::yield_now().await;
+    }
+    std::fs::write(server.file("stop"), "").unwrap();
+    while !server.file("stopped").exists() {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_attempt_says_why_the_one_before_it_failed_and_leaves_its_log() {
     let mut server = Server::running(
@@ -435,6 +480,12 @@ async fn a_later_attempt_says_why_the_one_before_it_failed_and_leaves_its_log() 
     assert_eq!(status(&record), expected);
     let past = engine.attempts(&record.task, 0, 10).await.unwrap();
     assert_eq!(past[0].last_line.as_deref(), Some("the disk is full"));
+    assert_eq!((past[0].pid, past[0].command[0].as_str()), (None, "sh"));
+    // Written once the command has been started.
+    let pid = async || engine.attempts(&record.task, 1, 1).await.unwrap()[0].pid;
+    while pid().await.is_none() {
+        tokio::task::yield_now().await;
+    }
     std::fs::write(server.file("go"), "").unwrap();
     outcome(&engine, &id).await;
     let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;

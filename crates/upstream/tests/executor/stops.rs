@@ -1,7 +1,7 @@
 //! Cancel and deadline.
 
 use super::fixtures::{alive, ended, kill, pids};
-use super::support::{Server, becomes, create, outcome, result, scope};
+use super::support::{Server, becomes, create, outcome, result, scope, text};
 use longhaul_core::{BoxFuture, CancelMode, Clock, Outcome, UnixMillis, store::Record};
 use longhaul_runtime::AttemptExit;
 use longhaul_upstream::command::Verdict;
@@ -65,6 +65,23 @@ async fn a_command_that_had_to_be_killed_says_so() {
         status.starts_with("Cancelled; sh was killed by signal 9 (KILL). It did not follow SIGTERM."),
         "{status}"
     );
+}
+
+/// Nothing is wrong with the command. Whether its process is there in time is a matter of milliseconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_is_not_started_after_its_deadline() {
+    let mut server = Server::running("sleep 60");
+    for deadline in (1..40).cycle().take(2_000) {
+        server.deadline = Some(deadline);
+        let (text, is_error) = text(&server.run(json!({})).await);
+        assert!(is_error && !text.contains("could not be started"), "{text}");
+        if text.contains("was not started") {
+            let expected = format!("deadline of {deadline}ms passed while the call waited; sh was not started");
+            assert!(text.starts_with(&expected), "{text}");
+            return;
+        }
+    }
+    panic!("each was started or never began");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

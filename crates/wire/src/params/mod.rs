@@ -18,11 +18,12 @@ use crate::{
     meta::{self, Meta, ProgressToken},
     method::NameSource,
     object::{self, ObjectError, for_each_member, object},
+    relayed,
     request_id::RequestId,
 };
-use longhaul_core::{ClientCapabilities, LogLevel};
+use longhaul_core::{ClientCapabilities, Json, LogLevel};
 use serde::de::MapAccess;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 object! {
@@ -65,8 +66,8 @@ pub struct Initialize<'a> {
     pub protocol_version: Cow<'a, str>,
     /// The client's capabilities, for the whole session.
     pub capabilities: ClientCapabilities,
-    /// What it declares for others than this server: see [`client_capabilities::relayed`].
-    pub relayed_capabilities: Option<Value>,
+    /// What it declares for others than this server: see [`relayed::capabilities`].
+    pub relayed_capabilities: Option<Json>,
     /// The client's name and version, for display only.
     pub client_info: Option<&'a RawValue>,
 }
@@ -197,7 +198,7 @@ impl<'a> Params<'a> {
         Ok(Initialize {
             protocol_version: text(self.0.protocol_version, "protocolVersion")?,
             capabilities: client_capabilities::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
-            relayed_capabilities: client_capabilities::relayed(capabilities),
+            relayed_capabilities: relayed::capabilities(capabilities.get()),
             client_info: self.0.client_info,
         })
     }

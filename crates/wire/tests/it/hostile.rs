@@ -497,6 +497,27 @@ fn unknown_members_of_meta_are_passed_on_unchanged() {
     assert!(longhaul_wire::Meta::default().unknown_members().is_empty());
 }
 
+/// They are only advice: what is malformed is left out, and the others are read.
+#[test]
+fn related_task_ids_are_read_within_limits() {
+    let read = |value: serde_json::Value| {
+        let meta = json!({"io.modelcontextprotocol/relatedTaskIds": value}).to_string();
+        let raw: Box<serde_json::value::RawValue> = serde_json::from_str(&meta).unwrap();
+        let meta = longhaul_wire::Meta::read(Some(&raw)).unwrap();
+        assert!(meta.unknown_members().is_empty());
+        meta.related_task_ids()
+    };
+    assert_eq!(read(json!(["a", "b\n"])), ["a", "b\n"]);
+    let (longest, longer) = ("i".repeat(64), "i".repeat(65));
+    let listed = json!([1, "a", null, "", longer, ["b"], longest, {}]);
+    assert_eq!(read(listed), ["a".to_owned(), longest]);
+    for malformed in [json!("a"), json!({"a": "b"}), json!(null), json!(1)] {
+        assert!(read(malformed).is_empty());
+    }
+    let many: Vec<String> = (0..1_000).map(|id| id.to_string()).collect();
+    assert_eq!(read(json!(many)), many[..100]);
+}
+
 const QUESTIONS: [&str; 3] = [
     r#"{"method":"elicitation/create","params":{"requestedSchema":{"required":["a"]}}}"#,
     r#"{"method":"sampling/createMessage","params":{}}"#,

@@ -60,7 +60,7 @@ impl ServerHandler for Fixtures {
             .enable_tools()
             .enable_tasks()
             .build();
-        ServerConfig::new(capabilities).with_server_info(Implementation::new("rmcp", "3.9"))
+        ServerConfig::new(capabilities).with_server_info(Implementation::new("rmcp", "3.11"))
     }
 
     async fn list_tools(

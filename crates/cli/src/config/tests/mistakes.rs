@@ -673,3 +673,21 @@ fn an_audit_log_needs_its_folder() {
     ));
     assert!(load(&folder.path().join("jobs.toml"), &environment()).is_ok());
 }
+
+/// Lines in the database are as bad as a rotation that moves it away.
+#[test]
+fn an_audit_log_is_no_file_of_longhaul() {
+    for (file, why) in [
+        ("jobs.toml", "this is the configuration file"),
+        ("data/longhaul.db", "is in the data directory"),
+        ("data/../data/owner.log", "is in the data directory"),
+        ("data/attempts/audit.jsonl", "is in the data directory"),
+    ] {
+        let folder = folder_with(&format!(
+            "{SERVER}data_dir = \"data\"\n[server.audit]\nfile = \"{file}\"\n{TOOL}command = [\"true\"]\n"
+        ));
+        std::fs::create_dir_all(folder.path().join("data/attempts")).unwrap();
+        let problems = problems_in(&folder);
+        assert!(problems.len() == 1 && problems[0].contains(why), "{file}: {problems:?}");
+    }
+}

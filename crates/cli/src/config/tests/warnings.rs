@@ -2,7 +2,7 @@
 
 use super::{SERVER, TOOL, environment, folder_with};
 use crate::config::load;
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// What is said about a tool, without the folder.
 fn warnings_in(tool: &str) -> Vec<String> {
@@ -76,6 +76,36 @@ fn a_program_that_is_missing_is_pointed_out() {
     assert_eq!(at("sh", "env = { PATH = \"/nowhere\" }\n").len(), 1);
     assert_eq!(at("sh", ""), [""; 0]);
     assert_eq!(at("/bin/sh", ""), [""; 0]);
+}
+
+/// The system says of them only when they are started that something is missing.
+#[test]
+fn a_program_that_cannot_be_started_is_pointed_out() {
+    let warned = |first_line: &str, program: &str| {
+        let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"{program}\"]\n"));
+        let script = folder.path().join("x.sh");
+        fs::write(&script, format!("{first_line}\necho done\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let mut warnings = config.warnings.iter().map(|warning| warning.message.clone());
+        warnings.next().unwrap_or_default()
+    };
+    for program in ["./x.sh", "/etc/../etc"] {
+        let said = warned("#!/bin/sh\r", program);
+        let expected = match program {
+            "./x.sh" => "its interpreter `/bin/sh` is followed by a carriage return: save ",
+            _ => "the program /etc/../etc is a folder, so every call would fail",
+        };
+        assert!(said.contains(expected), "{said}");
+    }
+    let said = warned("#!/nowhere/python3 -u", "./x.sh");
+    assert!(
+        said.contains("x.sh cannot be started: its interpreter /nowhere/python3 does not exist"),
+        "{said}"
+    );
+    for sound in ["#!/bin/sh", "#! /usr/bin/env nothing", "no script"] {
+        assert_eq!(warned(sound, "./x.sh"), "", "{sound}");
+    }
 }
 
 #[test]

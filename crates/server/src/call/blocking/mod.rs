@@ -15,11 +15,11 @@ use crate::{
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{OwnedRequestId, after_begin, credentials_ended, resumption::Resumption, store_failed},
+    response::{OwnedRequestId, after_begin, credentials_ended, draining, resumption::Resumption, store_failed},
     session::in_flight::InFlightRequest,
 };
 use input_requests::CallInputRequests;
-use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, Task, store::StoreError};
+use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
 use longhaul_runtime::{CallState, PendingCall, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
@@ -32,6 +32,9 @@ const PROMOTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// After so long without progress a client that asks for progress is told that the call goes on.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How long it may take until work begins, before the time counts after which its call becomes a task.
+const LONGEST_PREPARATION: Duration = Duration::from_secs(30);
 
 /// How long an outcome waits for memory before its client gets an error to retry; the call itself is kept for longer.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,6 +70,8 @@ pub(crate) struct BlockingCall {
     is_kept: bool,
     /// The sender's credentials were revoked, and the call goes on.
     outlives_sender: bool,
+    /// Whether it was decided what becomes of the call because the server drains.
+    knows_drain: bool,
     /// Messages taken from the work since the call was last read.
     in_a_row: u32,
     audit: Option<Arc<RequestAudit>>,
@@ -181,6 +186,7 @@ impl BlockingCall {
             on_error: error,
             is_kept,
             outlives_sender: false,
+            knows_drain: false,
             in_a_row: 0,
             audit: context.audit,
         }
@@ -242,6 +248,12 @@ impl BlockingCall {
                 },
                 // What was asked is refused in the next round.
                 () = self.sender.ended(&*self.calls.engine.ports().clock), if self.sender.can_end() && !self.open.is_empty() => {}
+                () = self.calls.engine.drain_begun(), if !self.knows_drain && !self.waiting.runs_here() => {
+                    self.knows_drain = true;
+                    if let Some(response) = self.drains().await? {
+                        return Ok(ResponderEvent::Response(response));
+                    }
+                }
                 () = is_due(&mut self.heartbeat) => {
                     self.heartbeat = None;
                     match self.waiting.read().await.map_err(store_failed)? {
@@ -257,17 +269,38 @@ impl BlockingCall {
                     // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
                     match self.waiting.promote().await {
-                        Ok(Promotion::Task(task)) => return Ok(ResponderEvent::Response(self.promoted(&task))),
+                        Ok(Promotion::Task(task)) => {
+                            let now = self.calls.engine.ports().clock.monotonic();
+                            self.calls.failed_promotions.lock().is_over(now);
+                            return Ok(ResponderEvent::Response(self.promoted(&task)));
+                        }
                         Ok(Promotion::Ended(outcome)) => self.end = Some(outcome),
                         Err(StoreError::Closed) => return Err(store_failed(StoreError::Closed)),
                         Err(error) => {
-                            tracing::warn!(%error, "a call could not become a task; it continues, and the promotion is tried again");
+                            let now = self.calls.engine.ports().clock.monotonic();
+                            self.calls.failed_promotions.lock().failed(&error, now);
                             self.limit.renew(PROMOTION_PAUSE, &*self.calls.engine.ports().clock);
                         }
                     }
                 }
             }
         }
+    }
+
+    /// The server begins nothing more. If no other one runs the call, it becomes a task at once or is cancelled: its caller must not wait for an error, and then
+    /// find that the call was run at the next start. A caller with an idempotency key can come back for it.
+    async fn drains(&mut self) -> Result<Option<Response>, RpcError> {
+        let engine = &self.calls.engine;
+        let is_for_others = !self.waiting.is_in_memory() && !engine.drains_alone().await.map_err(store_failed)?;
+        if is_for_others || self.waiting.has_begun().await.map_err(store_failed)? {
+            return Ok(None);
+        }
+        if self.limit.answer.is_some() {
+            self.limit.renew(Duration::ZERO, &*engine.ports().clock);
+        } else if !self.waiting.is_keyed() && self.waiting.withdraw().await.map_err(store_failed)? {
+            return Ok(Some(Response::error(&self.id, &draining())));
+        }
+        Ok(None)
     }
 
     /// The call was cancelled, since it had not begun when its sender's credentials were revoked.
@@ -297,6 +330,10 @@ impl BlockingCall {
     fn event_for(&mut self, message: &ToolMessage) -> Option<ResponderEvent> {
         match message {
             ToolMessage::CloseStream => Some(ResponderEvent::CloseStream),
+            ToolMessage::Begins => {
+                self.limit.begin(&*self.calls.engine.ports().clock);
+                None
+            }
             ToolMessage::BecomesTask => {
                 if self.limit.answer == Some(Instead::Task) {
                     self.limit.renew(Duration::ZERO, &*self.calls.engine.ports().clock);
@@ -339,6 +376,8 @@ impl BlockingCall {
                 self.open.clear();
             }
             CallState::Changed(record) => {
+                // Its attempt may not have begun after all.
+                self.knows_drain &= record.task.state != State::Queued;
                 self.open = record.inputs;
                 self.questions.keep(&self.open);
             }
@@ -448,6 +487,8 @@ impl Responder for BlockingCall {
 struct Limit {
     over: Option<BoxFuture<'static, ()>>,
     answer: Option<Instead>,
+    /// How long after the work has begun, if that is awaited.
+    once_begun: Option<Duration>,
 }
 
 /// The answer that takes the place of the outcome.
@@ -461,14 +502,25 @@ enum Instead {
 
 impl Limit {
     fn of(policy: WaitPolicy, clock: &dyn Clock) -> Self {
-        let (millis, answer) = match policy {
+        let (after, answer) = match policy {
             WaitPolicy::Unlimited => (None, None),
-            WaitPolicy::Promote(millis) => (Some(millis), Some(Instead::Task)),
+            WaitPolicy::Promote(millis) | WaitPolicy::PromoteOnceBegun(millis) => (Some(millis), Some(Instead::Task)),
             WaitPolicy::HandOff(millis) => (Some(millis), Some(Instead::Text)),
         };
+        let after = after.map(Duration::from_millis);
+        let once_begun = after.filter(|_| matches!(policy, WaitPolicy::PromoteOnceBegun(_)));
+        let preparation = once_begun.map_or(Duration::ZERO, |_| LONGEST_PREPARATION);
         Self {
-            over: millis.map(|millis| clock.sleep(Duration::from_millis(millis))),
+            over: after.map(|after| clock.sleep(after + preparation)),
             answer,
+            once_begun,
+        }
+    }
+
+    /// The work begins now.
+    fn begin(&mut self, clock: &dyn Clock) {
+        if let Some(after) = self.once_begun.take() {
+            self.over = Some(clock.sleep(after));
         }
     }
 

@@ -22,7 +22,7 @@ use longhaul_wire::{
     legacy::input_request::{Delivery, write_elicitation_complete},
     notification,
 };
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
@@ -160,7 +160,10 @@ impl TaskMessages {
                 write_elicitation_complete(&mut text, &id);
                 self.candidate.sink().message(text).await
             }
-            ToolMessage::ElicitationComplete { .. } | ToolMessage::CloseStream | ToolMessage::BecomesTask => Ok(()),
+            ToolMessage::ElicitationComplete { .. }
+            | ToolMessage::CloseStream
+            | ToolMessage::Begins
+            | ToolMessage::BecomesTask => Ok(()),
         }
     }
 
@@ -287,6 +290,8 @@ pub(crate) async fn token(
     }
     let requestor = interaction.engine.store().requestor(&task.id).await?;
     let token = requestor.and_then(|kept| Requestor::from_json(&kept).progress_token);
-    let raw: Option<Box<RawValue>> = token.and_then(|token| to_raw_value(&token).ok());
-    Ok(raw.and_then(|raw| RequestId::from_raw(&raw).map(OwnedRequestId::of)))
+    Ok(token.and_then(|token| {
+        let raw: &RawValue = serde_json::from_str(token.as_str()).ok()?;
+        RequestId::from_raw(raw).map(OwnedRequestId::of)
+    }))
 }

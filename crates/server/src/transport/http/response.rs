@@ -41,11 +41,17 @@ pub(super) fn denied(front: &Front, refused: &Refused) -> Response {
         Refused::Denied(denied) => denied,
     };
     let mut response = match denied {
-        Denied::Unavailable { retry_after } | Denied::Undecided { retry_after } => {
+        Denied::Unavailable { retry_after }
+        | Denied::Undecided { retry_after }
+        | Denied::PeerUnavailable { retry_after } => {
             let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);
             let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            if let Denied::PeerUnavailable { .. } = denied {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
             response
         }
         _ => {

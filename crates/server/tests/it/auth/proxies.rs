@@ -9,7 +9,7 @@ use crate::{
 use longhaul_server::{
     Limits,
     audit::{Audit, AuditEvent},
-    auth::{Authentication, Authenticator, Decision, Identity, Peer, PeerUser, RequestHead},
+    auth::{Authentication, Authenticator, Decision, Denied, Identity, Peer, PeerUser, RequestHead},
     http::{Exposure, HttpOptions, Listener},
 };
 use serde_json::json;
@@ -17,6 +17,7 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// As which the tests' clients connect.
@@ -232,4 +233,43 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
         assert_eq!(reply.status(), status, "{trusted}: {reply:?}");
         assert!(status == 200 || reply.body.contains("trusted_proxies"), "{reply:?}");
     }
+}
+
+/// Nobody can say whose a connection is.
+struct Unanswered;
+
+impl Authenticator for Unanswered {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        match head.peer {
+            Peer::Tcp {
+                user: PeerUser::Unavailable,
+                ..
+            } => Decision::Known(Err(Denied::PeerUnavailable {
+                retry_after: Duration::from_secs(1),
+            })),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn peer_user(&self, _: &tokio::net::TcpStream) -> PeerUser {
+        PeerUser::Unavailable
+    }
+}
+
+/// Whose it is is asked once, so the next try needs another connection.
+#[tokio::test]
+async fn a_connection_that_could_not_be_asked_about_is_closed() {
+    let server = Server::with(Options {
+        authentication: Authentication {
+            authenticators: vec![Arc::new(Unanswered)],
+            ..Authentication::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let mut connection = server.connect().await;
+    connection.send(&list().to_bytes()).await;
+    let reply = connection.reply().await;
+    assert_eq!((reply.status(), reply.head.header("retry-after")), (503, Some("1")));
+    assert_eq!(connection.read_to_close().await, 0);
 }

@@ -114,7 +114,7 @@ pub(super) fn default_signals() {
     }
 }
 
-fn ignore(signal: Signal) {
+pub(super) fn ignore(signal: Signal) {
     #[expect(unsafe_code, reason = "SIG_IGN installs no handler")]
     unsafe {
         libc::signal(signal.as_raw(), libc::SIG_IGN);

@@ -75,10 +75,10 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-struct Process {
-    pid: i32,
-    state: u8,
-    parent: i32,
+pub(in super::super) struct Process {
+    pub(in super::super) pid: i32,
+    pub(in super::super) state: u8,
+    pub(in super::super) parent: i32,
     group: i32,
 }
 
@@ -90,9 +90,12 @@ fn processes() -> Vec<Process> {
     let numbered = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbered
-        .filter_map(|pid| parse_stat(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?))
-        .collect()
+    numbered.filter_map(read_stat).collect()
+}
+
+/// What the proc file system says of a process.
+pub(in super::super) fn read_stat(pid: i32) -> Option<Process> {
+    parse_stat(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {

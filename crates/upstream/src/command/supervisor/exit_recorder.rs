@@ -53,6 +53,7 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
         .or(log_error)
         .map(|text| text.chars().take(MAX_ERROR).collect());
     while dir.write_exit(&exit).is_err() && !dir.is_removed() {
+        dir.clear_exit();
         pause(RETRY);
     }
     drop(lock);

@@ -10,12 +10,15 @@ mod clock;
 mod descendants;
 mod drain;
 mod exit_recorder;
+mod left_open;
 mod log_writer;
 mod merged_tail;
 mod start_error;
 mod system;
 mod tail;
 mod watch;
+
+pub(super) use descendants::read_stat;
 
 use super::attempt_dir::AttemptDir;
 use std::{ffi::OsStr, path::PathBuf};

@@ -1,16 +1,12 @@
 //! Why a command could not be started. The system says only that something was not found, and names neither its folder nor its interpreter.
 
-use super::super::record::Spec;
+use super::super::{interpreter, record::Spec};
 use std::{
     ffi::OsStr,
-    fs::File,
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
-
-/// As much of a first line as the system looks at.
-const FIRST_LINE: u64 = 256;
 
 /// The error, with what is missing.
 pub(super) fn explain(spec: &Spec, error: &io::Error) -> String {
@@ -25,15 +21,34 @@ pub(super) fn explain(spec: &Spec, error: &io::Error) -> String {
         return error.to_string();
     };
     match error.kind() {
-        ErrorKind::NotFound => missing_interpreter(&program).unwrap_or_else(|| error.to_string()),
+        ErrorKind::NotFound => interpreter::missing_interpreter(&program)
+            .or_else(|| missing_loader(&program))
+            .unwrap_or_else(|| error.to_string()),
         ErrorKind::PermissionDenied => format!("{error}: make {} executable (chmod +x)", program.display()),
         // ENOEXEC
         _ if error.raw_os_error() == Some(8) => format!(
             "{error}: {} is no program of this machine, and does not begin with a line such as `#!/bin/sh`",
             program.display()
         ),
+        ErrorKind::ArgumentListTooLong => format!("{error}: {}", describe_longest(spec)),
         _ => error.to_string(),
     }
+}
+
+/// What is too long of a command line, and what to do about it.
+fn describe_longest(spec: &Spec) -> String {
+    let arguments = spec.argv.iter().enumerate().skip(1);
+    let longest = arguments.max_by_key(|(_, argument)| argument.len());
+    let (number, argument) = longest.map_or((0, ""), |(number, argument)| (number, argument));
+    let of_arguments: usize = spec.argv.iter().map(|argument| argument.len() + 1).sum();
+    let of_variables: usize = (spec.env.iter().map(|(name, value)| name.len() + value.len() + 2))
+        .chain(spec.env_bytes.iter().map(|(name, value)| name.len() + value.len() + 2))
+        .sum();
+    format!(
+        "argument {number} of its command has {} bytes, all have {of_arguments}, and its variables {of_variables}; Linux takes 128 KiB in one and mostly 2 MiB in all. \
+         What is longer belongs in its `stdin`, or in a file that an argument names",
+        argument.len()
+    )
 }
 
 /// The program's file, as the system looks for it.
@@ -50,34 +65,13 @@ fn find(spec: &Spec, program: &str) -> Option<PathBuf> {
     candidates.find(|path| path.is_file())
 }
 
-/// A script's interpreter, or a program's loader, is missing.
-fn missing_interpreter(program: &Path) -> Option<String> {
-    let mut first = Vec::new();
-    File::open(program)
-        .ok()?
-        .take(FIRST_LINE)
-        .read_to_end(&mut first)
-        .ok()?;
-    let Some(line) = first.strip_prefix(b"#!") else {
-        return Some(format!(
+/// What a program that is there lacks, if its interpreter is not missing: its loader.
+fn missing_loader(program: &Path) -> Option<String> {
+    let is_script = interpreter::is_script(program).ok()?;
+    (!is_script).then(|| {
+        format!(
             "{} is there, but what loads it is not: it was built for another system",
             program.display()
-        ));
-    };
-    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
-    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
-    if Path::new(OsStr::from_bytes(interpreter)).exists() {
-        return None;
-    }
-    let shown = String::from_utf8_lossy(interpreter);
-    Some(match shown.strip_suffix('\r') {
-        Some(name) => format!(
-            "its interpreter `{name}` is followed by a carriage return: save {} with the line ends of Unix (LF)",
-            program.display()
-        ),
-        None => format!(
-            "its interpreter {shown} does not exist; {} names it in its first line",
-            program.display()
-        ),
+        )
     })
 }

@@ -9,6 +9,7 @@ use super::{
     descendants::Swept,
     drain::Drain,
     exit_recorder::{self, Outputs},
+    left_open,
     log_writer::LogWriter,
     merged_tail::MergedTail,
     start_error,
@@ -54,7 +55,7 @@ pub(super) fn run(booted: Booted) {
     };
     let deadline = spec.deadline_ms.map(UnixMillis);
     if deadline.is_some_and(|deadline| wall() >= deadline) {
-        let ended = CommandEnd::NotStarted("the deadline had passed".to_owned());
+        let ended = CommandEnd::NotStarted("its deadline passed while it waited".to_owned());
         let exit = ExitRecord {
             stopped: Some(Stopped::Deadline),
             ..ExitRecord::without_output(ended, wall())
@@ -70,12 +71,20 @@ pub(super) fn run(booted: Booted) {
             return exit_recorder::record(&dir, lock, outputs, exit);
         }
     };
+    dir.write_pid(child.pid);
     let mut watch = Watch::over(Kernel, child, listener, outputs, &spec);
     let exit = watch.until_the_end();
-    let Watch { outputs, clients, .. } = watch;
+    let Watch {
+        outputs,
+        clients,
+        stdout,
+        stderr,
+        ..
+    } = watch;
     exit_recorder::record(&dir, lock, outputs, exit);
     // For clients the end of their stream is the end of the attempt, and by then the lock is free.
     drop(clients);
+    left_open::discard([stdout, stderr].into_iter().flatten().collect());
 }
 
 fn reason(error: &std::io::Error) -> String {

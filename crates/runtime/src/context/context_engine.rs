@@ -1,8 +1,8 @@
-//! What a context asks of the engine to start a child of its task.
+//! What a context asks of the engine: whether its attempt may begin, and to start children of its task.
 
 use super::TaskContext;
 use longhaul_core::{
-    BoxFuture, Json,
+    BoxFuture, Json, TaskHeader,
     store::{CreateError, Created, NewTask},
 };
 use std::sync::Arc;
@@ -27,8 +27,14 @@ pub(crate) enum ChildRefusal {
     Create(#[from] CreateError),
 }
 
-/// Starts the children of tasks. The engine implements it, and contexts use nothing else of the engine.
-pub(crate) trait StartChild: Send + Sync {
+/// The engine, as contexts see it.
+pub(crate) trait ContextEngine: Send + Sync {
+    /// Whether the tool of a task is not paused, and this node begins work.
+    fn may_begin(&self, task: &TaskHeader) -> bool;
+
+    /// Whether the first attempt of a task may not begin, since nobody is its principal any more.
+    fn is_withdrawn(&self, task: &TaskHeader) -> bool;
+
     /// A child of the task of `parent`, ready to be [started](Self::start) once its entry is known.
     ///
     /// # Errors

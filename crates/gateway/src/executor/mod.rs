@@ -1,28 +1,33 @@
 //! Runs the calls of an upstream's tool.
 
+mod begun;
+mod task_on_upstream;
+
+pub(crate) use begun::is_unsent;
+
 use crate::{
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
     loops,
     progress::report,
-    public_error::public,
-    question::strip_meta,
+    public_error::{logged, public},
+    question::foreign_meta,
     sign_of_life::SignOfLife,
     upstream::Upstream,
 };
-use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle, TaskStatus};
-use longhaul_core::{AttemptState, BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis};
+use begun::Begun;
+use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
+use longhaul_core::{BoxFuture, Json, JsonMembers, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
+use task_on_upstream::Followed;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 pub(crate) const PAUSE: u64 = 1_000;
-/// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
-const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
 
 /// A tool of an upstream.
 pub(crate) struct UpstreamExecutor {
@@ -50,16 +55,18 @@ enum Called {
     Stopped(StopReason),
 }
 
-/// What became of a task on the upstream.
-enum Followed {
-    Ended(ExecutionEnd),
-    /// The upstream does not know it any more.
-    Lost(RequestError),
-}
-
 impl Executor for UpstreamExecutor {
     fn upstream(&self) -> Option<&str> {
         Some(self.upstream.name())
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn may_log(&self) -> bool {
+        let lists = self.upstream.last_lists();
+        lists.is_none_or(|lists| lists.declares("logging"))
     }
 
     fn asks_again(&self) -> bool {
@@ -68,11 +75,10 @@ impl Executor for UpstreamExecutor {
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
-            let _slot = match self.slot(&cx).await {
-                Ok(slot) => slot,
-                Err(reason) => return ExecutionEnd::Stopped(reason),
-            };
-            self.call_to_end(&attempt, &cx).await
+            match self.slot(&attempt, &cx).await {
+                Ok(_slot) => self.call_to_end(&attempt, &cx).await,
+                Err(end) => end,
+            }
         })
     }
 
@@ -86,6 +92,8 @@ impl Executor for UpstreamExecutor {
             if let Some(UpstreamTask { task, delivered, open }) = stored {
                 let (connection, registration) = match self.register(&cx, &delivered).await {
                     Ok(registered) => registered,
+                    // Its task runs there.
+                    Err(ExecutionEnd::Errored(outcome)) => return ExecutionEnd::Finished(outcome),
                     Err(end) => return end,
                 };
                 registration.begins();
@@ -97,7 +105,9 @@ impl Executor for UpstreamExecutor {
                     Followed::Lost(error) => {
                         has_asked = !registration.asker.open.is_empty();
                         tracing::warn!(
-                            upstream = self.upstream.name(), %error, task = cx.task().short(),
+                            upstream = self.upstream.name(),
+                            error = logged(&error),
+                            task = cx.task().short(),
                             "the upstream does not know a task of before the restart any more"
                         );
                     }
@@ -107,7 +117,7 @@ impl Executor for UpstreamExecutor {
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
                 // Nothing was sent.
-                None if attempt.state == AttemptState::Starting => self.run(attempt, cx).await,
+                None if is_unsent(&attempt) => self.run(attempt, cx).await,
                 None if self.idempotent => self.run(attempt, cx).await,
                 None if has_asked => self.lost(
                     "the gateway was stopped while it asked something, and the upstream knows its task, or its session, no more: it did not get the answer",
@@ -120,7 +130,11 @@ impl Executor for UpstreamExecutor {
 
 impl UpstreamExecutor {
     /// Waits until a call of this upstream may run, and says so on the task.
-    pub(crate) async fn slot(&self, cx: &TaskContext) -> Result<Option<OwnedSemaphorePermit>, StopReason> {
+    pub(crate) async fn slot(
+        &self,
+        attempt: &Attempt,
+        cx: &TaskContext,
+    ) -> Result<Option<OwnedSemaphorePermit>, ExecutionEnd> {
         let Some(running) = &self.upstream.running else {
             return Ok(None);
         };
@@ -133,18 +147,26 @@ impl UpstreamExecutor {
         cx.status(format!(
             "waits: {most} of at most {most} calls of upstream `{name}` run"
         ));
+        let begun = Begun::of(attempt);
         let slot = tokio::select! {
             biased;
-            reason = cx.stopped() => return Err(reason),
+            reason = cx.stopped() => return Err(ExecutionEnd::Stopped(reason)),
+            end = begun.must_not_begin(&self.upstream, cx) => return Err(end),
             slot = Arc::clone(running).acquire_owned() => slot.ok(),
         };
-        cx.status(format!("does not wait any more: it is sent to upstream `{name}`"));
+        cx.status(format!("sent to upstream `{name}`"));
         Ok(slot)
     }
 
     /// Makes the call until it has an end.
     pub(crate) async fn call_to_end(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        let (connection, registration) = match self.register(cx, &BTreeMap::new()).await {
+        let (begun, delivered) = (Begun::of(attempt), BTreeMap::new());
+        let registered = tokio::select! {
+            biased;
+            registered = self.register(cx, &delivered) => registered,
+            end = begun.must_not_begin(&self.upstream, cx) => Err(end),
+        };
+        let (connection, registration) = match registered {
             Ok(registered) => registered,
             Err(end) => return end,
         };
@@ -225,8 +247,18 @@ impl UpstreamExecutor {
                 return ExecutionEnd::Stopped(reason);
             }
         };
+        // It has answered: the call is over, and made again it would be answered so again.
+        if let RequestError::TooLarge { limit } = &error {
+            let why = format!(
+                "it has answered with more than {limit} bytes, which cannot be passed on; ask for less at once"
+            );
+            return self.over(&why);
+        }
         tracing::warn!(
-            upstream = self.upstream.name(), tool = self.tool, task = cx.task().short(), %error,
+            upstream = self.upstream.name(),
+            tool = self.tool,
+            task = cx.task().short(),
+            error = logged(&error),
             "it is not known whether a call has run on its upstream"
         );
         match cx.stop_requested() {
@@ -245,6 +277,7 @@ impl UpstreamExecutor {
         cx: &TaskContext,
     ) -> Called {
         let life = SignOfLife::new(&self.upstream);
+        let begun = Begun::of(attempt);
         let called = async {
             let mut waiting = self.upstream.waiting();
             let mut was_refused = false;
@@ -252,27 +285,28 @@ impl UpstreamExecutor {
                 if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
                     return Called::Ended(self.failed_with(&down.error, cx));
                 }
+                // A child may have taken long to start.
+                cx.begins();
                 // What it waited for must not stay its status, and not be the last one of a task that has ended.
-                if waiting.has_paused() || was_refused {
-                    cx.status(format!(
-                        "does not wait any more: it is sent to upstream `{}`",
-                        self.upstream.name()
-                    ));
+                if waiting.has_paused() {
+                    let name = self.upstream.name();
+                    // A call that was refused may be refused again.
+                    cx.status(match was_refused {
+                        true => format!("sent to upstream `{name}` again"),
+                        false => format!("sent to upstream `{name}`"),
+                    });
                 }
                 connection.give_roots(&Context::Task(cx.clone())).await;
-                match self.send(connection, registration, attempt, cx, &life).await {
-                    Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
-                        let pause = error.retry_after().unwrap_or(PAUSE);
-                        let status = format!("upstream `{}`: {}", self.upstream.name(), self.public(&error, cx));
-                        cx.status(status);
-                        self.upstream.pause(pause).await;
-                        waiting = self.upstream.waiting();
-                        was_refused = true;
+                match self.send(connection, registration, attempt, cx, (&life, &begun)).await {
+                    Called::Unknown(error) if !error.is_refusal() || !error.is_transient() => {
+                        return Called::Unknown(error);
                     }
-                    Called::Unsent(error) => {
+                    Called::Unsent(error) | Called::Unknown(error) => {
+                        begun.was_refused(attempt, cx).await;
                         if !waiting.pause(&self.upstream, Some(cx), &error).await {
                             return Called::Unsent(error);
                         }
+                        was_refused = true;
                     }
                     called => return called,
                 }
@@ -283,6 +317,7 @@ impl UpstreamExecutor {
             biased;
             called = &mut called => return called,
             why = life.ends(connection, cx) => return Called::Hung(why),
+            end = begun.must_not_begin(&self.upstream, cx) => return Called::Ended(end),
             reason = self.stopped(registration, cx) => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled.
@@ -309,7 +344,7 @@ impl UpstreamExecutor {
         registration: &Registration,
         attempt: &Attempt,
         cx: &TaskContext,
-        life: &SignOfLife<'_>,
+        (life, begun): (&SignOfLife<'_>, &Begun),
     ) -> Called {
         let tool = match connection.connection.tool(&self.tool).await {
             Ok(Some(tool)) => tool,
@@ -332,6 +367,12 @@ impl UpstreamExecutor {
             life.seen();
             report(cx, &event);
         };
+        if let Some(end) = begun.end_unless_it_may_begin(cx) {
+            return Called::Ended(end);
+        }
+        if let Err(error) = begun.begins(cx).await {
+            return Called::Ended(self.failed(&error.to_string()));
+        }
         // From here on a later process does not take it for one that was never sent.
         if let Err(end) = cx.record_start().await {
             return Called::Ended(end);
@@ -377,111 +418,15 @@ impl UpstreamExecutor {
                 Called::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
             }
             RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
-            RequestError::Unanswered { .. } | RequestError::PageRequired { .. } => {
-                Called::Ended(self.failed_with(&error, cx))
-            }
+            RequestError::PageRequired { .. } => Called::Ended(self.failed_with(&error, cx)),
+            RequestError::Unanswered { .. } => Called::Ended(self.over(&self.public(&error, cx))),
             error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
                 Called::Unsent(error)
             }
             // On a pipe nobody else answers: the tool has run, and would be answered in the same way again.
-            RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.failed_with(&error, cx)),
+            RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.over(&self.public(&error, cx))),
             error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
             error => Called::Unknown(error),
-        }
-    }
-
-    /// Waits for the end of a task on the upstream, and cancels it there if this task is asked to stop.
-    async fn follow(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
-        let followed = self.follow_to_end(handle, registration, cx).await;
-        if !matches!(followed, Followed::Ended(ExecutionEnd::Stopped(_))) {
-            registration.ends();
-        }
-        followed
-    }
-
-    async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
-        registration.is_task(handle);
-        let mut stopping: Option<StopReason> = None;
-        loop {
-            let on_event = &mut |event: Event<'_>| {
-                if let Event::Status(task) = &event {
-                    let asks = task.status == TaskStatus::InputRequired;
-                    registration.asker.open.was_seen(asks);
-                }
-                report(cx, &event);
-            };
-            let waiting = handle.wait(on_event);
-            tokio::pin!(waiting);
-            let ended = loop {
-                tokio::select! {
-                    biased;
-                    ended = &mut waiting => break ended,
-                    () = registration.asker.was_settled.notified() => {
-                        if let Err(error) = registration.asker.store().await {
-                            tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
-                        }
-                    }
-                    reason = self.stopped(registration, cx), if stopping.is_none() => {
-                        stopping = Some(reason);
-                        if let Err(error) = handle.cancel().await {
-                            tracing::debug!(%error, "an upstream did not take the cancellation of a task");
-                            cx.status(format!(
-                                "upstream `{}` has not cancelled its task, which may go on: {}",
-                                self.upstream.name(),
-                                self.public(&error, cx)
-                            ));
-                        }
-                    }
-                    () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
-                        self.tell_cancelled(cx, format!(
-                            "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
-                            self.upstream.name()
-                        ));
-                        return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
-                    }
-                }
-            };
-            // A server of 2025-11-25 has no outcome of a cancelled task, and answers with an error.
-            let ended = match ended {
-                Err(RequestError::Rpc(_)) if is_cancelled(handle).await => Ok(Outcome::Cancelled),
-                ended => ended,
-            };
-            let pause = match (ended, stopping) {
-                (Ok(Outcome::Cancelled), Some(reason)) => {
-                    self.tell_cancelled(
-                        cx,
-                        format!("upstream `{}` has cancelled its task", self.upstream.name()),
-                    );
-                    return Followed::Ended(ExecutionEnd::Stopped(reason));
-                }
-                // Nobody here has asked for it.
-                (Ok(Outcome::Cancelled), None) => {
-                    return Followed::Ended(self.failed("the upstream has cancelled its task"));
-                }
-                (Ok(outcome), _) => return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome))),
-                (Err(RequestError::InvalidOutput { result, .. }), _) => {
-                    return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
-                }
-                (Err(error), Some(reason)) if !error.is_transient() => {
-                    return Followed::Ended(ExecutionEnd::Stopped(reason));
-                }
-                (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
-                (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
-                    cx.status(format!(
-                        "upstream `{}`: {}; the task goes on",
-                        self.upstream.name(),
-                        self.public(&error, cx)
-                    ));
-                    PAUSE_WITHOUT_LOGIN
-                }
-                (Err(error), _) if error.is_transient() || matches!(error, RequestError::NotStarted { .. }) => PAUSE,
-                (Err(error), _) => return Followed::Ended(self.failed_with(&error, cx)),
-            };
-            tokio::select! {
-                biased;
-                reason = self.stopped(registration, cx), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
-                () = self.upstream.pause(pause) => {}
-            }
         }
     }
 
@@ -495,8 +440,16 @@ impl UpstreamExecutor {
 
     /// The end of a call that the upstream has not carried out.
     pub(crate) fn failed(&self, why: &str) -> ExecutionEnd {
-        let text = format!("upstream `{}`: {why}", self.upstream.name());
-        ExecutionEnd::Errored(Outcome::tool_error(&text))
+        ExecutionEnd::Errored(Outcome::tool_error(&self.told(why)))
+    }
+
+    /// The end of a call that the upstream has accepted: it is not made again, whatever the retry policy says.
+    pub(crate) fn over(&self, why: &str) -> ExecutionEnd {
+        ExecutionEnd::Finished(Outcome::tool_error(&self.told(why)))
+    }
+
+    fn told(&self, why: &str) -> String {
+        format!("upstream `{}`: {why}", self.upstream.name())
     }
 
     /// The end of a call that may have run, and must not be made again.
@@ -513,12 +466,6 @@ impl UpstreamExecutor {
         );
         rpc_error(-32603, &message, Some(json!({"reason": "interrupted"})))
     }
-}
-
-/// Whether the upstream has cancelled its task.
-async fn is_cancelled(handle: &TaskHandle) -> bool {
-    let task = handle.get().await;
-    task.is_ok_and(|task| task.status == TaskStatus::Cancelled)
 }
 
 /// Whether the client of the call has a task of it, or can be given one. One that waits is sent progress and log messages, which no upstream sends for a task.
@@ -545,27 +492,11 @@ fn passed_on(outcome: Outcome) -> Outcome {
     }
 }
 
-/// What the caller has put into `_meta`, and the trace that the call belongs to.
-pub(crate) fn meta_of(cx: &TaskContext) -> Map<String, Value> {
+/// What the caller has put into `_meta`, the trace that the call belongs to, and the related tasks.
+pub(crate) fn meta_of(cx: &TaskContext) -> JsonMembers {
     let requestor = cx.requestor();
-    let mut params = Map::from_iter([("_meta".to_owned(), Value::from(requestor.meta.clone()))]);
-    strip_meta(&mut params);
-    let mut meta = match params.remove("_meta") {
-        Some(Value::Object(meta)) => meta,
-        _ => Map::new(),
-    };
-    if let Some(trace) = &requestor.trace {
-        let members = [
-            ("traceparent", &trace.traceparent),
-            ("tracestate", &trace.tracestate),
-            ("baggage", &trace.baggage),
-        ];
-        for (name, value) in members {
-            if let Some(value) = value {
-                meta.insert(name.to_owned(), value.as_str().into());
-            }
-        }
-    }
+    let mut meta = foreign_meta(&requestor.meta);
+    requestor.add_context(&mut meta);
     meta
 }
 

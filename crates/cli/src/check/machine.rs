@@ -1,0 +1,60 @@
+//! What of this machine keeps a server from starting. Nothing is made or changed.
+
+use crate::{
+    audit::AuditLog,
+    config::{Listen, ServerConfig},
+};
+use longhaul_admin::DiskSpace;
+use longhaul_client::SystemClock;
+use longhaul_core::Clock as _;
+use longhaul_private_dir::{PrivateDir, Unfit};
+use longhaul_store::RESERVE_FILE;
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::Path,
+};
+
+/// Why a server with this configuration cannot start here. Who checks it may be another user than the one who will run it.
+pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
+    let for_any_user = |error: &io::Error| {
+        let is_owner = matches!(Unfit::of(error), Some(Unfit::Owner { .. }));
+        error.kind() != io::ErrorKind::PermissionDenied && !is_owner
+    };
+    let data_dir = PrivateDir::check(&server.data_dir).err().filter(for_any_user);
+    let data_dir =
+        data_dir.map(|error| format!("cannot use the data directory {}: {error}", server.data_dir.display()));
+    let audit = server.audit.as_ref().and_then(|audit| AuditLog::check(audit).err());
+    let audit = audit.filter(|error| for_any_user(&error.source));
+    let audit = audit.map(|error| error.to_string());
+    [clock_or_disk_fault(server), data_dir, audit, no_socket(server)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Why the reserve of a data directory does not fit on its disk now: a server starts, and refuses calls.
+pub(crate) fn reserve_doubt(data_dir: &Path, bytes: u64) -> Option<String> {
+    let kept = fs::metadata(data_dir.join(RESERVE_FILE)).map_or(0, |file| file.blocks().saturating_mul(512));
+    DiskSpace::of(data_dir)?.doubt_reserve(bytes, kept)
+}
+
+/// Whether another file is where the server is to make its socket. One that an earlier server has left is replaced.
+fn no_socket(server: &ServerConfig) -> Option<String> {
+    let Listen::Unix(path) = &server.listen else {
+        return None;
+    };
+    let found = fs::symlink_metadata(path).ok()?;
+    (!found.file_type().is_socket()).then(|| {
+        format!(
+            "cannot listen on unix:{}: another file is there, and no socket; remove it, or name another path",
+            path.display()
+        )
+    })
+}
+
+/// Why the clock or the disk is such that no task can be stored.
+pub(crate) fn clock_or_disk_fault(server: &ServerConfig) -> Option<String> {
+    let of_clock = longhaul_admin::clock_fault(SystemClock.now()).map(str::to_owned);
+    of_clock.or_else(|| DiskSpace::of(&server.data_dir)?.refuse_reserve(server.disk_reserve))
+}

@@ -1,0 +1,141 @@
+//! Follows the task that an upstream has made of a call.
+
+use super::{PAUSE, UpstreamExecutor, passed_on};
+use crate::{askers::Registration, progress::report};
+use longhaul_client::{Event, RequestError, TaskHandle, TaskStatus};
+use longhaul_core::{Outcome, StopReason, whole_millis};
+use longhaul_runtime::{ExecutionEnd, STOP_GRACE, TaskContext};
+
+/// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
+const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
+
+/// What became of a task on the upstream.
+pub(super) enum Followed {
+    Ended(ExecutionEnd),
+    /// The upstream does not know it any more.
+    Lost(RequestError),
+}
+
+impl UpstreamExecutor {
+    /// Waits for the end of a task on the upstream, and cancels it there if this task is asked to stop.
+    pub(super) async fn follow(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+        let followed = self.follow_to_end(handle, registration, cx).await;
+        if !matches!(followed, Followed::Ended(ExecutionEnd::Stopped(_))) {
+            registration.ends();
+        }
+        followed
+    }
+
+    async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+        registration.is_task(handle);
+        let mut stopping: Option<StopReason> = None;
+        loop {
+            let on_event = &mut |event: Event<'_>| {
+                if let Event::Status(task) = &event {
+                    let asks = task.status == TaskStatus::InputRequired;
+                    registration.asker.open.was_seen(asks);
+                }
+                report(cx, &event);
+            };
+            let waiting = handle.wait(on_event);
+            tokio::pin!(waiting);
+            let ended = loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut waiting => break ended,
+                    () = registration.asker.was_settled.notified() => {
+                        if let Err(error) = registration.asker.store().await {
+                            tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
+                        }
+                    }
+                    reason = self.stopped(registration, cx), if stopping.is_none() => {
+                        stopping = Some(reason);
+                        if let Err(error) = handle.cancel().await {
+                            tracing::debug!(%error, "an upstream did not take the cancellation of a task");
+                            cx.status(format!(
+                                "upstream `{}` has not cancelled its task, which may go on: {}",
+                                self.upstream.name(),
+                                self.public(&error, cx)
+                            ));
+                        }
+                    }
+                    () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
+                        self.tell_cancelled(cx, format!(
+                            "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
+                            self.upstream.name()
+                        ));
+                        return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
+                    }
+                }
+            };
+            // A server of 2025-11-25 has no outcome of a cancelled task, and answers with an error.
+            let ended = match ended {
+                Err(RequestError::Rpc(_)) if is_cancelled(handle).await => Ok(Outcome::Cancelled),
+                ended => ended,
+            };
+            let pause = match (ended, stopping) {
+                (Ok(Outcome::Cancelled), Some(reason)) => {
+                    self.tell_cancelled(
+                        cx,
+                        format!("upstream `{}` has cancelled its task", self.upstream.name()),
+                    );
+                    return Followed::Ended(ExecutionEnd::Stopped(reason));
+                }
+                // Nobody here has asked for it.
+                (Ok(Outcome::Cancelled), None) => {
+                    return Followed::Ended(self.over("the upstream has cancelled its task"));
+                }
+                (Ok(outcome), _) => return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome))),
+                (Err(RequestError::InvalidOutput { result, .. }), _) => {
+                    return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
+                }
+                (Err(error), Some(reason)) if !error.is_transient() => {
+                    return Followed::Ended(ExecutionEnd::Stopped(reason));
+                }
+                (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
+                (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
+                    cx.status(format!(
+                        "upstream `{}`: {}; the task goes on",
+                        self.upstream.name(),
+                        self.public(&error, cx)
+                    ));
+                    PAUSE_WITHOUT_LOGIN
+                }
+                (Err(error), _) if error.is_transient() || matches!(error, RequestError::NotStarted { .. }) => PAUSE,
+                // No such answer is the end of a task that may go on.
+                (Err(error), _) if says_nothing(&error, handle).await => {
+                    cx.status(format!(
+                        "upstream `{}` does not say how its task stands, and is asked again: {}",
+                        self.upstream.name(),
+                        self.public(&error, cx)
+                    ));
+                    PAUSE
+                }
+                (Err(error), _) => return Followed::Ended(self.over(&self.public(&error, cx))),
+            };
+            tokio::select! {
+                biased;
+                reason = self.stopped(registration, cx), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                () = self.upstream.pause(pause) => {}
+            }
+        }
+    }
+}
+
+/// Whether an answer to the question how a task stands says nothing of it: it cannot be read, or the upstream has failed. Of a task of 2025-11-25 that has ended, an
+/// error is the result.
+async fn says_nothing(error: &RequestError, handle: &TaskHandle) -> bool {
+    match error {
+        RequestError::Invalid(_) => true,
+        RequestError::Rpc(failure) if failure.code == -32603 => {
+            !handle.get().await.is_ok_and(|task| task.status.is_final())
+        }
+        _ => false,
+    }
+}
+
+/// Whether the upstream has cancelled its task.
+async fn is_cancelled(handle: &TaskHandle) -> bool {
+    let task = handle.get().await;
+    task.is_ok_and(|task| task.status == TaskStatus::Cancelled)
+}

@@ -1,0 +1,163 @@
+//! An upstream that refuses a job at first, and cannot say for a while how its task stands.
+
+use crate::{
+    client::{Called, Client},
+    upstream::Tasks,
+    world::{RunningGateway, guarded, with_every_call_a_task},
+};
+use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::any};
+use longhaul_client::Outcome;
+use longhaul_core::{Retry, RetryOn};
+use longhaul_gateway::{JobTools, Target, UpstreamOptions};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+/// How often it was called, and asked for its task; and whether its job is done.
+#[derive(Clone, Default)]
+struct Seen {
+    calls: Arc<AtomicUsize>,
+    polls: Arc<AtomicUsize>,
+    is_done: Arc<AtomicBool>,
+}
+
+impl Seen {
+    /// The upstream at an address of its own.
+    #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+    async fn serve(&self) -> UpstreamOptions {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Target::Http {
+            url: format!("http://{}/mcp", listener.local_addr().unwrap()),
+            headers: http::HeaderMap::new(),
+            tokens: None,
+        };
+        let router = Router::new().fallback(any(serve)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        UpstreamOptions::new("up", target)
+    }
+}
+
+fn task(id: &str, status: &str) -> Value {
+    let at = "2026-01-01T00:00:00Z";
+    json!({"taskId": id, "status": status, "createdAt": at, "lastUpdatedAt": at, "ttl": null, "pollInterval": 10})
+}
+
+async fn serve(State(seen): State<Seen>, body: String) -> axum::response::Response {
+    let request: Value = serde_json::from_str(&body).unwrap_or_default();
+    if request["id"].is_null() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let result = |result: Value| json!({"result": result});
+    let answer = match request["method"].as_str().unwrap_or_default() {
+        "initialize" => result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "up", "version": "1"},
+            "capabilities": {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}},
+        })),
+        "tools/list" => result(json!({"tools": [
+            {"name": "work", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
+            {"name": "submit", "inputSchema": {"type": "object"}},
+            {"name": "status", "inputSchema": {"type": "object"}},
+        ]})),
+        "tools/call" if request["params"]["name"] == "status" => {
+            let state = if seen.is_done.load(Ordering::SeqCst) {
+                "done"
+            } else {
+                "running"
+            };
+            result(json!({"content": [], "structuredContent": {"state": state}}))
+        }
+        "tools/call" if request["params"]["name"] == "submit" => match seen.calls.fetch_add(1, Ordering::SeqCst) {
+            0 => return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "30")]).into_response(),
+            _ => result(json!({"content": [], "structuredContent": {"id": "j-1"}})),
+        },
+        "tools/call" => {
+            seen.calls.fetch_add(1, Ordering::SeqCst);
+            result(json!({"task": task("t-1", "working")}))
+        }
+        "tasks/get" => match seen.polls.fetch_add(1, Ordering::SeqCst) % 8 {
+            0 | 1 => json!({"error": {"code": -32603, "message": "the store is away"}}),
+            2 | 3 => result(json!("nonsense")),
+            4 | 5 => result(task("t-2", "completed")),
+            _ => result(task("t-1", "completed")),
+        },
+        "tasks/result" => result(json!({"content": [{"type": "text", "text": "done"}]})),
+        "ping" => result(json!({})),
+        _ => json!({"error": {"code": -32601, "message": "Method not found"}}),
+    };
+    let mut response = json!({"jsonrpc": "2.0", "id": request["id"]});
+    let members = response.as_object_mut().unwrap();
+    members.extend(answer.as_object().unwrap().clone());
+    Json(response).into_response()
+}
+
+/// The task goes on there, and is not made again.
+#[tokio::test]
+async fn bad_answers_about_a_task_do_not_end_it() {
+    let seen = Seen::default();
+    let mut options = with_every_call_a_task(seen.serve().await);
+    options.rules[0].retry = Some(Retry {
+        attempts: 3,
+        backoff: 10,
+        on: vec![RetryOn::Error],
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("work", json!({})).await else {
+        panic!("no task")
+    };
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let is_done = matches!(&outcome, Outcome::Result { json, is_error: false } if json.as_str().contains("done"));
+    assert!(is_done, "{outcome:?}");
+    assert!(seen.polls.load(Ordering::SeqCst) >= 7);
+    assert_eq!(seen.calls.load(Ordering::SeqCst), 1);
+    gateway.stop().await;
+}
+
+/// Each process knows how it stands: it was refused, it was submitted, it is done.
+#[tokio::test]
+async fn a_job_that_was_refused_at_first_is_submitted_once_over_restarts() {
+    let seen = Seen::default();
+    let job: JobTools = serde_json::from_value(json!({
+        "name": "job", "submit": "submit", "status": "status", "id": "/id", "id_argument": "id",
+        "state": "/state", "done": ["done"], "failed": ["failed"], "poll": 20,
+    }))
+    .unwrap();
+    let options = UpstreamOptions {
+        jobs: vec![job],
+        ..with_every_call_a_task(seen.serve().await)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let start = async || RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
+    let says = async |gateway: &RunningGateway, id: &str, status: &str| {
+        let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(id);
+        let says = async {
+            while !(task.get().await.unwrap().message).is_some_and(|message| message.starts_with(status)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded(status, says).await;
+    };
+    let gateway = start().await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
+        panic!("no task")
+    };
+    says(&gateway, task.id(), "waiting for upstream").await;
+    gateway.stop().await;
+    let gateway = start().await;
+    says(&gateway, task.id(), "running").await;
+    gateway.stop().await;
+    seen.is_done.store(true, Ordering::SeqCst);
+    let gateway = start().await;
+    let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(task.id());
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert!(
+        matches!(outcome, Outcome::Result { is_error: false, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(seen.calls.load(Ordering::SeqCst), 2, "refused, and accepted");
+    gateway.stop().await;
+}
