@@ -95,6 +95,7 @@ fn runner() -> Result<PathBuf, CountsError> {
         cargo.args([
             "install",
             "--locked",
+            "--debug",
             "--version",
             &version,
             "gungraun-runner",
