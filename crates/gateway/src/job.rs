@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How often in a row a job may be without a state, or the upstream may refuse to tell it.
+/// How often in a row a job may be without a state, or the upstream may refuse to tell it or the result.
 const MOST_REFUSALS: u32 = 5;
 
 /// A set of tools of an upstream, as one tool.
@@ -138,7 +138,7 @@ impl JobExecutor {
                     Ok((String::new(), Json::trusted("{}")))
                 }
             };
-            match state {
+            let refused = match state {
                 Ok((state, status)) if self.job.failed.contains(&state) => {
                     return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
                 }
@@ -146,21 +146,25 @@ impl JobExecutor {
                     None => return self.finished(&status),
                     Some(tool) => match self.ask(tool, id, attempt, cx).await {
                         Told::Result(result) => return self.finished(&result),
-                        Told::Refused(outcome) => return ExecutionEnd::Finished(outcome),
+                        Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
                         Told::End(ExecutionEnd::Stopped(reason)) => return ExecutionEnd::Stopped(reason),
                         // The job has ended, so it is asked once more.
-                        Told::End(_) => {}
+                        Told::End(_) => None,
                     },
                 },
                 Ok((state, status)) => {
-                    refusals = 0;
                     let message = self.job.status_message(&document(&status), &state);
                     if !state.is_empty() && last_message.as_ref() != Some(&message) {
                         cx.status(message.as_str());
                         last_message = Some(message);
                     }
+                    None
                 }
-                Err(end) => {
+                Err(end) => Some(end),
+            };
+            match refused {
+                None => refusals = 0,
+                Some(end) => {
                     refusals += 1;
                     if refusals >= MOST_REFUSALS {
                         return end;
@@ -189,6 +193,7 @@ impl JobExecutor {
             tool: tool.to_owned(),
             idempotent: true,
             is_plain: true,
+            asks_about_job: true,
         };
         let attempt = Attempt {
             arguments: self.arguments(id),

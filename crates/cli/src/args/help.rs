@@ -298,10 +298,13 @@ pub(super) const WATCH: &str = "\
 Nothing is answered and no result is fetched: `longhaul task ID --wait` does both.
 
 Exit status:
-    0  all tasks have ended
+    0  all tasks have ended, with results
+  Of several tasks, the first without a result that is not an error decides:
+    1  its tool returned an error
     2  the command line is wrong
     3  a server that was never reached cannot be reached
-    5  a server does not know one of the tasks
+    4  it was cancelled
+    5  its server does not know it, or it failed without a result
   130  interrupted by Ctrl-C; the tasks keep running";
 
 pub(super) const COMPLETE: &str = concat!(

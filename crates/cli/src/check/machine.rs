@@ -5,6 +5,7 @@ use crate::{
     config::{Listen, ServerConfig},
 };
 use longhaul_admin::DiskSpace;
+use longhaul_auth::KeyFile;
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use longhaul_private_dir::{PrivateDir, Unfit};
@@ -21,7 +22,13 @@ pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
         let is_owner = matches!(Unfit::of(error), Some(Unfit::Owner { .. }));
         error.kind() != io::ErrorKind::PermissionDenied && !is_owner
     };
-    let data_dir = PrivateDir::check(&server.data_dir).err().filter(for_any_user);
+    let data_dir = PrivateDir::check(&server.data_dir);
+    // Files of another user are that user's matter, as is their folder.
+    let keys = match &data_dir {
+        Ok(()) => damaged_keys(server),
+        Err(_) => Vec::new(),
+    };
+    let data_dir = data_dir.err().filter(for_any_user);
     let data_dir =
         data_dir.map(|error| format!("cannot use the data directory {}: {error}", server.data_dir.display()));
     let audit = server.audit.as_ref().and_then(|audit| AuditLog::check(audit).err());
@@ -30,7 +37,18 @@ pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
     [clock_or_disk_fault(server), data_dir, audit, no_socket(server)]
         .into_iter()
         .flatten()
+        .chain(keys)
         .collect()
+}
+
+/// Why files of keys in the data directory cannot be used.
+fn damaged_keys(server: &ServerConfig) -> Vec<String> {
+    let api_keys = server.auth.api_keys.then(|| KeyFile::check(&server.data_dir).err());
+    let of_admin = [longhaul_admin::ADMIN_KEY, longhaul_admin::METRICS_KEY]
+        .into_iter()
+        .filter_map(|name| longhaul_admin::KeyFile::check(&server.data_dir, name).err());
+    let api_keys = api_keys.flatten().map(|error| error.to_string());
+    api_keys.into_iter().chain(of_admin.map(|error| error.to_string())).collect()
 }
 
 /// Why the reserve of a data directory does not fit on its disk now: a server starts, and refuses calls.

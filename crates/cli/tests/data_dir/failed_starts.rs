@@ -2,7 +2,11 @@
 
 use super::support::{JOBS, Place, longhaul, until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use std::{fs, os::unix::fs::symlink, process::Stdio};
+use std::{
+    fs::{self, DirBuilder},
+    os::unix::fs::{DirBuilderExt as _, symlink},
+    process::Stdio,
+};
 
 /// `check` says why `serve` would refuse the machine, in the same words, and makes nothing.
 #[test]
@@ -42,6 +46,34 @@ fn what_keeps_a_server_from_starting_is_said_by_check() {
         assert!(said.contains(why), "{settings}: {said} is not {why}");
         let _ = fs::remove_dir_all(place.file("data"));
     }
+}
+
+/// The same of the keys in the data directory, which `check` leaves as they are.
+#[test]
+fn keys_that_keep_a_server_from_starting_are_said_by_check() {
+    let place = Place::new();
+    let data = place.file("data");
+    DirBuilder::new().mode(0o700).create(&data).unwrap();
+    let jobs = format!("{JOBS}\n[server.auth]\napi_keys = true\n\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+    fs::write(place.file("jobs.toml"), jobs).unwrap();
+    let refused = |word: &str, status: i32, name: &str| {
+        let output = longhaul(&place, &[word, "jobs.toml"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{word}: {said}");
+        assert!(said.contains(name), "{word}: {said}");
+    };
+    let both_refuse = |name: &str| {
+        refused("check", 2, name);
+        refused("serve", 1, name);
+    };
+    fs::write(data.join("keys.json"), "{").unwrap();
+    both_refuse("keys.json, line 1");
+    fs::remove_file(data.join("keys.json")).unwrap();
+    fs::create_dir(data.join("admin.key")).unwrap();
+    both_refuse("admin.key");
 }
 
 /// Each queued task tries again and again, so their lines would hide all others.

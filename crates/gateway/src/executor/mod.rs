@@ -38,6 +38,8 @@ pub(crate) struct UpstreamExecutor {
     pub(crate) idempotent: bool,
     /// Whether the upstream must not make a task of a call.
     pub(crate) is_plain: bool,
+    /// Whether the call asks about a job. A refusal is an answer then: the upstream would refuse the call again.
+    pub(crate) asks_about_job: bool,
 }
 
 /// What became of a call.
@@ -351,7 +353,7 @@ impl UpstreamExecutor {
             Ok(None) => return Called::Ended(self.unknown_tool()),
             // Nothing of the call was sent.
             Err(error) if error.is_transient() || error.is_unsent() => return Called::Unsent(error),
-            Err(error) => return Called::Ended(self.failed_with(&error, cx)),
+            Err(error) => return Called::Ended(self.refused_with(&error, cx)),
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
@@ -425,7 +427,9 @@ impl UpstreamExecutor {
             }
             // On a pipe nobody else answers: the tool has run, and would be answered in the same way again.
             RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.over(&self.public(&error, cx))),
-            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
+            error if !error.is_transient() && (error.is_refusal() || self.asks_about_job) => {
+                Called::Ended(self.refused_with(&error, cx))
+            }
             error => Called::Unknown(error),
         }
     }
@@ -436,6 +440,14 @@ impl UpstreamExecutor {
 
     fn failed_with(&self, error: &RequestError, cx: &TaskContext) -> ExecutionEnd {
         self.failed(&self.public(error, cx))
+    }
+
+    fn refused_with(&self, error: &RequestError, cx: &TaskContext) -> ExecutionEnd {
+        let why = self.public(error, cx);
+        match self.asks_about_job {
+            true => self.over(&why),
+            false => self.failed(&why),
+        }
     }
 
     /// The end of a call that the upstream has not carried out.

@@ -15,12 +15,13 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// How often it was called, and asked for its task; and whether its job is done.
+/// How often it was called, and asked for its task; whether its job is done, and whether it says so.
 #[derive(Clone, Default)]
 struct Seen {
     calls: Arc<AtomicUsize>,
     polls: Arc<AtomicUsize>,
     is_done: Arc<AtomicBool>,
+    is_secret: Arc<AtomicBool>,
 }
 
 impl Seen {
@@ -61,6 +62,10 @@ async fn serve(State(seen): State<Seen>, body: String) -> axum::response::Respon
             {"name": "status", "inputSchema": {"type": "object"}},
         ]})),
         "tools/call" if request["params"]["name"] == "status" => {
+            if seen.is_secret.load(Ordering::SeqCst) {
+                seen.polls.fetch_add(1, Ordering::SeqCst);
+                return StatusCode::FORBIDDEN.into_response();
+            }
             let state = if seen.is_done.load(Ordering::SeqCst) {
                 "done"
             } else {
@@ -116,17 +121,44 @@ async fn bad_answers_about_a_task_do_not_end_it() {
     gateway.stop().await;
 }
 
+fn job() -> JobTools {
+    serde_json::from_value(json!({
+        "name": "job", "submit": "submit", "status": "status", "id": "/id", "id_argument": "id",
+        "state": "/state", "done": ["done"], "failed": ["failed"], "poll": 20,
+    }))
+    .unwrap()
+}
+
+/// It is not away: it would refuse to tell the state for ever.
+#[tokio::test]
+async fn a_job_ends_when_its_upstream_refuses_to_tell_its_state() {
+    let seen = Seen::default();
+    seen.is_secret.store(true, Ordering::SeqCst);
+    // The first submission is refused for half a minute.
+    seen.calls.store(1, Ordering::SeqCst);
+    let options = UpstreamOptions {
+        jobs: vec![job()],
+        ..with_every_call_a_task(seen.serve().await)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
+        panic!("no task")
+    };
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let is_told = matches!(&outcome, Outcome::Result { json, is_error: true } if json.as_str().contains("403"));
+    assert!(is_told, "{outcome:?}");
+    assert_eq!(seen.polls.load(Ordering::SeqCst), 5);
+    gateway.stop().await;
+}
+
 /// Each process knows how it stands: it was refused, it was submitted, it is done.
 #[tokio::test]
 async fn a_job_that_was_refused_at_first_is_submitted_once_over_restarts() {
     let seen = Seen::default();
-    let job: JobTools = serde_json::from_value(json!({
-        "name": "job", "submit": "submit", "status": "status", "id": "/id", "id_argument": "id",
-        "state": "/state", "done": ["done"], "failed": ["failed"], "poll": 20,
-    }))
-    .unwrap();
     let options = UpstreamOptions {
-        jobs: vec![job],
+        jobs: vec![job()],
         ..with_every_call_a_task(seen.serve().await)
     };
     let directory = tempfile::tempdir().unwrap();
