@@ -5,7 +5,7 @@ use crate::{
     config::{Listen, ServerConfig},
 };
 use longhaul_admin::DiskSpace;
-use longhaul_auth::KeyFile;
+use longhaul_auth::keys::KeyFile;
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use longhaul_private_dir::{PrivateDir, Unfit};
