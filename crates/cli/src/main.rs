@@ -23,6 +23,8 @@ mod fraction;
 mod generated_config;
 #[cfg(unix)]
 mod import;
+#[cfg(unix)]
+mod init;
 mod inspect;
 mod interrupt;
 mod json_text;
@@ -81,6 +83,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         args::Command::Import(import) => import::run(import),
         args::Command::Check(check) => check::run(check),
+        #[cfg(unix)]
+        args::Command::Init(init) => run_client(init::run(init)),
         #[cfg(unix)]
         args::Command::Admin(admin) => run_client(admin::run(admin)),
         #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// The commands by what they are for.
 pub(super) const GROUPS: [(&str, &[&str]); 5] = [
-    ("Serve", &["serve", "stdio", "wrap", "import", "check"]),
+    ("Serve", &["init", "serve", "stdio", "wrap", "import", "check"]),
     (
         "Call tools",
         &["tools", "call", "task", "tasks", "watch", "answer", "cancel"],
@@ -31,6 +31,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
 
 const EXAMPLES: &str = "\
 Examples:
+  longhaul init                                    write jobs.toml with a first tool
   longhaul serve jobs.toml                         serve the tools of a file
   longhaul call jobs.toml build target=release     call one of them, and wait
   longhaul tasks                                   find a call again
@@ -53,6 +54,21 @@ pub(super) fn grouped(mut command: Command) -> Command {
         .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}\n")
         .after_help(format!("{groups}{EXAMPLES}"))
 }
+
+#[cfg(unix)]
+pub(super) const INIT: &str = "\
+Asks three questions on the terminal: the name of the server, what its first tool runs, and where it is used. Comments in the file say what each line does. A file \
+that is there already is never overwritten.
+
+Example:
+    longhaul init
+    longhaul init --yes demo.toml && longhaul call demo.toml count steps=8
+
+Exit status:
+    0  the file is written
+    1  the user gave up, or the file could not be written
+    2  the file is there already, its folder is not, or there was nobody to ask; nothing was written
+  130  interrupted by Ctrl-C";
 
 pub(super) const SERVE: &str = "\
 Exit status:

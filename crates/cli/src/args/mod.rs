@@ -7,6 +7,8 @@ mod client;
 mod help;
 #[cfg(unix)]
 mod import;
+#[cfg(unix)]
+mod init;
 mod keys;
 mod login;
 mod serving;
@@ -18,6 +20,8 @@ pub(crate) use backup::*;
 pub(crate) use client::*;
 #[cfg(unix)]
 pub(crate) use import::*;
+#[cfg(unix)]
+pub(crate) use init::*;
 pub(crate) use keys::*;
 pub(crate) use login::*;
 pub(crate) use serving::*;
@@ -122,6 +126,10 @@ fn takes_id(command: &str) -> bool {
 /// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a configuration file with a first tool
+    #[cfg(unix)]
+    #[command(after_help = help::INIT)]
+    Init(Init),
     /// Serve the commands and MCP servers of a configuration file
     #[command(after_help = help::SERVE)]
     Serve(Serve),

@@ -21,6 +21,19 @@ pub(crate) struct Question {
     can_stay_open: bool,
 }
 
+impl Question {
+    /// What this program asks itself.
+    pub(crate) fn of_form(message: &str, schema: Value) -> Self {
+        Self {
+            message: message.to_owned(),
+            url: None,
+            page_problem: None,
+            schema,
+            can_stay_open: false,
+        }
+    }
+}
+
 impl From<&InputRequest> for Question {
     fn from(request: &InputRequest) -> Self {
         Self {

@@ -22,7 +22,7 @@ use std::{
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 pub(crate) use closed::closes_forms;
-pub(crate) use form::{Answer, FormError};
+pub(crate) use form::{Answer, FormError, Question};
 #[cfg(unix)]
 pub(crate) use process::become_form_if_asked;
 pub(crate) use process::{ask as on_terminal, fill_in};
@@ -236,6 +236,15 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn interrupt_self() {
     #[cfg(unix)]
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+/// Whether the user answers a question of this program with yes, in a line.
+#[cfg(unix)]
+pub(crate) fn agrees(question: &str) -> bool {
+    draw(&format!("{} [y/N] ", crate::output::plain(question, "")));
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 /// Writes to the terminal. It may be gone.

@@ -33,7 +33,7 @@ pub(crate) use data_dir::{DataDirConfig, load_for_data_dir};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use keys::{KeysConfig, load_for_keys};
 pub(crate) use paths::Environment;
-pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, parse_listen};
+pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, is_server_name, parse_listen};
 pub(crate) use shared_store::{DEFAULT_SCHEMA, SharedStore, is_address};
 pub(crate) use tool::{Output, ToolConfig};
 pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};

@@ -377,7 +377,8 @@ pub(super) fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'s
     })
 }
 
-fn is_server_name(name: &str) -> bool {
+/// Whether a server can be called so.
+pub(crate) fn is_server_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && !name.starts_with('.')
         && name

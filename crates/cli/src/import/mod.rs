@@ -6,15 +6,14 @@ mod document;
 mod host;
 mod rewrite;
 
-use crate::{args, failure::report_local, output, shell_word::shell_word};
-use longhaul_core::is_hidden;
+use crate::{args, ask::agrees, failure::report_local, output, shell_word::command_line};
 use rewrite::{Changed, Rewritten};
 use serde_json::json;
 use std::{
     env,
     ffi::OsString,
     fs::{self, OpenOptions},
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     os::unix::fs::{MetadataExt as _, fchown},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -108,10 +107,7 @@ fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<b
         return Err(ImportError::NobodyToAsk);
     }
     output::note(&shown(rewritten));
-    let _ = write!(io::stderr().lock(), "Change {}? [y/N] ", file.path.display());
-    let mut answer = String::new();
-    let read = io::stdin().lock().read_line(&mut answer);
-    match read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+    match agrees(&format!("Change {}?", file.path.display())) {
         true => Ok(true),
         false => Err(ImportError::Declined),
     }
@@ -128,17 +124,6 @@ fn shown(rewritten: &Rewritten) -> String {
         .iter()
         .map(|left| format!("  {}: stays as it is, since {}", output::id(&left.name), left.why));
     changed.chain(left).collect::<Vec<_>>().join("\n")
-}
-
-/// Words as on a command line.
-fn command_line(words: &[String]) -> String {
-    let word = |word: &String| match word.is_empty()
-        || word.contains(|c: char| is_hidden(c) || c.is_whitespace() || "'\"$\\".contains(c))
-    {
-        true => shell_word(word),
-        false => word.clone(),
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// If it was written, `is_kept` says whether the copy is that of an earlier import.

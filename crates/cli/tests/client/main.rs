@@ -13,6 +13,7 @@ mod children;
 mod evening;
 mod failures;
 mod hints;
+mod init;
 mod listings;
 mod login;
 mod lying_servers;

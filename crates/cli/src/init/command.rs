@@ -1,0 +1,169 @@
+//! The command of a tool, made of a command line that a user has typed.
+
+use crate::mcp_servers::usable_name;
+use longhaul_upstream::command::script_elements;
+use std::{collections::BTreeSet, path::Path};
+
+/// Programs that run another one, or a script: a tool is called by what they run.
+const RUNNERS: [&str; 14] = [
+    "bash", "bun", "deno", "env", "nice", "node", "npx", "perl", "php", "python", "python3", "ruby", "sh", "uvx",
+];
+
+/// A command as the configuration has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ToolCommand {
+    /// The program, and templates of its arguments.
+    pub(super) words: Vec<String>,
+    /// The properties that are placeholders in it.
+    pub(super) properties: BTreeSet<String>,
+    /// The names in braces that stay as they stand, since they are in a script.
+    pub(super) literal: BTreeSet<String>,
+}
+
+impl ToolCommand {
+    /// Takes `{name}` for a placeholder. All other braces are literal, also those of scripts (`sh -c`), in which no value of a caller may stand.
+    pub(super) fn of_words(words: &[String]) -> Self {
+        let mut nothing = BTreeSet::new();
+        let literal: Vec<String> = words
+            .iter()
+            .map(|word| template(word, Braces::Literal, &mut nothing))
+            .collect();
+        let scripts = script_elements(&literal);
+        let (mut properties, mut in_scripts) = (BTreeSet::new(), BTreeSet::new());
+        let mut command = Vec::new();
+        for (index, word) in words.iter().enumerate() {
+            command.push(match index {
+                // The program is no template.
+                0 => word.clone(),
+                _ if scripts.contains(&index) => template(word, Braces::Literal, &mut in_scripts),
+                _ => template(word, Braces::Placeholders, &mut properties),
+            });
+        }
+        Self {
+            words: command,
+            properties,
+            literal: in_scripts,
+        }
+    }
+
+    /// What the tool can be called.
+    pub(super) fn tool_name(words: &[String]) -> String {
+        let stem = |word: &String| {
+            Path::new(word)
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+        };
+        let mut names = words.iter().map(stem);
+        let program = names.next().flatten().unwrap_or_default();
+        let run = words.get(1).filter(|word| !word.starts_with('-'));
+        let named = match run.filter(|_| RUNNERS.contains(&program.as_str())).and_then(stem) {
+            Some(run) => usable_name(&run),
+            None => usable_name(&program),
+        };
+        match named.chars().all(|char| char == '_') {
+            true => "run".to_owned(),
+            false => named,
+        }
+    }
+}
+
+/// What `{name}` is in a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Braces {
+    Placeholders,
+    Literal,
+}
+
+/// The template that stands for a word. The names in braces are collected in any case.
+fn template(word: &str, braces: Braces, names: &mut BTreeSet<String>) -> String {
+    let mut template = String::new();
+    let mut rest = word;
+    while let Some(char) = rest.chars().next() {
+        if let Some(name) = placeholder(&word[..word.len() - rest.len()], rest) {
+            names.insert(name.to_owned());
+            if braces == Braces::Placeholders {
+                let length = name.len() + 2;
+                template.push_str(&rest[..length]);
+                rest = &rest[length..];
+                continue;
+            }
+        }
+        template.push(char);
+        if "{}".contains(char) {
+            template.push(char);
+        }
+        rest = &rest[char.len_utf8()..];
+    }
+    template
+}
+
+/// The name if `rest` begins with a placeholder: neither `${NAME}` of a shell nor `{{name}}` of other templates.
+fn placeholder<'a>(before: &str, rest: &'a str) -> Option<&'a str> {
+    let (name, after) = rest.strip_prefix('{')?.split_once('}')?;
+    let is_begin = |char: char| char.is_ascii_alphabetic() || char == '_';
+    let is_name = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+    let is_alone = !before.ends_with(['{', '$']) && !after.starts_with('}');
+    (is_alone && name.starts_with(is_begin) && name.chars().all(is_name)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> ToolCommand {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        ToolCommand::of_words(&words)
+    }
+
+    #[test]
+    fn only_a_name_in_single_braces_is_a_placeholder() {
+        for (word, template, properties) in [
+            ("{x}", "{x}", &["x"][..]),
+            ("--out={a_1}/{b-2}.txt", "--out={a_1}/{b-2}.txt", &["a_1", "b-2"]),
+            ("{}", "{{}}", &[]),
+            ("{1}", "{{1}}", &[]),
+            ("{{.Names}}", "{{{{.Names}}}}", &[]),
+            ("{{x}}", "{{{{x}}}}", &[]),
+            ("${HOME}", "${{HOME}}", &[]),
+            ("{\"a\": 1}", "{{\"a\": 1}}", &[]),
+            ("{a,b}", "{{a,b}}", &[]),
+            ("{é}", "{{é}}", &[]),
+            ("{", "{{", &[]),
+            ("}{x", "}}{{x", &[]),
+            ("{x}{y}", "{x}{y}", &["x", "y"]),
+        ] {
+            let made = command(&["true", word]);
+            assert_eq!(made.words[1], template, "{word}");
+            assert!(made.properties.iter().eq(properties), "{word}: {:?}", made.properties);
+        }
+        let made = command(&["{x}", "{x}"]);
+        assert_eq!(made.words, ["{x}", "{x}"]);
+    }
+
+    #[test]
+    fn no_value_of_a_caller_stands_in_a_script() {
+        let made = command(&["sh", "-c", "echo {x}; f() { echo; }", "sh", "{y}"]);
+        assert_eq!(made.words[2], "echo {{x}}; f() {{ echo; }}");
+        assert!(
+            made.properties.iter().eq(["y"]) && made.literal.iter().eq(["x"]),
+            "{made:?}"
+        );
+    }
+
+    #[test]
+    fn a_tool_is_called_by_what_it_runs() {
+        for (words, name) in [
+            (&["./build.sh", "{branch}"][..], "build"),
+            (&["/usr/bin/make", "test"], "make"),
+            (&["python3", "train it.py"], "train_it"),
+            (&["python3", "-m", "http.server"], "python3"),
+            (&["sh", "-c", "x"], "sh"),
+            (&["größe"], "gr__e"),
+            (&["日本"], "run"),
+            (&["/"], "server"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(ToolCommand::tool_name(&words), name);
+        }
+    }
+}

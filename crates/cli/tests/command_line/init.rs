@@ -1,0 +1,92 @@
+//! `longhaul init` without a terminal. The questions are in the tests of the client.
+
+use super::support::*;
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+fn init(folder: &Path, words: &[&str]) -> std::process::Output {
+    let words = [&["init"], words].concat();
+    longhaul(&words).current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn the_example_is_valid_and_its_call_is_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = init(folder.path(), &["--yes"]);
+    assert_eq!(exit(&made), 0, "{made:?}");
+    let said = stdout(&made);
+    for next in [
+        "longhaul check jobs.toml",
+        "longhaul serve jobs.toml",
+        "longhaul call jobs.toml count steps=8",
+    ] {
+        assert!(said.contains(next), "{said}");
+    }
+    let file = folder.path().join("jobs.toml");
+    let checked = run(&["check", "--json", file.to_str().unwrap()]);
+    assert_eq!(json(&checked)["ok"], true);
+    assert_eq!(json(&checked)["warnings"], serde_json::json!([]));
+
+    // As it stands, on another port.
+    let (mut child, address) = serve(folder.path(), "127.0.0.1:0");
+    let url = format!("http://{address}/mcp");
+    let called = run(&["call", &url, "count", "steps=2"]);
+    assert_eq!(exit(&called), 0, "{called:?}");
+    assert!(stdout(&called).contains("counted to 2"), "{called:?}");
+    assert!(stderr(&called).contains("task "), "{called:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_program_reads_what_was_written_and_what_comes_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = json(&init(folder.path(), &["--yes", "--json", "my jobs.toml"]));
+    assert_eq!(
+        made,
+        serde_json::json!({
+            "file": "my jobs.toml",
+            "server": "my_jobs",
+            "tool": "count",
+            "next": [
+                "longhaul check 'my jobs.toml'",
+                "longhaul serve 'my jobs.toml'",
+                "longhaul call 'my jobs.toml' count steps=8",
+            ],
+        })
+    );
+    let checked = longhaul(&["check", "my jobs.toml"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(exit(&checked), 0, "{checked:?}");
+}
+
+#[test]
+fn nothing_is_ever_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    fs::write(&file, "mine").unwrap();
+    let refused = init(folder.path(), &["--yes"]);
+    assert_eq!(exit(&refused), 2);
+    assert!(stderr(&refused).contains("longhaul check jobs.toml"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    // Nor what a link leads to, or would lead to.
+    symlink("nowhere", folder.path().join("link.toml")).unwrap();
+    let refused = init(folder.path(), &["--yes", "--json", "link.toml"]);
+    assert_eq!(
+        (exit(&refused), json(&refused)["error"]["kind"].as_str()),
+        (2, Some("usage"))
+    );
+    assert!(!folder.path().join("nowhere").exists());
+    assert_eq!(exit(&init(folder.path(), &["--yes", "no/such/folder.toml"])), 2);
+    assert_eq!(exit(&init(folder.path(), &["--yes", "."])), 2);
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = init(folder.path(), &[]);
+    assert_eq!(exit(&refused), 2);
+    assert!(stderr(&refused).contains("use --yes"), "{refused:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
