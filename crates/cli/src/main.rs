@@ -46,6 +46,8 @@ mod restore;
 mod result;
 mod serve;
 mod servers;
+#[cfg(unix)]
+mod service;
 mod shell;
 mod shell_word;
 mod states;
@@ -85,6 +87,8 @@ fn main() -> ExitCode {
         args::Command::Check(check) => check::run(check),
         #[cfg(unix)]
         args::Command::Init(init) => run_client(init::run(init)),
+        #[cfg(unix)]
+        args::Command::Service(service) => service::run(service),
         #[cfg(unix)]
         args::Command::Admin(admin) => run_client(admin::run(admin)),
         #[cfg(unix)]

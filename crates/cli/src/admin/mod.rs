@@ -26,7 +26,10 @@ use longhaul_admin::TaskQuery;
 use longhaul_client::check_form;
 use longhaul_core::ToolPattern;
 use serde_json::{Map, Value, json};
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode, time::Duration};
+
+/// How long a server that has just been started may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub(crate) async fn run(admin: &Admin) -> ExitCode {
@@ -58,16 +61,34 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Drain(AdminDrain { of, .. })
         | AdminCommand::Doctor(of) => of,
     };
-    exit_code(operate(&admin.command).await, of)
+    exit_code(operate(&admin.command).await, of.json)
+}
+
+/// Whether the server of this data directory answers its operators, and so all.
+pub(crate) async fn answers(data_dir: &Path) -> bool {
+    let of = Operated {
+        target: data_dir.display().to_string(),
+        data_dir: None,
+        key_file: None,
+        json: false,
+    };
+    let Ok(api) = Api::of_directory(&of, data_dir, of.target.clone()) else {
+        return false;
+    };
+    match api.within(ANSWER_TIMEOUT).get("/api/stats").await {
+        Ok(_) => true,
+        // Its database may be away.
+        Err(failure) => failure.kind() == "store",
+    }
 }
 
 /// Runs `longhaul nodes`.
 pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
     match (&args.action, &args.of) {
-        (Some(NodesAction::GiveUp(one)), _) => exit_code(give_up(one).await, &one.of),
-        (Some(NodesAction::Cordon(one)), _) => exit_code(set_cordoned(one, "cordon").await, &one.of),
-        (Some(NodesAction::Uncordon(one)), _) => exit_code(set_cordoned(one, "uncordon").await, &one.of),
-        (None, Some(of)) => exit_code(list_nodes(of).await, of),
+        (Some(NodesAction::GiveUp(one)), _) => exit_code(give_up(one).await, one.of.json),
+        (Some(NodesAction::Cordon(one)), _) => exit_code(set_cordoned(one, "cordon").await, one.of.json),
+        (Some(NodesAction::Uncordon(one)), _) => exit_code(set_cordoned(one, "uncordon").await, one.of.json),
+        (None, Some(of)) => exit_code(list_nodes(of).await, of.json),
         (None, None) => Failure::usage("which server? `longhaul nodes FILE`")
             .report(false)
             .into(),
@@ -100,11 +121,11 @@ async fn set_cordoned(OneNode { of, node }: &OneNode, action: &str) -> Result<Ex
     })
 }
 
-fn exit_code(outcome: Result<Exit, Failure>, of: &Operated) -> ExitCode {
+fn exit_code(outcome: Result<Exit, Failure>, json: bool) -> ExitCode {
     match outcome {
         Ok(exit) if exit == Exit::Answered && !output::is_written() => Exit::NotWritten,
         Ok(exit) => exit,
-        Err(failure) => failure.report(of.json),
+        Err(failure) => failure.report(json),
     }
     .into()
 }

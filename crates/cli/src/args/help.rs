@@ -12,7 +12,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Operate a server",
-        &["admin", "nodes", "keys", "backup", "restore", "migrate"],
+        &["admin", "service", "nodes", "keys", "backup", "restore", "migrate"],
     ),
     (
         "More of a server",
@@ -69,6 +69,26 @@ Exit status:
     1  the user gave up, or the file could not be written
     2  the file is there already, its folder is not, or there was nobody to ask; nothing was written
   130  interrupted by Ctrl-C";
+
+#[cfg(unix)]
+pub(super) const SERVICE: &str = "\
+A service of a user (--user, the default) runs as that user, with ~/.config/systemd/user/longhaul-NAME.service. One of the system (--system, the default of root) runs as \
+the owner of the data directory, or of the file if there is none yet, with /etc/systemd/system/longhaul-NAME.service. NAME is the name of the server in the file.
+
+Running commands of tasks go on when the service is restarted, stopped or uninstalled.
+
+Example:
+    longhaul service install jobs.toml
+    longhaul service status jobs.toml
+    sudo longhaul service install /etc/longhaul/jobs.toml
+    longhaul service uninstall jobs.toml
+
+Exit status:
+    0  done; with status: the service runs; with --json or --dry-run: what would be done was printed
+    1  the user did not agree, or systemd or the server failed
+    2  the command line or the configuration is wrong, there is no systemd, nobody to ask, or the unit is not of this command; nothing was changed
+    3  with status: the service does not run
+    4  with status and uninstall: the service is not installed";
 
 pub(super) const SERVE: &str = "\
 Exit status:

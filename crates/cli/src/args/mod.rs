@@ -11,6 +11,8 @@ mod import;
 mod init;
 mod keys;
 mod login;
+#[cfg(unix)]
+mod service;
 mod serving;
 mod shell;
 
@@ -24,6 +26,8 @@ pub(crate) use import::*;
 pub(crate) use init::*;
 pub(crate) use keys::*;
 pub(crate) use login::*;
+#[cfg(unix)]
+pub(crate) use service::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
@@ -148,6 +152,10 @@ pub(crate) enum Command {
     /// Check a configuration file without serving it
     #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
     Check(Check),
+    /// Run a server as a systemd service
+    #[cfg(unix)]
+    #[command(after_help = help::SERVICE)]
+    Service(Service),
     /// Make and revoke the API keys of a server
     Keys(Keys),
     /// See all tasks of a server, and act on them, as its operator

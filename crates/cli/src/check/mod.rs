@@ -27,20 +27,7 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     let file = check.source.path();
     let config = generated_config::load(&check.source);
     let checked = config.map(|mut config| {
-        let others = match check.offline {
-            true => Ok(Others::default()),
-            false => Others::ask(&mut config),
-        };
-        let others = others.map(|others| Others {
-            machine: machine::faults(&config.server),
-            reserve: machine::reserve_doubt(&config.server.data_dir, config.server.disk_reserve),
-            ..others
-        });
-        if let Ok(others) = &others {
-            let unfit = issuers::patterns_without_tool(&config, &others.upstreams);
-            config.warnings.extend(unfit);
-            config.warnings.sort_by_key(|warning| warning.line);
-        }
+        let others = Others::look(&mut config, check.offline);
         (config, others)
     });
     let has_problems = matches!(&checked, Ok((_, Ok(others))) if others.problems().next().is_some());
@@ -87,6 +74,29 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     }
 }
 
+/// A configuration that can be served, as far as that is known.
+pub(crate) struct Checked {
+    pub(crate) config: Config,
+    /// What is probably a mistake, beside the warnings of the configuration.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Looks at a configuration as `longhaul check` does.
+///
+/// # Errors
+/// Why it cannot be served.
+pub(crate) fn look(mut config: Config, is_offline: bool) -> Result<Checked, Vec<String>> {
+    let others = Others::look(&mut config, is_offline).map_err(|error| vec![error.to_string()])?;
+    let problems: Vec<String> = others.problems().collect();
+    match problems.is_empty() {
+        true => Ok(Checked {
+            warnings: others.warnings().collect(),
+            config,
+        }),
+        false => Err(problems),
+    }
+}
+
 /// The machine, and the servers of others that the configuration names, as they are now.
 #[derive(Default)]
 struct Others {
@@ -110,6 +120,22 @@ enum AskError {
 }
 
 impl Others {
+    /// Looks at the machine and, unless it `is_offline`, at the others. Adds to the warnings of the configuration what is known only then.
+    fn look(config: &mut Config, is_offline: bool) -> Result<Self, AskError> {
+        let others = match is_offline {
+            true => Self::default(),
+            false => Self::ask(config)?,
+        };
+        let unfit = issuers::patterns_without_tool(config, &others.upstreams);
+        config.warnings.extend(unfit);
+        config.warnings.sort_by_key(|warning| warning.line);
+        Ok(Self {
+            machine: machine::faults(&config.server),
+            reserve: machine::reserve_doubt(&config.server.data_dir, config.server.disk_reserve),
+            ..others
+        })
+    }
+
     /// Asks all of them at once. Upstreams are taken out of the configuration.
     fn ask(config: &mut Config) -> Result<Self, AskError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -12,6 +12,7 @@ mod isolation;
 mod issuers;
 mod json_times;
 mod resumed_streams;
+mod service;
 mod service_unit;
 mod serving;
 mod support;

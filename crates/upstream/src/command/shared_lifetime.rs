@@ -44,8 +44,20 @@ pub fn hazards() -> Vec<Hazard> {
         pid: std::process::id(),
         parent: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
         started_by_systemd: std::env::var_os("INVOCATION_ID").is_some(),
+        user_units: user_units(),
     }
     .hazards()
+}
+
+/// The folder for units of this user.
+fn user_units() -> Option<PathBuf> {
+    let folder = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let configuration = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
+    Some(configuration.join("systemd/user"))
 }
 
 struct HostProcess<'a> {
@@ -53,6 +65,8 @@ struct HostProcess<'a> {
     pid: u32,
     parent: i32,
     started_by_systemd: bool,
+    /// Where the service manager of this user finds its units, beside those of the machine.
+    user_units: Option<PathBuf>,
 }
 
 impl HostProcess<'_> {
@@ -75,25 +89,39 @@ impl HostProcess<'_> {
         marks.iter().any(|mark| self.root.join(mark).exists()) || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
     }
 
-    /// The service we run in. A terminal inherits the variable too, but runs in a scope.
-    fn unit(&self) -> Option<String> {
+    /// The path of our cgroup.
+    fn cgroup(&self) -> Option<String> {
         let cgroup = std::fs::read_to_string(self.root.join("proc/self/cgroup")).ok()?;
         let own = cgroup.lines().find_map(|line| {
             line.strip_prefix("0::")
                 .or_else(|| line.split_once("name=systemd:").map(|(_, path)| path))
-        })?;
+        });
+        own.map(str::to_owned)
+    }
+
+    /// The service we run in. A terminal inherits the variable too, but runs in a scope.
+    fn unit(&self) -> Option<String> {
+        let own = self.cgroup()?;
         let name = own.rsplit('/').next()?;
         (self.started_by_systemd && name.ends_with(".service")).then(|| name.to_owned())
     }
 
     fn spares_children(&self, unit: &str) -> bool {
-        let folders = [
+        let of_machine = [
             "run/systemd/transient",
             "etc/systemd/system",
             "run/systemd/system",
             "usr/lib/systemd/system",
             "lib/systemd/system",
         ];
+        let of_users = ["etc/systemd/user", "run/systemd/user", "usr/lib/systemd/user"];
+        let is_users = self.cgroup().is_some_and(|own| own.contains("/user@"));
+        let folders: Vec<&Path> = match is_users {
+            false => of_machine.iter().map(Path::new).collect(),
+            true => (self.user_units.as_deref().into_iter())
+                .chain(of_users.iter().map(Path::new))
+                .collect(),
+        };
         // A template's instance is described by the file without its name.
         let template = unit.split_once('@').map(|(name, _)| format!("{name}@.service"));
         let mut mode = None;
@@ -148,6 +176,7 @@ mod tests {
             pid,
             parent,
             started_by_systemd: true,
+            user_units: Some(root.path().join("home/u/.config/systemd/user")),
         }
         .hazards()
     }
@@ -174,6 +203,20 @@ mod tests {
             ),
             []
         );
+    }
+
+    #[test]
+    fn a_unit_of_a_user_is_found_where_the_user_has_it() {
+        let own = "0::/user.slice/user-1.slice/user@1.service/app.slice/longhaul-jobs.service\n";
+        let cgroup = ("proc/self/cgroup", own);
+        let hazard = [Hazard::Unit {
+            name: "longhaul-jobs.service".into(),
+        }];
+        let unit = "home/u/.config/systemd/user/longhaul-jobs.service";
+        assert_eq!(seen(&[cgroup, (unit, "[Service]\nKillMode=process\n")], 9, 8), []);
+        assert_eq!(seen(&[cgroup, (unit, "[Service]\n")], 9, 8), hazard);
+        let of_machine = "etc/systemd/system/longhaul-jobs.service";
+        assert_eq!(seen(&[cgroup, (of_machine, "KillMode=process\n")], 9, 8), hazard);
     }
 
     #[test]
