@@ -33,7 +33,7 @@ pub(crate) fn script(shell: Shell) -> io::Result<Vec<u8>> {
 }
 
 /// The commands that operate a server, which is named by its file.
-const OPERATING: [&str; 2] = ["admin", "nodes"];
+const OPERATING: [&str; 3] = ["admin", "doctor", "nodes"];
 
 /// The command line, with what its words may be.
 fn command() -> Command {

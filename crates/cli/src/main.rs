@@ -40,6 +40,7 @@ mod nearest;
 mod output;
 mod owner_log;
 mod pace;
+mod port_owner;
 mod principal_logins;
 mod record;
 mod restore;
@@ -91,6 +92,8 @@ fn main() -> ExitCode {
         args::Command::Service(service) => service::run(service),
         #[cfg(unix)]
         args::Command::Admin(admin) => run_client(admin::run(admin)),
+        #[cfg(unix)]
+        args::Command::Doctor(doctor) => run_client(admin::doctor(doctor)),
         #[cfg(unix)]
         args::Command::Nodes(of) => run_client(admin::nodes(of)),
         args::Command::Keys(keys) => run_client(keys::run(keys)),

@@ -2,12 +2,14 @@
 
 use super::{
     api::{Api, HANGS, configured, data_dir},
+    finding::Finding,
+    machine,
     show::{list, text},
 };
 use crate::{
-    args::Operated,
+    args::{Doctor, Operated},
     check::machine::reserve_doubt,
-    config::{DataDirConfig, Problem},
+    config::{DataDirConfig, Environment, Problem},
     failure::Failure,
     fields::as_word,
     output,
@@ -16,8 +18,7 @@ use crate::{
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
-use longhaul_client::SystemClock;
-use longhaul_core::{Clock as _, TaskId, plain_line};
+use longhaul_core::TaskId;
 use longhaul_private_dir::check_named;
 use longhaul_store::{DirectoryReport, OpenError};
 use longhaul_upstream::command::suspended_supervisors;
@@ -31,21 +32,6 @@ const FILES: [&str; 3] = [DATABASE, "node", "lock"];
 const DATABASE: &str = "longhaul.db";
 /// A write-ahead log beyond this means that something holds an old state of the database, in bytes.
 const LONG_LOG: u64 = 1 << 30;
-
-/// Something that is wrong.
-struct Finding {
-    what: String,
-    advice: String,
-}
-
-impl Finding {
-    fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            advice: advice.into(),
-        }
-    }
-}
 
 /// Looks at the data directory, if the server is named by it or by its file, and at the server; if that does not run, at its tasks, too.
 pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
@@ -67,6 +53,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             }
         };
         let is_sound = findings.is_empty();
+        let file = is_shared.map(|_| Path::new(&of.target));
         if let Err(error) = fs::read_dir(&data_dir)
             && error.kind() == io::ErrorKind::PermissionDenied
         {
@@ -81,6 +68,12 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
                 FILES.join(", ")
             )));
         }
+        if !data_dir.exists() {
+            let mut first = before_first_start(&data_dir, file, &start);
+            findings.append(&mut first);
+            print(of.json, &findings, &machine::hints());
+            return Ok(Exit::ToolError);
+        }
         look_at_directory(&data_dir, &mut findings);
         findings.extend(suspended(&data_dir.join("attempts")));
         let owner = DirectoryReport::owner(&data_dir).ok().flatten();
@@ -91,6 +84,9 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         match owner {
             None => {
                 at_rest = of_next_start;
+                at_rest.extend(machine::of_kernel());
+                at_rest.extend(machine::of_disk(&data_dir));
+                at_rest.extend(file.map(machine::of_ports).unwrap_or_default());
                 can_start &= look_at_tasks(&data_dir, is_shared, &mut at_rest);
             }
             Some(_) => findings.extend(of_next_start),
@@ -115,26 +111,68 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             }));
         }
     }
-    if of.json {
-        let shown = findings
-            .iter()
-            .map(|finding| json!({"finding": finding.what, "advice": finding.advice}));
-        output::json_line(&json!({"findings": shown.collect::<Vec<Value>>()}));
-    } else if findings.is_empty() {
-        output::text("nothing is wrong");
-    } else {
-        for finding in &findings {
-            output::text(&format!(
-                "{}\n  {}",
-                plain_line(&finding.what),
-                plain_line(&finding.advice)
-            ));
-        }
+    print(of.json, &findings, &[]);
+    Ok(exit(&findings))
+}
+
+/// Looks at this machine alone, if no server is named.
+pub(super) async fn run_first(args: &Doctor) -> Result<Exit, Failure> {
+    if let Some(of) = args.operated() {
+        return run(&of).await;
     }
-    Ok(match findings.is_empty() {
+    let environment = Environment::of_this_process();
+    let state = environment
+        .state_home
+        .or_else(|| Some(environment.home?.join(".local/state")));
+    let folder = state.unwrap_or_else(|| "/".into());
+    let mut findings = machine::of_clock_and_room(&folder);
+    findings.extend(machine::of_kernel());
+    findings.extend(machine::of_disk(&folder));
+    print(args.json, &findings, &machine::hints());
+    Ok(exit(&findings))
+}
+
+fn exit(findings: &[Finding]) -> Exit {
+    match findings.is_empty() {
         true => Exit::Answered,
         false => Exit::ToolError,
-    })
+    }
+}
+
+fn print(json: bool, findings: &[Finding], hints: &[Finding]) {
+    if json {
+        let shown = |findings: &[Finding]| findings.iter().map(Finding::to_json).collect::<Vec<Value>>();
+        output::json_line(&json!({"findings": shown(findings), "hints": shown(hints)}));
+        return;
+    }
+    if findings.is_empty() {
+        output::text("nothing is wrong");
+    }
+    findings.iter().for_each(Finding::print);
+    if !hints.is_empty() {
+        output::text("\nNot wrong, and of help:");
+    }
+    hints.iter().for_each(Finding::print);
+}
+
+/// What would be in the way of the first start, and that there was none yet.
+fn before_first_start(data_dir: &Path, file: Option<&Path>, start: &str) -> Vec<Finding> {
+    let mut findings = machine::of_clock_and_room(data_dir);
+    findings.extend(machine::of_kernel());
+    findings.extend(machine::of_disk(data_dir));
+    findings.extend(file.map(machine::of_ports).unwrap_or_default());
+    let start = match findings.is_empty() {
+        true => start.to_owned(),
+        false => format!("mend first what else is said here; then {start}"),
+    };
+    findings.push(Finding::new(
+        format!(
+            "no server has run yet: there is no data directory {}",
+            data_dir.display()
+        ),
+        format!("{start}; it makes the directory. If it had one, that was moved or removed"),
+    ));
+    findings
 }
 
 /// What keeps the server from its next start, and nothing before it.
@@ -156,10 +194,6 @@ fn reserve_too_large(config: &DataDirConfig) -> Option<Finding> {
 fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
     let shown = path.display();
     let Ok(found) = fs::metadata(path) else {
-        findings.push(Finding::new(
-            format!("there is no data directory {shown}"),
-            "the server makes it at its first start; if it had one, it was moved or removed",
-        ));
         return;
     };
     let mode = found.permissions().mode() & 0o777;
@@ -267,12 +301,7 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
 /// The tasks of a directory that no process owns. `is_shared`: whether its tasks are in a database of several servers, if that is known.
 /// Returns whether a server can start on it, and may.
 fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) -> bool {
-    if let Some(fault) = longhaul_admin::clock_fault(SystemClock.now()) {
-        findings.push(Finding::new(fault, "no server starts before"));
-    }
-    if let Some(space) = DiskSpace::of(path).filter(DiskSpace::is_little) {
-        findings.push(Finding::new(space.to_string(), DiskSpace::advice()));
-    }
+    findings.extend(machine::of_clock_and_room(path));
     let restore = "nothing more is to be written to it: keep a copy of the directory, and restore the latest backup with `longhaul restore`";
     let report = match DirectoryReport::of(path) {
         Ok(Some(report)) => report,

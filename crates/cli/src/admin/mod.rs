@@ -3,7 +3,9 @@
 mod api;
 mod bulk;
 mod doctor;
+mod finding;
 mod log;
+mod machine;
 mod reset;
 mod show;
 mod table;
@@ -11,8 +13,8 @@ mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTasks, Filter, Nodes,
-        NodesAction, OneNode, OneTask, Operated, SomeTasks, SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTasks, Doctor, Filter,
+        Nodes, NodesAction, OneNode, OneTask, Operated, SomeTasks, SomeTools,
     },
     arguments::{self, Taker},
     failure::Failure,
@@ -80,6 +82,11 @@ pub(crate) async fn answers(data_dir: &Path) -> bool {
         // Its database may be away.
         Err(failure) => failure.kind() == "store",
     }
+}
+
+/// Runs `longhaul doctor`.
+pub(crate) async fn doctor(args: &Doctor) -> ExitCode {
+    exit_code(doctor::run_first(args).await, args.json)
 }
 
 /// Runs `longhaul nodes`.

@@ -73,6 +73,35 @@ pub(crate) struct Operated {
     pub(crate) json: bool,
 }
 
+/// `longhaul doctor`
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// What to look at, as for `longhaul admin doctor`; without it this machine alone
+    #[arg(value_name = "FILE|DIR|URL")]
+    target: Option<String>,
+    /// Data directory; overrides the file
+    #[arg(long, value_name = "DIR", requires = "target")]
+    data_dir: Option<PathBuf>,
+    /// File with the admin key, for a URL [default: the variable LONGHAUL_ADMIN_KEY has the key]
+    #[arg(long, value_name = "FILE", requires = "target")]
+    key_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Doctor {
+    /// The server that is looked at, if one is named.
+    pub(crate) fn operated(&self) -> Option<Operated> {
+        Some(Operated {
+            target: self.target.clone()?,
+            data_dir: self.data_dir.clone(),
+            key_file: self.key_file.clone(),
+            json: self.json,
+        })
+    }
+}
+
 /// `longhaul nodes`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -12,7 +12,9 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Operate a server",
-        &["admin", "service", "nodes", "keys", "backup", "restore", "migrate"],
+        &[
+            "admin", "doctor", "service", "nodes", "keys", "backup", "restore", "migrate",
+        ],
     ),
     (
         "More of a server",
@@ -109,6 +111,21 @@ Exit status:
     5  there is no such task, it is not in a state for this, or the key is missing or wrong
    74  standard output could not be written
   130  interrupted by Ctrl-C";
+
+#[cfg(unix)]
+pub(super) const DOCTOR: &str = "\
+The same as `longhaul admin doctor`. Before a server has run it looks at the machine: kernel, clock, disk, ports. Then it also says what would be of help, which is not \
+wrong: completions of the shell, and whether MCP hosts find this program.
+
+Example:
+    longhaul doctor
+    longhaul doctor jobs.toml
+
+Exit status:
+    0  nothing is wrong
+    1  something was found, such as that no server has run yet
+    2  the command line or the configuration is wrong
+    5  the key is missing or wrong";
 
 pub(super) const NODES: &str = "\
 The server that is asked is named as with `longhaul admin`: by its configuration file, or by the URL of its [admin] address. Without `store` in its file it is \

@@ -162,6 +162,10 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = help::ADMIN)]
     Admin(Admin),
+    /// Look for what is wrong, and say what to do
+    #[cfg(unix)]
+    #[command(after_help = help::DOCTOR)]
+    Doctor(Doctor),
     /// List the servers that share their tasks, and give up dead ones
     #[cfg(unix)]
     #[command(after_help = help::NODES)]

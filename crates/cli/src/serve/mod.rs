@@ -7,7 +7,6 @@ mod gateway;
 mod injected_fault;
 pub(crate) mod log;
 mod orphans;
-mod port_owner;
 mod reload;
 mod report;
 mod shared_store;
@@ -19,7 +18,7 @@ use crate::{
     args,
     audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig, SharedStore},
-    generated_config, output, owner_log,
+    generated_config, output, owner_log, port_owner,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 #[cfg(debug_assertions)]

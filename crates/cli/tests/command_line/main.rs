@@ -7,6 +7,7 @@ mod attempt_logs;
 mod audit;
 mod auth;
 mod calls;
+mod doctor;
 mod init;
 mod isolation;
 mod issuers;

@@ -4,7 +4,7 @@ use crate::listening_socket;
 use std::{fs, path::Path};
 
 /// `; pid 123 (name) listens there`, or an empty text if the process is not known.
-pub(super) fn describe(port: u16) -> String {
+pub(crate) fn describe(port: u16) -> String {
     find(port).unwrap_or_default()
 }
 

@@ -1,0 +1,73 @@
+//! `longhaul doctor`, before a server has run.
+
+use super::support::*;
+use std::{fs, net::TcpListener, process::Output};
+
+fn findings(output: &Output, member: &str) -> Vec<String> {
+    let found = json(output)[member].as_array().unwrap().clone();
+    found
+        .iter()
+        .map(|one| one["finding"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn before_the_first_start_it_looks_at_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let listen = format!("[server]\nlisten = \"{address}\"\ndata_dir = \"data\"");
+    fs::write(&file, JOBS.replacen("[server]", &listen, 1)).unwrap();
+    let file = file.to_str().unwrap();
+    for words in [&["doctor", file, "--json"][..], &["admin", "doctor", file, "--json"]] {
+        let output = run(words);
+        let found = findings(&output, "findings");
+        assert_eq!(exit(&output), 1);
+        assert!(
+            found
+                .iter()
+                .any(|what| what.starts_with(&format!("{address} is in use"))),
+            "{found:?}"
+        );
+        assert!(found.last().unwrap().contains("no server has run yet"), "{found:?}");
+        assert!(
+            json(&output)["findings"][found.len() - 1]["advice"]
+                .as_str()
+                .unwrap()
+                .contains("mend first")
+        );
+    }
+    drop(taken);
+    let output = run(&["doctor", file]);
+    assert!(!stdout(&output).contains("is in use"), "{output:?}");
+    assert!(
+        stdout(&output).contains(&format!("start it: longhaul serve {file}")),
+        "{output:?}"
+    );
+    assert!(!folder.path().join("data").exists());
+}
+
+#[test]
+fn without_a_server_it_says_what_would_be_of_help() {
+    let home = tempfile::tempdir().unwrap();
+    let doctor = |shell: &str| {
+        let mut doctor = longhaul(&["doctor", "--json"]);
+        doctor
+            .env("HOME", home.path())
+            .env("SHELL", shell)
+            .env("PATH", "/nowhere");
+        doctor.env_remove("XDG_DATA_HOME").output().unwrap()
+    };
+    let hints = findings(&doctor("/bin/bash"), "hints");
+    assert!(
+        hints.iter().any(|hint| hint.contains("no `longhaul` in PATH")),
+        "{hints:?}"
+    );
+    let completes = |hints: &[String]| !hints.iter().any(|hint| hint.contains("bash does not complete"));
+    let is_installed = std::path::Path::new("/usr/share/bash-completion/completions/longhaul").exists();
+    assert_eq!(completes(&hints), is_installed, "{hints:?}");
+    fs::write(home.path().join(".bashrc"), "source <(longhaul completions bash)\n").unwrap();
+    assert!(completes(&findings(&doctor("/bin/bash"), "hints")));
+    assert_eq!(exit(&run(&["doctor", "--data-dir", "x"])), 2);
+}
