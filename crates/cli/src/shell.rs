@@ -5,7 +5,7 @@ use crate::{
     completion, output,
     result::Exit,
 };
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use std::{fs, io, process::ExitCode};
 
 /// Prints the script that completes the command line in a shell.
@@ -23,7 +23,7 @@ pub(crate) fn completions(args: &args::Completions) -> ExitCode {
 pub(crate) fn man(args: &args::Man) -> ExitCode {
     let Some(folder) = &args.dir else {
         let mut page = Vec::new();
-        return match clap_mangen::Man::new(Cli::command()).render(&mut page) {
+        return match clap_mangen::Man::new(documented()).render(&mut page) {
             Ok(()) => {
                 output::bytes(&page);
                 exit_status()
@@ -31,10 +31,15 @@ pub(crate) fn man(args: &args::Man) -> ExitCode {
             Err(error) => failed(&error, "the manual page"),
         };
     };
-    match fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder)) {
+    match fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(documented(), folder)) {
         Ok(()) => Exit::Answered.into(),
         Err(error) => failed(&error, &folder.display().to_string()),
     }
+}
+
+/// The command whose manual pages are written: they are of a version, and not of a build.
+fn documented() -> Command {
+    Cli::command().version(env!("CARGO_PKG_VERSION"))
 }
 
 fn exit_status() -> ExitCode {

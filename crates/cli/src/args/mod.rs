@@ -40,7 +40,7 @@ use serde_json::json;
 
 /// Durable tasks for long-running MCP tool calls.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "longhaul", version = env!("LONGHAUL_VERSION"), propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -105,6 +105,31 @@ task = "always"
     check("session", ready["url"].as_str(), &home);
 }
 
+/// `longhaul 0.1.0 (abc1234, release, x86_64-linux-gnu)`; without git the version alone.
+#[test]
+fn the_version_names_the_commit_and_the_build() {
+    let home = tempfile::tempdir().unwrap();
+    let said = exit(&longhaul(&["--version"], &home).output().unwrap(), 0);
+    let rest = said
+        .trim_end()
+        .strip_prefix(concat!("longhaul ", env!("CARGO_PKG_VERSION")))
+        .unwrap();
+    if !rest.is_empty() {
+        let rest = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')).unwrap();
+        let parts: Vec<&str> = rest.split(", ").collect();
+        let [commit, profile, target] = parts[..] else {
+            panic!("{said}")
+        };
+        assert!(commit.len() >= 7 && ["debug", "release"].contains(&profile), "{said}");
+        assert!(target.starts_with(std::env::consts::ARCH), "{said}");
+    }
+    let page = exit(&longhaul(&["man"], &home).output().unwrap(), 0);
+    assert!(
+        !page.contains("debug,") && page.contains(env!("CARGO_PKG_VERSION")),
+        "{page}"
+    );
+}
+
 /// The generated files have every command in them.
 #[test]
 fn completions_and_manual_pages_are_generated() {
