@@ -1,5 +1,5 @@
 //! Answering a request whose client waits: as one message if the response comes before any other message or a keep-alive, otherwise as
-//! a stream. A client that takes no stream always gets one message.
+//! a stream. One that can be resumed begins after a second. A client that takes no stream always gets one message.
 
 use crate::{
     admission::{
@@ -19,7 +19,10 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, SessionKey};
 use longhaul_wire::RpcError;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// How long a client that can resume its stream is without one. It has no event id until then, so it could not come back for its answer.
+const PRIMED_AFTER: Duration = Duration::from_secs(1);
 
 /// What a responder gives next.
 pub(crate) enum ResponderEvent {
@@ -198,8 +201,12 @@ impl Exchange {
     /// The response by itself, or a stream from the first message or keep-alive on, if the client takes one.
     async fn respond(mut self, takes_stream: bool) -> Answer {
         let legacy = self.session.is_some();
+        let silence = match legacy && takes_stream {
+            true => PRIMED_AFTER,
+            false => KEEP_ALIVE,
+        };
         let first = loop {
-            match self.wait(takes_stream, true).await {
+            match self.wait(takes_stream, true, silence).await {
                 WaitOutcome::Response(response) => {
                     self.answered();
                     return response.into();
@@ -251,12 +258,13 @@ impl Exchange {
                     return Ok(());
                 }
             }
-            outcome = self.wait(true, ends_if_revoked).await;
+            outcome = self.wait(true, ends_if_revoked, KEEP_ALIVE).await;
         }
     }
 
-    async fn wait(&mut self, takes_stream: bool, ends_if_revoked: bool) -> WaitOutcome {
-        let keep_alive = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
+    /// Waits for the next event, or until nothing has come for so long.
+    async fn wait(&mut self, takes_stream: bool, ends_if_revoked: bool, silence: Duration) -> WaitOutcome {
+        let keep_alive = self.interaction.engine.ports().clock.sleep(silence);
         tokio::pin!(keep_alive);
         loop {
             // It knows by itself when they are revoked, and whether it has begun.

@@ -8,7 +8,7 @@ use crate::{
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 /// A GET of a session; with an event id, of the rest of that event's stream.
 async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
@@ -96,6 +96,29 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     // A modern stream cannot be resumed, so it is not left.
     let plain = Post::modern_plain("tools/call", act("optional", "close_stream"));
     assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
+}
+
+/// T-06: whoever waits for a call that has said nothing can come back, long before the first keep-alive. The clock is paused.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    tokio::time::pause();
+    let since = tokio::time::Instant::now();
+    assert!(client.head().await.is_stream());
+    assert_eq!(client.event().await, Some(Event::Prime));
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    tokio::time::resume();
+    let last = client.last_event_id.take().unwrap();
+    drop(client);
+    server.stage.released.count();
+    let rest = open(&server, &session, Some(&last)).await.messages(&call).await;
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
 }
 
 /// T-10: a second reader continues, and the first reads no more.
