@@ -6,12 +6,12 @@ use crate::{
     era_cache::CachedEra,
     error::excerpt,
     params_text::object_of,
-    response::{RpcResponse, read_response},
+    response::{Incoming, RpcResponse, ServerRequest, read_message},
     result_type,
     transport::{Outgoing, Transport},
 };
 use http::HeaderMap;
-use longhaul_core::{JsonMembers, MISSING_CAPABILITY, ParsedJson};
+use longhaul_core::{Json, JsonMembers, MISSING_CAPABILITY, ParsedJson};
 use longhaul_wire::{Generation, Method, Version};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -362,5 +362,33 @@ async fn send(
         timeout: Some(timeout),
     };
     let mut reply = transport.send(request).await?;
-    read_response(&mut reply, id, &mut |_| {}).await
+    loop {
+        match read_message(&mut reply, id, &mut |_| {}).await? {
+            Incoming::Response(response) => return Ok(response),
+            Incoming::Request(asked) => answer_early(transport, options, &asked).await,
+        }
+    }
+}
+
+/// Answers a request that the server makes before the session has begun. It may only be a ping (Lifecycle, "Initialization"); any other gets an error, so that the
+/// server does not wait for it.
+async fn answer_early(transport: &dyn Transport, options: &Options, asked: &ServerRequest) {
+    let too_early = || RpcFailure {
+        code: -32600,
+        message: format!("{} may not be asked before the client is initialized", asked.method).into(),
+        data: None,
+    };
+    let answer = match asked.method == Method::Ping.as_str() {
+        true => Ok(Json::trusted("{}")),
+        false => Err(asked.malformed.clone().unwrap_or_else(too_early)),
+    };
+    let response = Outgoing {
+        body: asked.respond(answer),
+        id: None,
+        headers: HeaderMap::new(),
+        timeout: Some(options.request_timeout),
+    };
+    if let Err(error) = transport.send(response).await {
+        tracing::debug!(%error, "a request of the server before its session was not answered");
+    }
 }

@@ -124,19 +124,6 @@ impl ServerRequest {
     }
 }
 
-/// Reads a reply up to the response to request `id`. Requests of the server are ignored.
-pub(crate) async fn read_response(
-    reply: &mut Reply,
-    id: u64,
-    on_notification: OnNotification<'_>,
-) -> Result<RpcResponse, RequestError> {
-    loop {
-        if let Incoming::Response(response) = read_message(reply, id, on_notification).await? {
-            return Ok(response);
-        }
-    }
-}
-
 /// Reads the next response to request `id`, or the next request of the server.
 pub(crate) async fn read_message(
     reply: &mut Reply,

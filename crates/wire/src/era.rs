@@ -147,6 +147,10 @@ fn legacy(method: Option<&str>, peer: &Transport<'_>) -> Result<LegacyPhase, Rpc
         Transport::Stdio {
             initialized: Some(version),
         } => Ok(LegacyPhase::Session(*version)),
+        // Lifecycle, "Initialization".
+        Transport::Stdio { initialized: None } if method == Some(Method::Ping.as_str()) => {
+            Ok(LegacyPhase::Sessionless(Version::ASSUMED))
+        }
         Transport::Stdio { initialized: None } => Err(RpcError::invalid_request(format!(
             "Not initialized: send initialize first, or {} in params._meta",
             meta::PROTOCOL_VERSION

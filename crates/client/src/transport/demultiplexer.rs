@@ -232,10 +232,16 @@ impl Demultiplexer {
                         others.sent += u64::from(was_sent);
                         was_sent
                     }
-                    (None, None) => {
-                        tracing::debug!("ignored a message that belongs to no request");
-                        return None;
-                    }
+                    (None, None) => match (open.len(), Message::parse(&message)) {
+                        // Of a server that asks before its session has begun.
+                        (1, Ok(Message::Request(_))) => {
+                            open.values().all(|reader| push(&reader.messages, message.clone()))
+                        }
+                        _ => {
+                            tracing::debug!("ignored a message that belongs to no request");
+                            return None;
+                        }
+                    },
                 };
                 if !was_sent {
                     state.dropped += 1;

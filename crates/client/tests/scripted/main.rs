@@ -11,6 +11,8 @@ mod client;
 mod deferred;
 mod discovery;
 mod early_pushes;
+#[cfg(unix)]
+mod early_requests;
 mod first_login;
 mod followed_tasks;
 mod forwarding;

@@ -340,6 +340,13 @@ fn invariant_7_era_is_decided_per_message() {
             "legacy 2025-11-25",
         ),
         (
+            "stdio ping before the handshake",
+            "ping",
+            "{}",
+            Transport::Stdio { initialized: None },
+            "sessionless 2025-03-26",
+        ),
+        (
             "stdio before the handshake",
             "tasks/get",
             "{}",
