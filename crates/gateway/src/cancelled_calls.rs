@@ -4,7 +4,7 @@ use crate::{
     Target,
     askers::Registration,
     connections::UpstreamConnection,
-    executor::{PAUSE, UpstreamExecutor, may_become_task},
+    executor::{PAUSE, SUBMIT_GRACE, UpstreamExecutor, may_become_task},
 };
 use longhaul_client::TaskSupport;
 use longhaul_core::{Millis, whole_millis};
@@ -23,10 +23,12 @@ impl UpstreamExecutor {
         cx: &TaskContext,
     ) {
         let name = self.upstream.name();
-        self.tell_cancelled(
-            cx,
-            format!("upstream `{name}` was asked to cancel the call; it is not known whether it has"),
-        );
+        self.tell_cancelled(cx, match self.submits_job {
+            true => format!(
+                "upstream `{name}` was asked to cancel the call that submits the job; it has not named a job, and one may go on"
+            ),
+            false => format!("upstream `{name}` was asked to cancel the call; it is not known whether it has"),
+        });
         let options = self.upstream.options();
         // Jobs run in the child between the calls that ask for their state.
         if !matches!(options.target, Target::Command(_)) || !options.jobs.is_empty() {
@@ -55,9 +57,12 @@ impl UpstreamExecutor {
         cx.status(what);
     }
 
-    /// How long a cancelled call may wait for the task that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
+    /// How long a cancelled call may wait for the task or the job that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
     /// cancelled, only its task (MCP 2025-11-25, Tasks, "Task Cancellation").
-    pub(crate) async fn longest_wait_for_task(&self, connection: &UpstreamConnection, cx: &TaskContext) -> Millis {
+    pub(crate) async fn longest_wait_for_work(&self, connection: &UpstreamConnection, cx: &TaskContext) -> Millis {
+        if self.submits_job {
+            return whole_millis(SUBMIT_GRACE);
+        }
         if !may_become_task(cx).await {
             return 0;
         }

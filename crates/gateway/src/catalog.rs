@@ -88,6 +88,14 @@ pub(crate) async fn offer_tools(
                     "the name of a tool is long"
                 );
             }
+            if let Some(wrong) = lists.and_then(|lists| lists.mended.get(&name)) {
+                tracing::warn!(
+                    upstream = upstream.name(),
+                    tool = shown,
+                    wrong,
+                    "a tool has members that clients refuse; they are left out, or replaced"
+                );
+            }
             if FOLLOW_TOOLS.contains(&shown.as_str()) {
                 tracing::warn!(
                     upstream = upstream.name(),

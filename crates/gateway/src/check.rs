@@ -128,6 +128,10 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     report
         .warnings
         .extend(failures.map(|(list, failure)| format!("its list of {list} could not be read: {}", failure.why)));
+    let mended = lists.mended.iter();
+    report.warnings.extend(mended.map(|(tool, wrong)| {
+        format!("its tool `{tool}` has members that clients refuse, which are left out or replaced: {wrong}")
+    }));
     let (mut names, mut offered) = (BTreeSet::new(), BTreeSet::new());
     for listed in &lists.tools {
         let Some(name) = text_member(listed, "name") else {

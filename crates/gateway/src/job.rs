@@ -93,6 +93,18 @@ impl Executor for JobExecutor {
     }
 }
 
+/// Why a call had an end that is no answer; it begins with the upstream.
+fn why_of(end: &ExecutionEnd) -> Option<String> {
+    match end {
+        ExecutionEnd::Errored(Outcome::Result { json, .. }) => text_at(json, "/content/0/text"),
+        ExecutionEnd::OutcomeUnknown(Outcome::RpcError(failure)) => {
+            let (_, why) = failure.message.split_once(" has run on ")?;
+            Some(why.to_owned())
+        }
+        _ => None,
+    }
+}
+
 /// What came of asking about a job.
 enum Told {
     /// A result.
@@ -106,7 +118,7 @@ enum Told {
 impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
     async fn follow(self: &Arc<Self>, id: &RawValue, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        let (mut refusals, mut last_message) = (0, None);
+        let (mut refusals, mut last_message, mut was_away) = (0, None, false);
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
             .submit
@@ -114,6 +126,10 @@ impl JobExecutor {
             .await
             .map(|(connection, _)| connection);
         loop {
+            if let Some(reason) = cx.stop_requested() {
+                self.cancel(id, cx).await;
+                return ExecutionEnd::Stopped(reason);
+            }
             let state = match self.ask(&self.job.status, id, attempt, cx).await {
                 Told::Result(status) => match text_at(&document(&status), &self.job.state) {
                     Some(state) => Ok((state, status)),
@@ -129,15 +145,21 @@ impl JobExecutor {
                     self.cancel(id, cx).await;
                     return ExecutionEnd::Stopped(reason);
                 }
-                Told::End(_) => {
-                    cx.status(format!(
-                        "upstream `{}` cannot be asked for the state of the job; it is asked again",
-                        self.submit.upstream.name()
-                    ));
-                    last_message = None;
+                Told::End(end) => {
+                    self.tell_asked_again(&end, "state", cx);
+                    was_away = true;
                     Ok((String::new(), Json::trusted("{}")))
                 }
             };
+            // What it waited for must not stay the last status of its task.
+            if let Ok((state, status)) = &state
+                && !state.is_empty()
+                && std::mem::take(&mut was_away)
+            {
+                let message = self.job.status_message(&document(status), state);
+                cx.status(message.as_str());
+                last_message = Some(message);
+            }
             let refused = match state {
                 Ok((state, status)) if self.job.failed.contains(&state) => {
                     return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
@@ -148,8 +170,11 @@ impl JobExecutor {
                         Told::Result(result) => return self.finished(&result),
                         Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
                         Told::End(ExecutionEnd::Stopped(reason)) => return ExecutionEnd::Stopped(reason),
-                        // The job has ended, so it is asked once more.
-                        Told::End(_) => None,
+                        Told::End(end) => {
+                            self.tell_asked_again(&end, "result", cx);
+                            was_away = true;
+                            None
+                        }
                     },
                 },
                 Ok((state, status)) => {
@@ -182,6 +207,13 @@ impl JobExecutor {
         }
     }
 
+    /// Says on the task why the upstream could not be asked.
+    fn tell_asked_again(&self, end: &ExecutionEnd, what: &str, cx: &TaskContext) {
+        let name = self.submit.upstream.name();
+        let why = why_of(end).unwrap_or_else(|| format!("upstream `{name}` cannot be asked"));
+        cx.status(format!("{why}; the {what} of the job is asked again"));
+    }
+
     fn finished(&self, result: &Json) -> ExecutionEnd {
         ExecutionEnd::Finished(picked(result, self.job.result_at.as_deref()))
     }
@@ -193,7 +225,7 @@ impl JobExecutor {
             tool: tool.to_owned(),
             idempotent: true,
             is_plain: true,
-            asks_about_job: true,
+            submits_job: false,
         };
         let attempt = Attempt {
             arguments: self.arguments(id),

@@ -40,6 +40,7 @@ mod raw_json;
 mod sign_of_life;
 mod silent_calls;
 mod silent_children;
+mod sound_entry;
 mod status;
 mod supervision;
 mod unavailable;

@@ -1,5 +1,6 @@
 //! What an upstream offers, as it lists it.
 
+use crate::sound_entry;
 use futures_util::TryStreamExt as _;
 use longhaul_client::{Connection, RequestError};
 use longhaul_core::{Json, ParsedJson};
@@ -42,6 +43,8 @@ pub(crate) struct Lists {
     pub(crate) members: BTreeMap<String, Json>,
     /// Which lists could not be read, by the same members.
     pub(crate) failures: BTreeMap<String, ListFailure>,
+    /// Which members of its tools were not as clients can read them, by the names of the tools. They are left out, or replaced.
+    pub(crate) mended: BTreeMap<String, String>,
     index: IndexCell,
 }
 
@@ -198,6 +201,13 @@ impl Lists {
     ) -> Result<Option<RequestError>, RequestError> {
         let (entries, members, failed) = read_list(connection, *method, member).await;
         self.failures.remove(*member);
+        if *member == "tools" {
+            self.mended.clear();
+        }
+        let entries = entries
+            .into_iter()
+            .map(|entry| self.mend(entry, member))
+            .collect::<Vec<_>>();
         *self.list_mut(member) = match (&failed, before) {
             // Some servers declare resources and have no templates.
             (Some(RequestError::Rpc(failure)), _) if failure.code == -32601 => return Ok(None),
@@ -219,6 +229,17 @@ impl Lists {
             true => Ok(Some(error)),
             false => Err(error),
         }
+    }
+
+    /// The entry of a list as every client can read it.
+    fn mend(&mut self, entry: Json, member: &str) -> Json {
+        let Some((mended, wrong)) = sound_entry::mended(&entry, member == "tools") else {
+            return entry;
+        };
+        if let Some(tool) = text_member(&entry, "name").filter(|_| member == "tools") {
+            self.mended.insert(tool, wrong);
+        }
+        mended
     }
 
     fn list(&self, member: &str) -> &Vec<Json> {
@@ -347,6 +368,7 @@ impl StoredLists {
                 .map(|(list, members)| (list.clone(), Json::from(&**members)))
                 .collect(),
             failures: BTreeMap::new(),
+            mended: BTreeMap::new(),
             index: IndexCell::default(),
         })
     }

@@ -18,7 +18,7 @@ pub(crate) fn executor_of(definition: Definition, upstream: Arc<Upstream>) -> Ar
         tool: definition.tool,
         idempotent: definition.idempotent,
         is_plain: definition.job.is_some(),
-        asks_about_job: false,
+        submits_job: definition.job.is_some(),
     };
     match definition.job {
         Some(job) => Arc::new(JobExecutor { submit: call, job }),

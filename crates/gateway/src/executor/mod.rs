@@ -22,12 +22,15 @@ use longhaul_core::{BoxFuture, Json, JsonMembers, MISSING_CAPABILITY, Outcome, R
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use task_on_upstream::Followed;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 pub(crate) const PAUSE: u64 = 1_000;
+
+/// How long the answer of a cancelled call that submits a job is waited for: it names the job, which is cancelled then.
+pub(crate) const SUBMIT_GRACE: Duration = Duration::from_secs(60);
 
 /// A tool of an upstream.
 pub(crate) struct UpstreamExecutor {
@@ -38,8 +41,8 @@ pub(crate) struct UpstreamExecutor {
     pub(crate) idempotent: bool,
     /// Whether the upstream must not make a task of a call.
     pub(crate) is_plain: bool,
-    /// Whether the call asks about a job. A refusal is an answer then: the upstream would refuse the call again.
-    pub(crate) asks_about_job: bool,
+    /// Whether the call submits a job, which only its answer names.
+    pub(crate) submits_job: bool,
 }
 
 /// What became of a call.
@@ -322,21 +325,26 @@ impl UpstreamExecutor {
             end = begun.must_not_begin(&self.upstream, cx) => return Called::Ended(end),
             reason = self.stopped(registration, cx) => reason,
         };
-        // Its task, if the upstream makes one of it, runs on unless it is cancelled.
+        // Its task, if the upstream makes one of it, runs on unless it is cancelled; so does its job.
         let ended = Called::Stopped(reason);
-        let task = async {
-            let longest = self.longest_wait_for_task(connection, cx).await;
+        let is_work = |called: &Called| match called {
+            Called::Task(_) => true,
+            Called::Ended(ExecutionEnd::Finished(_)) => self.submits_job,
+            _ => false,
+        };
+        let work = async {
+            let longest = self.longest_wait_for_work(connection, cx).await;
             tokio::select! {
                 biased;
-                called = called => Some(called).filter(|called| matches!(called, Called::Task(_))),
+                called = called => Some(called).filter(is_work),
                 // Dropping the call cancels it on the upstream.
                 () = self.upstream.pause(longest) => None,
             }
         };
         tokio::select! {
             biased;
-            task = task => task.unwrap_or(ended),
-            () = self.upstream.pause(whole_millis(STOP_GRACE)) => ended,
+            work = work => work.unwrap_or(ended),
+            () = self.upstream.pause(whole_millis(SUBMIT_GRACE.max(STOP_GRACE))) => ended,
         }
     }
 
@@ -353,7 +361,7 @@ impl UpstreamExecutor {
             Ok(None) => return Called::Ended(self.unknown_tool()),
             // Nothing of the call was sent.
             Err(error) if error.is_transient() || error.is_unsent() => return Called::Unsent(error),
-            Err(error) => return Called::Ended(self.refused_with(&error, cx)),
+            Err(error) => return Called::Ended(self.failed_with(&error, cx)),
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
@@ -427,9 +435,7 @@ impl UpstreamExecutor {
             }
             // On a pipe nobody else answers: the tool has run, and would be answered in the same way again.
             RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.over(&self.public(&error, cx))),
-            error if !error.is_transient() && (error.is_refusal() || self.asks_about_job) => {
-                Called::Ended(self.refused_with(&error, cx))
-            }
+            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
             error => Called::Unknown(error),
         }
     }
@@ -440,14 +446,6 @@ impl UpstreamExecutor {
 
     fn failed_with(&self, error: &RequestError, cx: &TaskContext) -> ExecutionEnd {
         self.failed(&self.public(error, cx))
-    }
-
-    fn refused_with(&self, error: &RequestError, cx: &TaskContext) -> ExecutionEnd {
-        let why = self.public(error, cx);
-        match self.asks_about_job {
-            true => self.over(&why),
-            false => self.failed(&why),
-        }
     }
 
     /// The end of a call that the upstream has not carried out.

@@ -126,7 +126,13 @@ impl UpstreamExecutor {
 /// error is the result.
 async fn says_nothing(error: &RequestError, handle: &TaskHandle) -> bool {
     match error {
-        RequestError::Invalid(_) => true,
+        RequestError::Invalid(_)
+        // Such as of a proxy before an upstream that is replaced.
+        | RequestError::Http { .. }
+        | RequestError::Certificate { .. }
+        | RequestError::HandshakeFailed(_)
+        | RequestError::UnknownRevision { .. }
+        | RequestError::UnsupportedRevisions { .. } => true,
         RequestError::Rpc(failure) if failure.code == -32603 => {
             !handle.get().await.is_ok_and(|task| task.status.is_final())
         }

@@ -146,6 +146,25 @@ async fn a_job_fails_in_words_and_is_cancelled_at_its_upstream() {
     gateway.stop().await;
 }
 
+/// The answer that names the job comes after the cancellation.
+#[tokio::test]
+async fn a_job_that_is_being_submitted_is_cancelled_once_it_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    touch(directory.path(), "slow");
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
+        panic!("no task")
+    };
+    until("the submission", || submitted(directory.path()) == 1).await;
+    task.cancel().await.unwrap();
+    touch(directory.path(), "named");
+    until("the cancellation", || directory.path().join("job-1.cancelled").exists()).await;
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    gateway.stop().await;
+}
+
 /// Its task is over by then.
 #[tokio::test]
 async fn a_job_is_cancelled_once_its_upstream_is_back() {

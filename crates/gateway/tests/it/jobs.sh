@@ -16,6 +16,7 @@ while read -r line; do
       case $name in
         submit_render)
           echo submitted >> "$JOBS/submitted"
+          while [ -e "$JOBS/slow" ] && [ ! -e "$JOBS/named" ]; do sleep 0.02; done
           structured "$id" '{"job":{"id":"job-'"$(wc -l < "$JOBS/submitted" | tr -d ' ')"'"}}' ;;
         render_status)
           state=running
