@@ -225,11 +225,7 @@ fn in_a_process(part: &'static str, json: bool) -> Ended {
     // Who reads neither any more reads the exit status.
     let _ = io::stderr().lock().write_all(&[title, said].concat());
     let _ = io::stdout().lock().write_all(&printed);
-    Ended {
-        part,
-        has_passed,
-        took,
-    }
+    Ended { part, has_passed, took }
 }
 
 /// The parts with these names, or all.

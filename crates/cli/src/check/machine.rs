@@ -48,7 +48,10 @@ fn damaged_keys(server: &ServerConfig) -> Vec<String> {
         .into_iter()
         .filter_map(|name| longhaul_admin::KeyFile::check(&server.data_dir, name).err());
     let api_keys = api_keys.flatten().map(|error| error.to_string());
-    api_keys.into_iter().chain(of_admin.map(|error| error.to_string())).collect()
+    api_keys
+        .into_iter()
+        .chain(of_admin.map(|error| error.to_string()))
+        .collect()
 }
 
 /// Why the reserve of a data directory does not fit on its disk now: a server starts, and refuses calls.

@@ -72,6 +72,7 @@ fn keys_that_keep_a_server_from_starting_are_said_by_check() {
     fs::write(data.join("keys.json"), "{").unwrap();
     both_refuse("keys.json, line 1");
     fs::remove_file(data.join("keys.json")).unwrap();
+    let _ = fs::remove_file(data.join("admin.key"));
     fs::create_dir(data.join("admin.key")).unwrap();
     both_refuse("admin.key");
 }
