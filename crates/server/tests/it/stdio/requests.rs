@@ -13,7 +13,8 @@ async fn both_eras_are_served_on_one_connection_message_by_message() {
     let server = Server::start().await;
     let mut client = Client::connect(&server);
     client.result(&discover()).await;
-    let before = client.answer(&ping()).await;
+    client.result(&ping()).await;
+    let before = client.answer(&Post::legacy(None, "tools/list", json!({}))).await;
     assert_eq!(before["error"]["code"], -32600, "not initialized: {before}");
     let session = client.result(&Post::initialize("2025-06-18")).await;
     assert_eq!(session["protocolVersion"], "2025-06-18");
