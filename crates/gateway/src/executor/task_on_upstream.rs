@@ -26,6 +26,22 @@ impl UpstreamExecutor {
         followed
     }
 
+    async fn cancel_on_upstream(&self, handle: &TaskHandle, cx: &TaskContext) {
+        let name = self.upstream.name();
+        match handle.cancel().await {
+            Ok(_) => cx.status(format!(
+                "upstream `{name}` was asked to cancel its task, which may go on"
+            )),
+            Err(error) => {
+                tracing::debug!(%error, "an upstream did not take the cancellation of a task");
+                let why = self.public(&error, cx);
+                cx.status(format!(
+                    "upstream `{name}` has not cancelled its task, which may go on: {why}"
+                ));
+            }
+        }
+    }
+
     async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
         registration.is_task(handle);
         let mut stopping: Option<StopReason> = None;
@@ -50,14 +66,7 @@ impl UpstreamExecutor {
                     }
                     reason = self.stopped(registration, cx), if stopping.is_none() => {
                         stopping = Some(reason);
-                        if let Err(error) = handle.cancel().await {
-                            tracing::debug!(%error, "an upstream did not take the cancellation of a task");
-                            cx.status(format!(
-                                "upstream `{}` has not cancelled its task, which may go on: {}",
-                                self.upstream.name(),
-                                self.public(&error, cx)
-                            ));
-                        }
+                        self.cancel_on_upstream(handle, cx).await;
                     }
                     () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
                         self.tell_cancelled(cx, format!(
@@ -89,9 +98,8 @@ impl UpstreamExecutor {
                 (Err(RequestError::InvalidOutput { result, .. }), _) => {
                     return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
                 }
-                (Err(error), Some(reason)) if !error.is_transient() => {
-                    return Followed::Ended(ExecutionEnd::Stopped(reason));
-                }
+                // It was asked to cancel its task, and says no more.
+                (Err(_), Some(reason)) => return Followed::Ended(ExecutionEnd::Stopped(reason)),
                 (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
                 (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
                     cx.status(format!(
@@ -115,7 +123,10 @@ impl UpstreamExecutor {
             };
             tokio::select! {
                 biased;
-                reason = self.stopped(registration, cx), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                reason = self.stopped(registration, cx), if stopping.is_none() => {
+                    stopping = Some(reason);
+                    self.cancel_on_upstream(handle, cx).await;
+                }
                 () = self.upstream.pause(pause) => {}
             }
         }
