@@ -7,17 +7,11 @@ use crate::{
     crash::{self, CrashError},
     deny, dist, durability, hosts, interop, page, process,
     requirement::{self, RequirementError},
-    side_by_side,
     sim::{self, SimError},
     workspace,
 };
 use serde_json::json;
-use std::{
-    error::Error,
-    io::{self, Write as _},
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{error::Error, time::Duration};
 
 /// The seed of the crash tests, so that every run kills the server at the same decisions.
 const SEED: u64 = 2663;
@@ -51,9 +45,6 @@ pub(crate) struct Args {
     /// Run only this part; several times for several. Parts that run programs need `build`, or programs that are built. "instruction counts" is run only if named
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
-    /// Run this part in this process, and nothing else: what it needs is installed
-    #[arg(long, value_name = "NAME", hide = true)]
-    only: Option<String>,
 }
 
 /// Why the tests failed.
@@ -65,8 +56,6 @@ pub(crate) enum TestError {
     NoSuchPart(String, String),
     #[error("failed: {}", .0.join(", "))]
     Parts(Vec<&'static str>),
-    #[error("{0}: {1}")]
-    Part(&'static str, Box<dyn Error>),
 }
 
 /// A planted fault was not found, or found as something else.
@@ -86,13 +75,10 @@ enum PlantError {
     NotSimulated(&'static str),
 }
 
+/// The part that is run only if it is named.
+const COUNTS: &str = "instruction counts";
 /// The part without which no other is run.
 const BUILD: &str = "build";
-const TESTS: &str = "tests";
-/// The parts that use all cores, and run before the others.
-const ALONE: [&str; 2] = [BUILD, TESTS];
-/// How many of the other parts run at once: they wait for other processes more than they compute.
-const AT_ONCE: usize = 2;
 
 /// A part of the tests; the argument is whether it reports as JSON.
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
@@ -100,7 +86,7 @@ type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 /// The cheapest first.
 const PARTS: [(&str, Part); 9] = [
     (BUILD, build),
-    (TESTS, tests),
+    ("tests", tests),
     ("examples in the documentation", documentation),
     ("what the tests cover", |_| Ok(coverage::run()?)),
     ("planted faults are found", planted_faults),
@@ -125,21 +111,8 @@ const LINUX_PARTS: [(&str, Part); 11] = [
     ("crashes of nodes", node_crashes),
 ];
 
-const UPGRADE: (&str, Part) = ("an upgrade", upgrade);
-const DIST: (&str, Part) = ("dist", dist);
-const PAGE: (&str, Part) = ("the page in a browser", page_in_browser);
-const COUNTS: (&str, Part) = ("instruction counts", counts);
-const DEPENDENCIES: (&str, Part) = ("dependencies", |_| Ok(deny::run()?));
-/// The parts that are left out where something is missing.
-const OPTIONAL_PARTS: [(&str, Part); 5] = [UPGRADE, DIST, PAGE, COUNTS, DEPENDENCIES];
-
 /// Installs what the parts need, and runs them all, also when one has failed. Without a build nothing is run.
 pub(crate) fn run(args: &Args) -> Result<(), TestError> {
-    if let Some(name) = &args.only {
-        let all = [PARTS.as_slice(), &LINUX_PARTS, &OPTIONAL_PARTS].concat();
-        let (part, run) = chosen(all, std::slice::from_ref(name))?[0];
-        return run(args.json).map_err(|why| TestError::Part(part, why));
-    }
     requirement::cargo_command("nextest")?;
     requirement::npm()?;
     requirement::python()?;
@@ -154,34 +127,33 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
             eprintln!("no upgrade is tested: --without-upgrade");
         } else {
             match requirement::commit(UPGRADE_FROM) {
-                Ok(()) => parts.push(UPGRADE),
+                Ok(()) => parts.push(("an upgrade", upgrade)),
                 // Then the older commit cannot be had. In a whole clone it must be there.
                 Err(why) if !requirement::has_whole_history() => eprintln!("no upgrade is tested: {why}"),
                 Err(why) => return Err(why.into()),
             }
         }
         match dist::requirements() {
-            Ok(()) => parts.push(DIST),
+            Ok(()) => parts.push(("dist", dist)),
             Err(why) => eprintln!("no packages are tested: {why}"),
         }
         match page::browser() {
-            Ok(()) => parts.push(PAGE),
+            Ok(()) => parts.push(("the page in a browser", page_in_browser)),
             Err(why) => eprintln!("no page is tested: {why}"),
         }
         // They show what requests cost, not whether they are right, and need an optimised build: whoever changes a hot path asks for them.
-        if args.parts.iter().any(|part| part == COUNTS.0) {
-            parts.push(COUNTS);
+        if args.parts.iter().any(|part| part == COUNTS) {
+            parts.push((COUNTS, counts));
         }
     } else {
         eprintln!("not on Linux: durability, crashes, the upgrade and counts are left out");
     }
     if deny::is_installed() {
-        parts.push(DEPENDENCIES);
+        parts.push(("dependencies", |_| Ok(deny::run()?)));
     }
     let parts = chosen(parts, &args.parts)?;
-    let (first, rest): (Vec<_>, Vec<_>) = (parts.into_iter()).partition(|(part, _)| ALONE.contains(part));
-    let mut ended: Vec<Ended> = Vec::new();
-    for (part, run) in first {
+    let mut ended = Vec::new();
+    for (part, run) in parts {
         eprintln!("\n== {part}");
         let since = clock::now();
         let has_passed = run(args.json).inspect_err(|why| eprintln!("== {part}: {why}")).is_ok();
@@ -190,11 +162,9 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
             has_passed,
             took: since.elapsed(),
         });
-    }
-    let is_built = ended.iter().all(|ended| ended.part != BUILD || ended.has_passed);
-    if is_built {
-        let together = |(part, _)| in_a_process(part, args.json);
-        ended.extend(side_by_side::map(rest, AT_ONCE, together));
+        if part == BUILD && !has_passed {
+            break;
+        }
     }
     report(args.json, &ended);
     let failed = ended.iter().filter(|ended| !ended.has_passed);
@@ -203,27 +173,6 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
         true => Ok(()),
         false => Err(TestError::Parts(failed)),
     }
-}
-
-/// Runs a part in a process of its own, so that what it says stays together.
-fn in_a_process(part: &'static str, json: bool) -> Ended {
-    eprintln!("== {part} begins");
-    let since = clock::now();
-    // Not the file of this process: building the tests may have replaced that.
-    let mut test = Command::new(std::env::args_os().next().unwrap_or_default());
-    test.args(["test", "--only", part]).args(json.then_some("--json"));
-    let output = test.stdin(Stdio::null()).output();
-    let took = since.elapsed();
-    let has_passed = output.as_ref().is_ok_and(|output| output.status.success());
-    let (said, printed) = match output {
-        Ok(output) => (output.stderr, output.stdout),
-        Err(error) => (format!("it cannot be started: {error}\n").into_bytes(), Vec::new()),
-    };
-    let title = format!("\n== {part}\n").into_bytes();
-    // Who reads neither any more reads the exit status.
-    let _ = io::stderr().lock().write_all(&[title, said].concat());
-    let _ = io::stdout().lock().write_all(&printed);
-    Ended { part, has_passed, took }
 }
 
 /// The parts with these names, or all.
