@@ -5,7 +5,7 @@ use crate::{
     job_tools::{JobTools, document, failure, picked, text_at},
     raw_json,
 };
-use longhaul_core::{AttemptState, BoxFuture, Json, Outcome};
+use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -93,26 +93,16 @@ impl Executor for JobExecutor {
     }
 }
 
-/// Why a call had an end that is no answer; it begins with the upstream.
-fn why_of(end: &ExecutionEnd) -> Option<String> {
-    match end {
-        ExecutionEnd::Errored(Outcome::Result { json, .. }) => text_at(json, "/content/0/text"),
-        ExecutionEnd::OutcomeUnknown(Outcome::RpcError(failure)) => {
-            let (_, why) = failure.message.split_once(" has run on ")?;
-            Some(why.to_owned())
-        }
-        _ => None,
-    }
-}
-
 /// What came of asking about a job.
 enum Told {
     /// A result.
     Result(Json),
     /// It was refused.
     Refused(Outcome),
-    /// The upstream cannot be reached, or this task is to stop.
-    End(ExecutionEnd),
+    /// This task is to stop.
+    Stopped(StopReason),
+    /// The upstream cannot be asked now, for this reason.
+    Away(String),
 }
 
 impl JobExecutor {
@@ -130,62 +120,53 @@ impl JobExecutor {
                 self.cancel(id, cx).await;
                 return ExecutionEnd::Stopped(reason);
             }
-            let state = match self.ask(&self.job.status, id, attempt, cx).await {
-                Told::Result(status) => match text_at(&document(&status), &self.job.state) {
-                    Some(state) => Ok((state, status)),
-                    None => {
-                        let (tool, at) = (&self.job.status, &self.job.state);
-                        Err(self
-                            .submit
-                            .over(&format!("the result of `{tool}` has no state at {at:?}")))
-                    }
-                },
-                Told::Refused(outcome) => Err(ExecutionEnd::Finished(outcome)),
-                Told::End(ExecutionEnd::Stopped(reason)) => {
+            let refused = match self.ask(&self.job.status, id, attempt, cx).await {
+                Told::Stopped(reason) => {
                     self.cancel(id, cx).await;
                     return ExecutionEnd::Stopped(reason);
                 }
-                Told::End(end) => {
-                    self.tell_asked_again(&end, "state", cx);
-                    was_away = true;
-                    Ok((String::new(), Json::trusted("{}")))
-                }
-            };
-            // What it waited for must not stay the last status of its task.
-            if let Ok((state, status)) = &state
-                && !state.is_empty()
-                && std::mem::take(&mut was_away)
-            {
-                let message = self.job.status_message(&document(status), state);
-                cx.status(message.as_str());
-                last_message = Some(message);
-            }
-            let refused = match state {
-                Ok((state, status)) if self.job.failed.contains(&state) => {
-                    return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
-                }
-                Ok((state, status)) if self.job.done.contains(&state) => match &self.job.result {
-                    None => return self.finished(&status),
-                    Some(tool) => match self.ask(tool, id, attempt, cx).await {
-                        Told::Result(result) => return self.finished(&result),
-                        Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
-                        Told::End(ExecutionEnd::Stopped(reason)) => return ExecutionEnd::Stopped(reason),
-                        Told::End(end) => {
-                            self.tell_asked_again(&end, "result", cx);
-                            was_away = true;
-                            None
-                        }
-                    },
-                },
-                Ok((state, status)) => {
-                    let message = self.job.status_message(&document(&status), &state);
-                    if !state.is_empty() && last_message.as_ref() != Some(&message) {
-                        cx.status(message.as_str());
-                        last_message = Some(message);
-                    }
+                Told::Away(why) => {
+                    cx.status(format!("{why}; the state of the job is asked again"));
+                    (last_message, was_away) = (None, true);
                     None
                 }
-                Err(end) => Some(end),
+                Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
+                Told::Result(status) => match text_at(&document(&status), &self.job.state) {
+                    None => {
+                        let (tool, at) = (&self.job.status, &self.job.state);
+                        let why = format!("the result of `{tool}` has no state at {at:?}");
+                        Some(self.submit.over(&why))
+                    }
+                    Some(state) => {
+                        let (has_failed, is_done) = (self.job.failed.contains(&state), self.job.done.contains(&state));
+                        let message = self.job.status_message(&document(&status), &state);
+                        // That the upstream was away must not stay the last status of the task.
+                        let is_told = !has_failed && !is_done || was_away;
+                        if is_told && last_message.as_ref() != Some(&message) {
+                            cx.status(message.as_str());
+                            last_message = Some(message);
+                        }
+                        was_away = false;
+                        match &self.job.result {
+                            _ if has_failed => {
+                                return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
+                            }
+                            _ if !is_done => None,
+                            None => return self.finished(&status),
+                            Some(tool) => match self.ask(tool, id, attempt, cx).await {
+                                Told::Result(result) => return self.finished(&result),
+                                Told::Stopped(reason) => return ExecutionEnd::Stopped(reason),
+                                Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
+                                // The job has ended, so it is asked once more.
+                                Told::Away(why) => {
+                                    cx.status(format!("{why}; the result of the job is asked again"));
+                                    (last_message, was_away) = (None, true);
+                                    None
+                                }
+                            },
+                        }
+                    }
+                },
             };
             match refused {
                 None => refusals = 0,
@@ -205,13 +186,6 @@ impl JobExecutor {
                 () = self.submit.upstream.pause(self.job.poll) => {}
             }
         }
-    }
-
-    /// Says on the task why the upstream could not be asked.
-    fn tell_asked_again(&self, end: &ExecutionEnd, what: &str, cx: &TaskContext) {
-        let name = self.submit.upstream.name();
-        let why = why_of(end).unwrap_or_else(|| format!("upstream `{name}` cannot be asked"));
-        cx.status(format!("{why}; the {what} of the job is asked again"));
     }
 
     fn finished(&self, result: &Json) -> ExecutionEnd {
@@ -237,7 +211,12 @@ impl JobExecutor {
         match executor.call_to_end(&attempt, cx).await {
             ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => Told::Result(json),
             ExecutionEnd::Finished(outcome) => Told::Refused(outcome),
-            end => Told::End(end),
+            ExecutionEnd::Stopped(reason) => Told::Stopped(reason),
+            end => {
+                let why = executor.why(&end);
+                let name = self.submit.upstream.name();
+                Told::Away(why.unwrap_or_else(|| format!("upstream `{name}` cannot be asked")))
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
+    job_tools::text_at,
     loops,
     progress::report,
     public_error::{logged, public},
@@ -467,13 +468,26 @@ impl UpstreamExecutor {
         ExecutionEnd::Lost(self.unknown(why))
     }
 
+    /// How the message of a call begins that may have run.
+    fn interrupted(&self) -> String {
+        format!("Interrupted: it is not known whether `{}` has run on ", self.tool)
+    }
+
+    /// Why a call has failed or may have run, beginning with the upstream, whether or not it has run.
+    pub(crate) fn why(&self, end: &ExecutionEnd) -> Option<String> {
+        match end {
+            ExecutionEnd::Errored(Outcome::Result { json, .. }) => text_at(json, "/content/0/text"),
+            ExecutionEnd::OutcomeUnknown(Outcome::RpcError(failure))
+            | ExecutionEnd::Lost(Outcome::RpcError(failure)) => {
+                failure.message.strip_prefix(&self.interrupted()).map(str::to_owned)
+            }
+            _ => None,
+        }
+    }
+
     /// The outcome of a call that may have run.
     fn unknown(&self, why: &str) -> Outcome {
-        let message = format!(
-            "Interrupted: it is not known whether `{}` has run on upstream `{}`: {why}",
-            self.tool,
-            self.upstream.name()
-        );
+        let message = self.interrupted() + &self.told(why);
         rpc_error(-32603, &message, Some(json!({"reason": "interrupted"})))
     }
 }

@@ -26,6 +26,7 @@ impl UpstreamExecutor {
         followed
     }
 
+    /// Asks the upstream to cancel its task, and says on this one what came of that.
     async fn cancel_on_upstream(&self, handle: &TaskHandle, cx: &TaskContext) {
         let name = self.upstream.name();
         match handle.cancel().await {
@@ -123,7 +124,8 @@ impl UpstreamExecutor {
             };
             tokio::select! {
                 biased;
-                reason = self.stopped(registration, cx), if stopping.is_none() => {
+                // Had it been asked to stop before, the error would have ended it.
+                reason = self.stopped(registration, cx) => {
                     stopping = Some(reason);
                     self.cancel_on_upstream(handle, cx).await;
                 }

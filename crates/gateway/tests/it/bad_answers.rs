@@ -15,13 +15,14 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// How often it was called, and asked for its task; whether its job is done, and whether it says so.
+/// How often it was called, asked for its task, and asked to cancel that; whether its job is done, and whether it says how its work stands.
 #[derive(Clone, Default)]
 struct Seen {
     calls: Arc<AtomicUsize>,
     polls: Arc<AtomicUsize>,
     is_done: Arc<AtomicBool>,
     is_secret: Arc<AtomicBool>,
+    cancellations: Arc<AtomicUsize>,
 }
 
 impl Seen {
@@ -63,8 +64,10 @@ async fn serve(State(seen): State<Seen>, body: String) -> axum::response::Respon
         ]})),
         "tools/call" if request["params"]["name"] == "status" => {
             if seen.is_secret.load(Ordering::SeqCst) {
-                seen.polls.fetch_add(1, Ordering::SeqCst);
-                return StatusCode::FORBIDDEN.into_response();
+                return match seen.polls.fetch_add(1, Ordering::SeqCst) % 2 {
+                    0 => StatusCode::FORBIDDEN.into_response(),
+                    _ => StatusCode::NOT_FOUND.into_response(),
+                };
             }
             let state = if seen.is_done.load(Ordering::SeqCst) {
                 "done"
@@ -80,6 +83,14 @@ async fn serve(State(seen): State<Seen>, body: String) -> axum::response::Respon
         "tools/call" => {
             seen.calls.fetch_add(1, Ordering::SeqCst);
             result(json!({"task": task("t-1", "working")}))
+        }
+        "tasks/get" if seen.is_secret.load(Ordering::SeqCst) => {
+            seen.polls.fetch_add(1, Ordering::SeqCst);
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        "tasks/cancel" => {
+            seen.cancellations.fetch_add(1, Ordering::SeqCst);
+            result(task("t-1", "cancelled"))
         }
         "tasks/get" => match seen.polls.fetch_add(1, Ordering::SeqCst) % 12 {
             0 | 1 => json!({"error": {"code": -32603, "message": "the store is away"}}),
@@ -125,6 +136,36 @@ async fn bad_answers_about_a_task_do_not_end_it() {
     gateway.stop().await;
 }
 
+/// Most of the time it waits before it asks again.
+#[tokio::test]
+async fn a_task_of_which_nothing_is_told_is_cancelled_at_its_upstream() {
+    let seen = Seen::default();
+    seen.is_secret.store(true, Ordering::SeqCst);
+    let directory = tempfile::tempdir().unwrap();
+    let options = with_every_call_a_task(seen.serve().await);
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("work", json!({})).await else {
+        panic!("no task")
+    };
+    let told = async {
+        while !(task.get().await.unwrap().message).is_some_and(|message| message.contains("404")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    guarded("that nothing is told", told).await;
+    task.cancel().await.unwrap();
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    let told = guarded("the task", task.get()).await.unwrap().message;
+    assert_eq!(
+        told.as_deref(),
+        Some("upstream `up` was asked to cancel its task, which may go on")
+    );
+    assert_eq!(seen.cancellations.load(Ordering::SeqCst), 1);
+    gateway.stop().await;
+}
+
 fn job() -> JobTools {
     serde_json::from_value(json!({
         "name": "job", "submit": "submit", "status": "status", "id": "/id", "id_argument": "id",
@@ -151,18 +192,23 @@ async fn a_job_of_which_nothing_is_told_is_asked_about_again() {
     let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
         panic!("no task")
     };
+    for status in ["403", "404"] {
+        let why = format!(
+            "upstream `up`: the server answered with HTTP status {status}; the state of the job is asked again"
+        );
+        let told = async {
+            while task.get().await.unwrap().message.as_deref() != Some(why.as_str()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded(status, told).await;
+    }
     let told = async {
         while seen.polls.load(Ordering::SeqCst) < 8 {
             tokio::task::yield_now().await;
         }
     };
     guarded("eight refusals", told).await;
-    let told = task.get().await.unwrap();
-    let message = told.message.unwrap_or_default();
-    assert!(
-        message.contains("403") && message.ends_with("the state of the job is asked again"),
-        "{message}"
-    );
     seen.is_secret.store(false, Ordering::SeqCst);
     let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
     assert!(
