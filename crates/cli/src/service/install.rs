@@ -272,10 +272,7 @@ impl Plan {
             self.path.display(),
             self.target.scope.log_command(unit),
             self.command("status"),
-            match self.target.scope {
-                Scope::User => " --user",
-                Scope::System => "",
-            },
+            self.target.scope.typed(),
         ));
         if self.target.scope == Scope::User && lingers != Some(true) {
             output::note(

@@ -49,7 +49,7 @@ impl UnitState {
 
     /// Whether its program has ended, and is not just being started for the first time.
     pub(super) fn has_failed(&self) -> bool {
-        self.active == "failed" || (self.sub == "auto-restart") || (!self.runs() && self.restarts > 0)
+        self.active == "failed" || self.sub == "auto-restart" || (!self.runs() && self.restarts > 0)
     }
 
     fn read(shown: &str) -> Self {
@@ -88,7 +88,7 @@ impl Scope {
     }
 
     /// As people type it: that of the machine is meant without a word.
-    fn typed(self) -> &'static str {
+    pub(super) fn typed(self) -> &'static str {
         match self {
             Self::User => " --user",
             Self::System => "",
