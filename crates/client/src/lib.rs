@@ -18,7 +18,8 @@
 //! tokio = { version = "1", features = ["full"] }
 //! ```
 //!
-//! `default-features = false` leaves `Login` out, and what it needs.
+//! Features, both on by default: `login` for `Login` and what it needs, and `aws-lc-rs` for the cryptography of TLS. `ring` is what to take instead of
+//! `aws-lc-rs` in a program that has *ring* already.
 //!
 //! # List the tools, and call them
 //!
@@ -201,7 +202,8 @@
 //! # Logging in, and TLS
 //!
 //! [`Options::tokens`] shows a server who calls: an [`AccessToken`], a `Login` with OAuth (feature `login`, on by default), or a [`TokenProvider`] of your own.
-//! TLS is that of `rustls` with *ring*. A program that builds a `reqwest::Client` of its own before its first connection calls [`install_tls_provider`] first.
+//! TLS is that of `rustls`, with the provider of cryptography that the features choose. A program with `ring` and without `aws-lc-rs` that builds a
+//! `reqwest::Client` of its own before its first connection calls [`install_tls_provider`] first, unless it has given `reqwest` another provider.
 
 mod access_token;
 mod address;

@@ -2,20 +2,31 @@
 
 use reqwest::Url;
 use rustls::{
-    CertificateError, ClientConfig, Error, InvalidMessage, RootCertStore,
-    crypto::{CryptoProvider, ring},
-    pki_types::UnixTime,
+    CertificateError, ClientConfig, Error, InvalidMessage, RootCertStore, crypto::CryptoProvider, pki_types::UnixTime,
 };
 use rustls_platform_verifier::Verifier;
 use std::{fs::File, io, path::Path, sync::Arc};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// Makes *ring* the provider of cryptography that [rustls](https://docs.rs/rustls) uses by default in this process, if it has none yet.
+#[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
+compile_error!("TLS needs cryptography: enable the feature `aws-lc-rs`, which is on by default, or `ring`");
+
+/// The provider of cryptography: ring if the feature is on, which must be asked for.
+fn provider() -> CryptoProvider {
+    #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+    use rustls::crypto::aws_lc_rs as chosen;
+    #[cfg(feature = "ring")]
+    use rustls::crypto::ring as chosen;
+    chosen::default_provider()
+}
+
+/// Makes the provider of cryptography of this crate's connections the one that [rustls](https://docs.rs/rustls) uses by default in this process, if it has
+/// none yet.
 ///
-/// Every connection over HTTP does this when it is created. Call it at the start of a program that also uses `reqwest`, without a TLS feature of its own, and
-/// builds a `reqwest::Client` before its first [`Connection`](crate::Connection). Cargo gives both the same `reqwest`, with the feature `rustls-no-provider`
-/// that this crate needs, and then building a client panics as long as there is no default provider.
+/// Every connection over HTTP does this when it is created. A program needs it only if it has turned the feature `aws-lc-rs` off, uses `reqwest` without a
+/// provider of its own, and builds a `reqwest::Client` before its first [`Connection`](crate::Connection): then building a client panics as long as there is
+/// no default provider.
 ///
 /// A program that wants another default provider installs it first: this one does not replace it.
 ///
@@ -26,7 +37,7 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 pub fn install_tls_provider() {
     if CryptoProvider::get_default().is_none() {
         // Fails if another thread was faster, and then there is one.
-        let _ = ring::default_provider().install_default();
+        let _ = provider().install_default();
     }
 }
 
@@ -36,7 +47,7 @@ pub fn install_tls_provider() {
 /// Why the system's certificates cannot be used.
 pub(super) fn config(url: &Url) -> Result<ClientConfig, String> {
     install_tls_provider();
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let mut config = if url.scheme() == "https" {
