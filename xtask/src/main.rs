@@ -9,6 +9,7 @@ mod conformance;
 mod counts;
 mod coverage;
 mod crash;
+mod crates;
 mod deny;
 mod dist;
 mod durability;
@@ -71,6 +72,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Make the artefacts of a release
     Dist(dist::Args),
+    /// Package the crates as they are published
+    Crates(crates::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
     Coverage,
     /// Check dependencies: licenses, bans, sources
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
         Task::Dist(args) => boxed(dist::run(&args)),
+        Task::Crates(args) => boxed(crates::run(&args)),
         Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),
         Task::Worker(args) => return crash::work(&args),

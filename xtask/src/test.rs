@@ -5,7 +5,7 @@ use crate::{
     cluster::{self, ClusterError},
     conformance, counts, coverage,
     crash::{self, CrashError},
-    deny, dist, durability, hosts, interop, page, process,
+    crates, deny, dist, durability, hosts, interop, page, process,
     requirement::{self, RequirementError},
     sim::{self, SimError},
     workspace,
@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// Leave the upgrade test out, which needs an older commit: a shallow clone does not have it
     #[arg(long)]
     without_upgrade: bool,
-    /// Run only this part; several times for several. Parts that run programs need `build`, or programs that are built. "instruction counts" is run only if named
+    /// Run only this part; several times for several. Parts that run programs need `build`, or programs that are built. "crates outside" and "instruction
+    /// counts" are run only if named
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
 }
@@ -75,8 +76,9 @@ enum PlantError {
     NotSimulated(&'static str),
 }
 
-/// The part that is run only if it is named.
+/// The parts that are run only if they are named.
 const COUNTS: &str = "instruction counts";
+const OUTSIDE: &str = "crates outside";
 /// The part without which no other is run.
 const BUILD: &str = "build";
 
@@ -84,11 +86,12 @@ const BUILD: &str = "build";
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// The cheapest first.
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     (BUILD, build),
     ("tests", tests),
     ("examples in the documentation", documentation),
     ("what the tests cover", |_| Ok(coverage::run()?)),
+    ("crates", |json| Ok(crates::run(&crates::Args { test: false, json })?)),
     ("planted faults are found", planted_faults),
     ("simulation", simulation),
     ("conformance", conformance),
@@ -150,6 +153,10 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     }
     if deny::is_installed() {
         parts.push(("dependencies", |_| Ok(deny::run()?)));
+    }
+    // It compiles all that the crates depend on once more.
+    if args.parts.iter().any(|part| part == OUTSIDE) {
+        parts.push((OUTSIDE, |json| Ok(crates::run(&crates::Args { test: true, json })?)));
     }
     let parts = chosen(parts, &args.parts)?;
     let mut ended = Vec::new();

@@ -8,7 +8,7 @@ mod content;
 mod context;
 mod durable;
 mod error;
-#[doc = include_str!("../../../docs/durable-tools.md")]
+#[doc = include_str!("guide.md")]
 pub mod guide {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -28,8 +28,8 @@ use std::{
 
 /// The version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Where the project is found. A placeholder, until there is such a place.
-const HOMEPAGE: &str = "https://longhaul.example";
+/// Where the project is found.
+const HOMEPAGE: &str = env!("CARGO_PKG_HOMEPAGE");
 /// What `SHA256SUMS` is about.
 const ARTEFACTS: [&str; 7] = [".tar.xz", "-oci.tar", ".whl", ".tgz", ".deb", ".sh", ".json"];
 

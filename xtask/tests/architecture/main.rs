@@ -6,6 +6,7 @@ mod named_paths;
 mod names;
 mod package;
 mod public_docs;
+mod published;
 mod source;
 mod uses;
 
@@ -33,6 +34,12 @@ fn crates_use_what_the_table_says_and_no_others() {
         }
     }
     assert!(wrong.is_empty(), "ARCHITECTURE.md, \"What lives where\":\n{wrong}");
+}
+
+#[test]
+fn published_crates_say_what_they_are() {
+    let flaws: Vec<String> = package::all().iter().flat_map(published::flaws).collect();
+    assert!(flaws.is_empty(), "manifests of published crates:\n{}", flaws.join("\n"));
 }
 
 #[test]

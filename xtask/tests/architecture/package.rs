@@ -16,6 +16,8 @@ pub(crate) struct Package {
     pub(crate) uses: BTreeSet<String>,
     /// The first files of its library and its programs.
     pub(crate) roots: Vec<PathBuf>,
+    /// All that cargo says of it.
+    pub(crate) manifest: Value,
 }
 
 /// The workspace's directory.
@@ -47,7 +49,7 @@ pub(crate) fn all() -> Vec<Package> {
 }
 
 fn package(package: &Value) -> Package {
-    let manifest = Path::new(text(&package["manifest_path"]));
+    let folder = Path::new(text(&package["manifest_path"])).parent();
     let uses = members(&package["dependencies"])
         .filter(|dependency| dependency["kind"] != "dev" && dependency["optional"] != true)
         .filter_map(|dependency| dependency["path"].as_str())
@@ -59,17 +61,18 @@ fn package(package: &Value) -> Package {
         .map(|target| PathBuf::from(text(&target["src_path"])));
     Package {
         name: text(&package["name"]).to_owned(),
-        folder: relative(manifest.parent().expect("a manifest is in a folder")),
+        folder: relative(folder.expect("a manifest is in a folder")),
         uses: uses.collect(),
         roots: roots.collect(),
+        manifest: package.clone(),
     }
 }
 
-fn members(array: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn members(array: &Value) -> impl Iterator<Item = &Value> {
     array.as_array().expect("an array").iter()
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
