@@ -24,6 +24,7 @@ mod page;
 mod postgres;
 mod process;
 mod proxies;
+mod release;
 mod requirement;
 mod server;
 mod side_by_side;
@@ -72,6 +73,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Make the artefacts of a release
     Dist(dist::Args),
+    /// Check that this commit can be released, and print the commands that publish it
+    Release(release::Args),
     /// Package the crates as they are published
     Crates(crates::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
         Task::Dist(args) => boxed(dist::run(&args)),
+        Task::Release(args) => boxed(release::run(&args)),
         Task::Crates(args) => boxed(crates::run(&args)),
         Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),

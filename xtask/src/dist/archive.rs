@@ -4,7 +4,7 @@ use super::{
     DistError, HOMEPAGE, VERSION, at, check,
     installed::{FileServer, Home, Installed, Output},
     make_folder,
-    program::Packaged,
+    program::{self, Packaged},
     share::{self, Layout},
     source, write, write_program,
 };
@@ -25,9 +25,19 @@ const LAYOUT: Layout = Layout {
 /// The record of what is installed, for `uninstall.sh`.
 const FILES: &str = "share/longhaul/files";
 
+/// The archive's name without its ending, which is also that of the folder in it.
+pub(super) fn name() -> String {
+    format!("longhaul-{VERSION}-{}", program::target())
+}
+
+/// Where `install.sh` downloads from.
+pub(super) fn download() -> String {
+    format!("{HOMEPAGE}/releases/{VERSION}")
+}
+
 /// Makes the archive and `install.sh`.
 pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
-    let name = format!("longhaul-{VERSION}-{}", packaged.target());
+    let name = name();
     let folder = stage.join(&name);
     let share = folder.join("share");
     write_program(
@@ -60,7 +70,7 @@ pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), 
     process::run(&mut tar)?;
     let script = source("packaging/install.sh")?
         .replace("@VERSION@", VERSION)
-        .replace("@DOWNLOAD@", &format!("{HOMEPAGE}/releases/{VERSION}"));
+        .replace("@DOWNLOAD@", &download());
     write_program(&out.join("install.sh"), script.as_bytes())
 }
 
@@ -101,7 +111,7 @@ fn install_with_wget(home: &Home, out: &Path) -> Result<Output, DistError> {
 }
 
 /// Installs the archive from a server on loopback into an empty home, uses it, and removes it.
-pub(super) fn test(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
+pub(super) fn test(out: &Path) -> Result<(), DistError> {
     let scripts = ["install.sh", "uninstall.sh"].map(|name| format!("packaging/{name}"));
     process::run(
         Command::new("shellcheck")
@@ -120,7 +130,7 @@ pub(super) fn test(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
     };
 
     let wrong = home.path.join("wrong");
-    let archive = format!("longhaul-{VERSION}-{}.tar.xz", packaged.target());
+    let archive = format!("{}.tar.xz", name());
     write(
         &wrong.join("SHA256SUMS"),
         format!("{}  {archive}\n", "0".repeat(64)).as_bytes(),

@@ -23,7 +23,7 @@ const LAYOUT: Layout = Layout {
     fish: "fish/vendor_completions.d/longhaul.fish",
 };
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-const MAINTAINER: &str = "The Longhaul authors <longhaul@longhaul.example>";
+pub(super) const MAINTAINER: &str = "The Longhaul authors <longhaul@longhaul.example>";
 
 /// The machine's name in Debian.
 fn architecture() -> &'static str {

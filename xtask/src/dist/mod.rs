@@ -7,6 +7,7 @@ mod installed;
 mod npm;
 mod program;
 mod registry;
+mod release;
 mod sbom;
 mod share;
 mod wheel;
@@ -18,6 +19,7 @@ use crate::{
     workspace,
 };
 use program::Packaged;
+pub(crate) use release::{flaws as release_flaws, placeholders, publishing_commands};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -138,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DistError> {
             Kind::Wheel => wheel::make(&packaged, &stage, &out)?,
             Kind::Deb => deb::make(&packaged, &stage, &out)?,
             Kind::Image => image::make(&packaged, &stage, &out)?,
-            Kind::Sbom => sbom::make(&packaged, &out)?,
+            Kind::Sbom => sbom::make(&out)?,
             Kind::Registry => registry::make(&out)?,
         }
     }
@@ -148,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DistError> {
         for kind in &kinds {
             eprintln!("\n== {kind:?}");
             match kind {
-                Kind::Archive => archive::test(&packaged, &out)?,
+                Kind::Archive => archive::test(&out)?,
                 Kind::Npm => npm::test(&out)?,
                 Kind::Wheel => wheel::test(&packaged, &out)?,
                 Kind::Deb => deb::test(&packaged, &stage, &out)?,

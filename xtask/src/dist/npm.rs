@@ -18,7 +18,7 @@ use std::{
 
 const NAME: &str = "npm";
 /// All platforms with a package. Each is made on its own machine.
-const PLATFORMS: [&str; 2] = ["linux-x64-gnu", "linux-arm64-gnu"];
+pub(super) const PLATFORMS: [&str; 2] = ["linux-x64-gnu", "linux-arm64-gnu"];
 
 /// What both packages say.
 fn manifest(name: &str, description: &str) -> Value {
@@ -44,12 +44,14 @@ fn platform() -> String {
     format!("linux-{}-gnu", cpu())
 }
 
-/// The files of the launcher and of the package with the program.
-fn tarballs(out: &Path) -> [PathBuf; 2] {
-    [
-        out.join(format!("longhaul-{VERSION}.tgz")),
-        out.join(format!("longhaul-{}-{VERSION}.tgz", platform())),
-    ]
+/// The file of the launcher.
+pub(super) fn launcher(out: &Path) -> PathBuf {
+    out.join(format!("longhaul-{VERSION}.tgz"))
+}
+
+/// The file of the package with the program.
+pub(super) fn with_program(out: &Path, platform: &str) -> PathBuf {
+    out.join(format!("longhaul-{platform}-{VERSION}.tgz"))
 }
 
 /// Makes both packages.
@@ -126,7 +128,7 @@ fn install(home: &Home, folder: &str, packages: &[PathBuf], more: &[&str]) -> Re
 /// Uses the packages as a host does.
 pub(super) fn test(out: &Path) -> Result<(), DistError> {
     let home = Home::create(NAME)?;
-    let packages = tarballs(out);
+    let packages = [launcher(out), with_program(out, &platform())];
     let folder = install(&home, "app", &packages, &[])?;
     let mut npx = home.command("npx");
     npx.current_dir(&folder).args(["--no-install", "longhaul", "--version"]);

@@ -89,11 +89,6 @@ impl Packaged {
         })
     }
 
-    /// The target of the archive's name.
-    pub(super) fn target(&self) -> String {
-        format!("{}-unknown-linux-gnu", env::consts::ARCH)
-    }
-
     /// The level of xz.
     pub(super) fn xz_level(&self) -> &'static str {
         if self.is_release { "-9" } else { "-0" }
@@ -105,10 +100,15 @@ impl Packaged {
     }
 }
 
+/// The machine's name in Rust.
+pub(super) fn target() -> String {
+    format!("{}-unknown-linux-gnu", env::consts::ARCH)
+}
+
 /// Builds the program as it is released: linked with an old glibc, which zig has.
 fn build() -> Result<PathBuf, DistError> {
     let packages = peer::python_packages_of(&workspace::root().join("packaging/build.txt"))?;
-    let target = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    let target = target();
     // Not in `target/dist`, where cargo would put it and the artefacts are.
     let folder = workspace::target().join("dist-build");
     make_folder(&folder)?;

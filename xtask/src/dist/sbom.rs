@@ -1,12 +1,12 @@
 //! The list of the crates in the program, as CycloneDX.
 
-use super::{DistError, VERSION, program::Packaged, write};
+use super::{DistError, VERSION, program, write};
 use crate::{process, workspace};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
 /// Writes `longhaul-VERSION.cdx.json`.
-pub(super) fn make(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(out: &Path) -> Result<(), DistError> {
     let mut tree = workspace::cargo();
     tree.args([
         "tree",
@@ -18,7 +18,7 @@ pub(super) fn make(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
         "--prefix",
         "none",
     ]);
-    tree.args(["--format", "{p}|{l}", "--target", &packaged.target()]);
+    tree.args(["--format", "{p}|{l}", "--target", &program::target()]);
     let tree = process::read(&mut tree)?;
     let tree = String::from_utf8_lossy(&tree);
     let lines: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
