@@ -6,6 +6,7 @@
 //! | with the id and the text of one of its session that the user is being asked | the same message again: it is ignored |
 //! | with the id and the text of one whose response the server has not taken | the same message again: it gets the same response |
 //! | with the id of an earlier one of its session, and another text | a new question. The server has the response to the earlier one, or wants none |
+//! | with the id and the text of one whose response is on its way | the same message again, unless its task still asks once the server has the response |
 //! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its answer is the answer, for as long as the task lives; without a journal, of the latest ones |
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |

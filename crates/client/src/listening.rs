@@ -80,7 +80,7 @@ pub(crate) struct ServedRequest {
     pub(crate) withdrawn: Arc<Notify>,
     /// An earlier process got it.
     pub(crate) is_recorded: bool,
-    /// It came again while the response was being sent: that may be another request.
+    /// It came again while the response was on its way: that may be another request.
     pub(crate) came_again: bool,
     /// The task that it belongs to.
     pub(crate) task: Option<String>,

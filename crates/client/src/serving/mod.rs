@@ -17,7 +17,7 @@ use crate::{
     recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
-use answer::reply;
+use answer::{reply, still_asks};
 use earlier::until_not_asked_again;
 use longhaul_wire::meta;
 use std::sync::{Arc, atomic::Ordering};
@@ -49,6 +49,14 @@ struct Stream {
     call: Option<CallRecord>,
     /// An earlier process without a journal got it.
     is_earlier: bool,
+    /// It came again while the response to it was on its way.
+    repeat: Option<Repeat>,
+}
+
+/// A request that came while the response to the same one was on its way.
+struct Repeat {
+    /// A poll has shown that its task asks.
+    was_seen: bool,
 }
 
 /// The task that a question belongs to has ended: nobody waits for the answer.
@@ -82,7 +90,7 @@ impl Connection {
         let stream = Stream {
             source,
             call,
-            is_earlier: false,
+            ..Stream::default()
         };
         self.serve_request(request, era, task, stream, None);
     }
@@ -185,7 +193,7 @@ impl Connection {
         match entries.get_mut(&id) {
             Some(served) if served.digest == digest => {
                 // The server may have taken the response already, and ask the same again under the same id.
-                served.came_again |= known.is_none() && !served.yields && served.answer.borrow().is_some();
+                served.came_again |= known.is_none() && !served.yields && served.sent_at.is_some();
                 tracing::debug!(id, "a request of the server came twice");
                 return;
             }
@@ -205,7 +213,7 @@ impl Connection {
         let open_answer = open_answer.map(ServedRequest::share_answer);
         let (answer_sender, answer) = watch::channel(None);
         let (withdrawn, is_recorded) = (Arc::new(Notify::new()), known.is_some());
-        let is_earlier = stream.is_earlier;
+        let (is_earlier, is_repeat) = (stream.is_earlier, stream.repeat.is_some());
         let question = QuestionSlot::default();
         let entry = |running| ServedRequest {
             running,
@@ -216,7 +224,7 @@ impl Connection {
             call: stream.call.as_ref().map(CallRecord::call),
             digest,
             unique_name: unique_name.clone(),
-            was_seen: false,
+            was_seen: stream.repeat.as_ref().is_some_and(|repeat| repeat.was_seen),
             yields: is_earlier,
             was_asked_again: false,
             answer,
@@ -250,6 +258,10 @@ impl Connection {
                         let Ok(later) = connection.find_task(&mut serving).await else {
                             return connection.served(serving);
                         };
+                        // The response may have reached the server after it sent the same message again.
+                        if is_repeat && !still_asks(&connection.downgrade(), &serving, None).await {
+                            return connection.served(serving);
+                        }
                         (connection.record(&serving).await, open_answer.or(later))
                     }
                     (None, None) => return,
@@ -307,8 +319,16 @@ impl Connection {
         if serving.question.get().is_some() {
             self.listening().note_question();
         }
-        if ended.is_some_and(|ended| ended.came_again) {
-            self.serve(serving.request, &serving.era, serving.source, serving.call.as_ref());
+        if let Some(ended) = ended.filter(|ended| ended.came_again) {
+            let stream = Stream {
+                source: serving.source,
+                call: serving.call,
+                repeat: Some(Repeat {
+                    was_seen: ended.was_seen,
+                }),
+                ..Stream::default()
+            };
+            self.serve_request(serving.request, &serving.era, serving.task, stream, None);
         }
     }
 
