@@ -3,61 +3,220 @@
 use crate::raw_json;
 use longhaul_core::Json;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-/// The kinds of values of members that entries may have.
-const TEXTS: [&str; 3] = ["title", "description", "mimeType"];
-const OBJECTS: [&str; 4] = ["outputSchema", "annotations", "execution", "_meta"];
-const ARRAYS: [&str; 2] = ["icons", "arguments"];
-const INPUT_SCHEMA: &str = "inputSchema";
+/// What a value has to be. Members that a kind does not name are passed on.
+enum Kind {
+    Text,
+    Number,
+    Flag,
+    /// One of these texts.
+    Word(&'static [&'static str]),
+    /// An array. Elements that are not of the kind are left out.
+    Array(&'static Kind),
+    /// An object with members of these kinds.
+    Object(&'static [Member]),
+    /// A JSON schema. Clients look no deeper than at the properties that it names.
+    Schema,
+    /// The schema of the arguments of a tool, whose type must be `object`.
+    InputSchema,
+    /// Schemas by the names of properties.
+    Properties,
+}
+
+/// The name of a member, whether there is no value without it, and its kind.
+type Member = (&'static str, bool, Kind);
+
+const OPTIONAL: bool = false;
+const REQUIRED: bool = true;
 const TYPE: (&str, &str) = ("type", r#""object""#);
+
+/// Schema of 2025-11-25: `Tool`, `Prompt`, `Resource` and `ResourceTemplate`. A member that several have is the same in all.
+const ENTRY: &[Member] = &[
+    ("title", OPTIONAL, Kind::Text),
+    ("description", OPTIONAL, Kind::Text),
+    ("mimeType", OPTIONAL, Kind::Text),
+    ("size", OPTIONAL, Kind::Number),
+    ("_meta", OPTIONAL, Kind::Object(&[])),
+    ("icons", OPTIONAL, Kind::Array(&ICON)),
+    ("arguments", OPTIONAL, Kind::Array(&ARGUMENT)),
+    ("annotations", OPTIONAL, ANNOTATIONS),
+    (
+        "execution",
+        OPTIONAL,
+        Kind::Object(&[("taskSupport", OPTIONAL, TASK_SUPPORT)]),
+    ),
+    (INPUT_SCHEMA, OPTIONAL, Kind::InputSchema),
+    ("outputSchema", OPTIONAL, Kind::Schema),
+];
+const INPUT_SCHEMA: &str = "inputSchema";
+const SCHEMA: &[Member] = &[
+    ("properties", OPTIONAL, Kind::Properties),
+    ("required", OPTIONAL, Kind::Array(&Kind::Text)),
+    ("$schema", OPTIONAL, Kind::Text),
+];
+const ICON: Kind = Kind::Object(&[
+    ("src", REQUIRED, Kind::Text),
+    ("mimeType", OPTIONAL, Kind::Text),
+    ("sizes", OPTIONAL, Kind::Array(&Kind::Text)),
+    ("theme", OPTIONAL, Kind::Word(&["light", "dark"])),
+]);
+const ARGUMENT: Kind = Kind::Object(&[
+    ("name", REQUIRED, Kind::Text),
+    ("title", OPTIONAL, Kind::Text),
+    ("description", OPTIONAL, Kind::Text),
+    ("required", OPTIONAL, Kind::Flag),
+]);
+const ANNOTATIONS: Kind = Kind::Object(&[
+    ("title", OPTIONAL, Kind::Text),
+    ("readOnlyHint", OPTIONAL, Kind::Flag),
+    ("destructiveHint", OPTIONAL, Kind::Flag),
+    ("idempotentHint", OPTIONAL, Kind::Flag),
+    ("openWorldHint", OPTIONAL, Kind::Flag),
+    ("audience", OPTIONAL, Kind::Array(&Kind::Word(&["user", "assistant"]))),
+    ("priority", OPTIONAL, Kind::Number),
+    ("lastModified", OPTIONAL, Kind::Text),
+]);
+const TASK_SUPPORT: Kind = Kind::Word(&["forbidden", "optional", "required"]);
 
 /// The entry without members that no entry may have so, and with the schema of its arguments if it is a tool; and what was wrong. `None` if nothing is.
 pub(crate) fn mended(listed: &Json, is_tool: bool) -> Option<(Json, String)> {
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(listed.as_str()).ok()?;
-    let mut wrong: Vec<&str> = members
-        .iter()
-        .filter(|(name, value)| !fits(name, value.get()))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let schema = members.get(INPUT_SCHEMA).map(|schema| schema.get());
-    let schema = is_tool.then(|| mended_schema(schema)).flatten();
-    if schema.is_some() {
-        wrong.push(INPUT_SCHEMA);
+    let mut mending = Mending::default();
+    let mut members = members_of(listed.as_str())?;
+    let missing: Box<RawValue>;
+    if is_tool && !members.contains_key(INPUT_SCHEMA) {
+        missing = serde_json::value::to_raw_value(&()).ok()?;
+        members.insert(INPUT_SCHEMA.to_owned(), &missing);
     }
-    if wrong.is_empty() {
-        return None;
-    }
-    let kept = members.iter().map(|(name, value)| (name.as_str(), value.get()));
-    let kept = kept.filter(|(name, _)| !wrong.contains(name));
-    let schema = schema.as_ref().map(|schema| (INPUT_SCHEMA, schema.as_str()));
-    Some((raw_json::object(kept.chain(schema)), wrong.join(", ")))
-}
-
-fn fits(name: &str, value: &str) -> bool {
-    match name {
-        // It is looked at by itself.
-        INPUT_SCHEMA => true,
-        _ if TEXTS.contains(&name) => value.starts_with('"'),
-        _ if OBJECTS.contains(&name) => value.starts_with('{'),
-        _ if ARRAYS.contains(&name) => value.starts_with('['),
-        _ => value != "null",
+    match mending.object(listed.as_str(), members, ENTRY, "")? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(mended) => Some((Json::trusted(mended), mending.wrong.join(", "))),
     }
 }
 
-/// The schema of a tool's arguments, whose type must be `object`. `None` if it is.
-fn mended_schema(schema: Option<&str>) -> Option<Json> {
-    let members: BTreeMap<String, &RawValue> = schema
-        .and_then(|schema| serde_json::from_str(schema).ok())
-        .unwrap_or_default();
-    match members.get(TYPE.0).map(|of| of.get()) {
-        Some(of) if of == TYPE.1 => None,
-        Some(_) => Some(raw_json::object([TYPE])),
-        None => {
-            let members = members.iter().map(|(name, value)| (name.as_str(), value.get()));
-            Some(raw_json::object([TYPE].into_iter().chain(members)))
+fn members_of(text: &str) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(text).ok()
+}
+
+/// What is wrong in an entry.
+#[derive(Default)]
+struct Mending {
+    /// The places, as `annotations.title`.
+    wrong: Vec<String>,
+}
+
+impl Mending {
+    /// The value, or another one of this kind in its place. `None` if there is none.
+    fn value<'a>(&mut self, text: &'a str, kind: &Kind, place: &str) -> Option<Cow<'a, str>> {
+        let is_sound = match kind {
+            Kind::Text => text.starts_with('"'),
+            Kind::Number => text.starts_with(|first: char| first == '-' || first.is_ascii_digit()),
+            Kind::Flag => matches!(text, "true" | "false"),
+            Kind::Word(words) => raw_json::text(text).is_some_and(|text| words.contains(&text.as_str())),
+            Kind::Array(of) => return self.array(text, of, place),
+            Kind::Object(known) => return self.object(text, members_of(text)?, known, place),
+            Kind::Schema => return self.object(text, members_of(text)?, SCHEMA, place),
+            Kind::InputSchema => return Some(self.input_schema(text, place)),
+            Kind::Properties => return self.properties(text, place),
+        };
+        is_sound.then_some(Cow::Borrowed(text))
+    }
+
+    fn array<'a>(&mut self, text: &'a str, of: &Kind, place: &str) -> Option<Cow<'a, str>> {
+        let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let before = self.wrong.len();
+        let mut kept = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            let place = format!("{place}.{index}");
+            match self.value(element.get(), of, &place) {
+                Some(element) => kept.push(element),
+                None => self.wrong.push(place),
+            }
         }
+        Some(match self.wrong.len() == before {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(format!("[{}]", kept.join(","))),
+        })
     }
+
+    /// The object of this text, which has these members.
+    fn object<'a>(
+        &mut self,
+        text: &'a str,
+        members: BTreeMap<String, &'a RawValue>,
+        known: &[Member],
+        place: &str,
+    ) -> Option<Cow<'a, str>> {
+        let lacks = |(name, is_required, _): &Member| *is_required && !members.contains_key(*name);
+        if known.iter().any(lacks) {
+            return None;
+        }
+        let (before, is_entry) = (self.wrong.len(), place.is_empty());
+        let mut kept = Vec::with_capacity(members.len());
+        for (name, value) in &members {
+            let place = match place {
+                "" => name.clone(),
+                _ => format!("{place}.{name}"),
+            };
+            let found = known.iter().find(|(known, ..)| known == name);
+            let value = match found {
+                Some((_, _, kind)) => self.value(value.get(), kind, &place),
+                None => Some(Cow::Borrowed(value.get())).filter(|value| !is_entry || value != "null"),
+            };
+            match (value, found) {
+                (Some(value), _) => kept.push((name.as_str(), value)),
+                (None, Some((_, REQUIRED, _))) => return None,
+                (None, _) => self.wrong.push(place),
+            }
+        }
+        Some(match self.wrong.len() == before {
+            true => Cow::Borrowed(text),
+            false => owned(kept.iter().map(|(name, value)| (*name, &**value))),
+        })
+    }
+
+    fn input_schema<'a>(&mut self, text: &'a str, place: &str) -> Cow<'a, str> {
+        let schema = members_of(text);
+        let of = schema.as_ref().map(|schema| schema.get(TYPE.0).map(|of| of.get()));
+        if of == Some(Some(TYPE.1)) {
+            return self.value(text, &Kind::Schema, place).unwrap_or_else(|| owned([TYPE]));
+        }
+        self.wrong.push(place.to_owned());
+        if of != Some(None) {
+            return owned([TYPE]);
+        }
+        let schema = self.value(text, &Kind::Schema, place);
+        let members = schema.as_deref().and_then(members_of).unwrap_or_default();
+        let members = members.iter().map(|(name, value)| (name.as_str(), value.get()));
+        owned([TYPE].into_iter().chain(members))
+    }
+
+    /// Some clients do not know the schemas `true` and `false`.
+    fn properties<'a>(&mut self, text: &'a str, place: &str) -> Option<Cow<'a, str>> {
+        let members = members_of(text)?;
+        let before = self.wrong.len();
+        let mut schemas = Vec::with_capacity(members.len());
+        for (name, value) in &members {
+            let schema = match value.get() {
+                "false" => r#"{"not":{}}"#,
+                schema if schema.starts_with('{') => {
+                    schemas.push((name.as_str(), schema));
+                    continue;
+                }
+                _ => "{}",
+            };
+            self.wrong.push(format!("{place}.{name}"));
+            schemas.push((name.as_str(), schema));
+        }
+        Some(match self.wrong.len() == before {
+            true => Cow::Borrowed(text),
+            false => owned(schemas),
+        })
+    }
+}
+
+fn owned<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> Cow<'static, str> {
+    Cow::Owned(raw_json::object(members).as_str().to_owned())
 }
 
 #[cfg(test)]
@@ -70,25 +229,31 @@ mod tests {
         let sound = r#"{"name":"a","title":"A","inputSchema":{"type":"object"},"x":1E400}"#;
         assert_eq!(mended(sound, true), None);
         assert_eq!(mended(r#"{"name":"p","arguments":[]}"#, false), None);
+        let prompt = mended(
+            r#"{"name":"p","arguments":[{"name":"a","required":"no"},{"title":"b"}]}"#,
+            false,
+        )
+        .unwrap();
+        assert_eq!(prompt.0.as_str(), r#"{"arguments":[{"name":"a"}],"name":"p"}"#);
         let cases = [
             (
                 r#"{"name":"a"}"#,
-                r#"{"name":"a","inputSchema":{"type":"object"}}"#,
+                r#"{"inputSchema":{"type":"object"},"name":"a"}"#,
                 "inputSchema",
             ),
             (
                 r#"{"inputSchema":null,"name":"a"}"#,
-                r#"{"name":"a","inputSchema":{"type":"object"}}"#,
+                r#"{"inputSchema":{"type":"object"},"name":"a"}"#,
                 "inputSchema",
             ),
             (
                 r#"{"inputSchema":[],"name":"a"}"#,
-                r#"{"name":"a","inputSchema":{"type":"object"}}"#,
+                r#"{"inputSchema":{"type":"object"},"name":"a"}"#,
                 "inputSchema",
             ),
             (
                 r#"{"name":"a","inputSchema":{"properties":{"n":{"maximum":1E400}}}}"#,
-                r#"{"name":"a","inputSchema":{"type":"object","properties":{"n":{"maximum":1E400}}}}"#,
+                r#"{"inputSchema":{"type":"object","properties":{"n":{"maximum":1E400}}},"name":"a"}"#,
                 "inputSchema",
             ),
             (
@@ -97,7 +262,19 @@ mod tests {
                 "icons, title",
             ),
         ];
-        for (entry, expected, wrong) in cases {
+        let deep = r#"{"name":"a","annotations":{"title":null,"readOnlyHint":"yes","x":null},"_meta":{"x":null},"icons":[{"src":"i","sizes":[1,"any"]},{}],"inputSchema":{"type":"object","properties":{"a":true,"b":false,"c":{"default":null},"d":1E400},"required":["a",1],"x":null}}"#;
+        let deep = (
+            deep,
+            r#"{"_meta":{"x":null},"annotations":{"x":null},"icons":[{"sizes":["any"],"src":"i"}],"inputSchema":{"properties":{"a":{},"b":{"not":{}},"c":{"default":null},"d":{}},"required":["a"],"type":"object","x":null},"name":"a"}"#,
+            "annotations.readOnlyHint, annotations.title, icons.0.sizes.0, icons.1, inputSchema.properties.a, \
+             inputSchema.properties.b, inputSchema.properties.d, inputSchema.required.1",
+        );
+        let null = (
+            r#"{"name":"a","inputSchema":{"type":"object","properties":null,"required":"a"},"outputSchema":[]}"#,
+            r#"{"inputSchema":{"type":"object"},"name":"a"}"#,
+            "inputSchema.properties, inputSchema.required, outputSchema",
+        );
+        for (entry, expected, wrong) in cases.into_iter().chain([deep, null]) {
             let found = mended(entry, true).unwrap();
             assert_eq!((found.0.as_str(), found.1.as_str()), (expected, wrong), "{entry}");
         }

@@ -217,7 +217,7 @@ impl Waiting {
         self.has_paused
     }
 
-    /// Pauses before the next try, as long as the upstream asks for. `false` if it has waited long enough, or would have then.
+    /// Pauses before the next try, at least as long as the upstream asks for. `false` if it has waited long enough, or would have then.
     pub(crate) async fn pause(&mut self, upstream: &Upstream, cx: Option<&TaskContext>, error: &RequestError) -> bool {
         let waited = upstream.ports.clock.monotonic().saturating_sub(self.since);
         let Some(rest) = LONGEST_WAIT.checked_sub(waited) else {
@@ -225,7 +225,7 @@ impl Waiting {
         };
         let pause = match error.retry_after() {
             Some(asked) if Duration::from_millis(asked) > rest => return false,
-            Some(asked) => asked.max(PAUSES.0),
+            Some(asked) => asked.max(self.pause),
             None => self.pause,
         };
         if let Some(cx) = cx {

@@ -3,11 +3,15 @@
 use super::{PAUSE, UpstreamExecutor, passed_on};
 use crate::{askers::Registration, progress::report};
 use longhaul_client::{Event, RequestError, TaskHandle, TaskStatus};
-use longhaul_core::{Outcome, StopReason, whole_millis};
+use longhaul_core::{Clock, Millis, Outcome, StopReason, whole_millis};
 use longhaul_runtime::{ExecutionEnd, STOP_GRACE, TaskContext};
+use std::time::Duration;
 
 /// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
-const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
+const PAUSE_WITHOUT_LOGIN: Millis = 15_000;
+
+/// The longest pause while the upstream does not say how its task stands, in milliseconds.
+const LONGEST_PAUSE: Millis = 60_000;
 
 /// What became of a task on the upstream.
 pub(super) enum Followed {
@@ -43,40 +47,26 @@ impl UpstreamExecutor {
         }
     }
 
+    fn says_again(&self, cx: &TaskContext) {
+        let name = self.upstream.name();
+        cx.status(format!("upstream `{name}` says again how its task stands"));
+    }
+
     async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
         registration.is_task(handle);
-        let mut stopping: Option<StopReason> = None;
+        let (mut stopping, mut silence): (Option<StopReason>, Option<Silence>) = (None, None);
+        let clock = &*self.upstream.ports.clock;
         loop {
-            let on_event = &mut |event: Event<'_>| {
-                if let Event::Status(task) = &event {
-                    let asks = task.status == TaskStatus::InputRequired;
-                    registration.asker.open.was_seen(asks);
-                }
-                report(cx, &event);
-            };
-            let waiting = handle.wait(on_event);
-            tokio::pin!(waiting);
-            let ended = loop {
-                tokio::select! {
-                    biased;
-                    ended = &mut waiting => break ended,
-                    () = registration.asker.was_settled.notified() => {
-                        if let Err(error) = registration.asker.store().await {
-                            tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
-                        }
-                    }
-                    reason = self.stopped(registration, cx), if stopping.is_none() => {
-                        stopping = Some(reason);
-                        self.cancel_on_upstream(handle, cx).await;
-                    }
-                    () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
-                        self.tell_cancelled(cx, format!(
-                            "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
-                            self.upstream.name()
-                        ));
-                        return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
-                    }
-                }
+            let waiting = self.wait_for_end(handle, registration, cx, &mut stopping, &mut silence);
+            let Some(ended) = waiting.await else {
+                self.tell_cancelled(
+                    cx,
+                    format!(
+                        "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
+                        self.upstream.name()
+                    ),
+                );
+                return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
             };
             // A server of 2025-11-25 has no outcome of a cancelled task, and answers with an error.
             let ended = match ended {
@@ -95,7 +85,13 @@ impl UpstreamExecutor {
                 (Ok(Outcome::Cancelled), None) => {
                     return Followed::Ended(self.over("the upstream has cancelled its task"));
                 }
-                (Ok(outcome), _) => return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome))),
+                (Ok(outcome), _) => {
+                    // Its last status must not say that nothing is known.
+                    if silence.is_some() {
+                        self.says_again(cx);
+                    }
+                    return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome)));
+                }
                 (Err(RequestError::InvalidOutput { result, .. }), _) => {
                     return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
                 }
@@ -118,7 +114,7 @@ impl UpstreamExecutor {
                         self.upstream.name(),
                         self.public(&error, cx)
                     ));
-                    PAUSE
+                    silence.get_or_insert_with(|| Silence::now(clock)).pause(clock)
                 }
                 (Err(error), _) => return Followed::Ended(self.over(&self.public(&error, cx))),
             };
@@ -132,6 +128,62 @@ impl UpstreamExecutor {
                 () = self.upstream.pause(pause) => {}
             }
         }
+    }
+
+    /// Waits for the end of the task, and asks the upstream to cancel it if this task is to stop. `None` if the upstream has not ended it some time after that.
+    async fn wait_for_end(
+        &self,
+        handle: &TaskHandle,
+        registration: &Registration,
+        cx: &TaskContext,
+        stopping: &mut Option<StopReason>,
+        silence: &mut Option<Silence>,
+    ) -> Option<Result<Outcome, RequestError>> {
+        let on_event = &mut |event: Event<'_>| {
+            if let Event::Status(task) = &event {
+                let asks = task.status == TaskStatus::InputRequired;
+                registration.asker.open.was_seen(asks);
+                // It may say that it has ended, and not how. As it was created it is reported again and again.
+                let is_news = !task.status.is_final() && handle.created() != Some(*task);
+                if is_news && silence.take().is_some() {
+                    self.says_again(cx);
+                }
+            }
+            report(cx, &event);
+        };
+        let waiting = handle.wait(on_event);
+        tokio::pin!(waiting);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut waiting => return Some(ended),
+                () = registration.asker.was_settled.notified() => {
+                    if let Err(error) = registration.asker.store().await {
+                        tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
+                    }
+                }
+                reason = self.stopped(registration, cx), if stopping.is_none() => {
+                    *stopping = Some(reason);
+                    self.cancel_on_upstream(handle, cx).await;
+                }
+                () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => return None,
+            }
+        }
+    }
+}
+
+/// The time since which the upstream does not say how its task stands, by the monotonic clock.
+struct Silence(Duration);
+
+impl Silence {
+    fn now(clock: &dyn Clock) -> Self {
+        Self(clock.monotonic())
+    }
+
+    /// The pause before it is asked again, in milliseconds: the longer it has said nothing, the longer. There may be a proxy before it that never lets this pass.
+    fn pause(&self, clock: &dyn Clock) -> Millis {
+        let silent_for = clock.monotonic().saturating_sub(self.0);
+        (whole_millis(silent_for) / 10).clamp(PAUSE, LONGEST_PAUSE)
     }
 }
 

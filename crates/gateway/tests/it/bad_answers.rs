@@ -131,6 +131,10 @@ async fn bad_answers_about_a_task_do_not_end_it() {
     let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
     let is_done = matches!(&outcome, Outcome::Result { json, is_error: false } if json.as_str().contains("done"));
     assert!(is_done, "{outcome:?}");
+    assert_eq!(
+        task.get().await.unwrap().message.as_deref(),
+        Some("upstream `up` says again how its task stands")
+    );
     assert!(seen.polls.load(Ordering::SeqCst) >= 11);
     assert_eq!(seen.calls.load(Ordering::SeqCst), 1);
     gateway.stop().await;
