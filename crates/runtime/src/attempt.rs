@@ -444,7 +444,10 @@ async fn decide_end(
     let asks_again = cx.shared.asks_again;
     // A retry after the deadline would never run, so the work's own error is the better end.
     let again = |why| {
-        let at = inner.node.now().plus(retry.wait_after(used, why)?);
+        let wait = retry.wait_after(used, why)?;
+        // What failed together must not be repeated in step: one of them may be what makes all fail.
+        let spread = inner.node.random() % (wait / 2 + 1);
+        let at = inner.node.now().plus(wait.saturating_add(spread));
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
     let failed_with = |outcome: Outcome, why, by| {
