@@ -61,14 +61,16 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             let what = format!("the data directory {shown} cannot be read: {error}; run this as the server's user");
             return Err(Failure::refused(what).of_kind("unauthorized"));
         }
-        if data_dir.is_dir() && !FILES.iter().any(|file| data_dir.join(file).exists()) {
+        // A package or a volume may have made the folder.
+        let is_prepared = file.is_some() && is_empty(&data_dir);
+        if data_dir.is_dir() && !is_prepared && !FILES.iter().any(|file| data_dir.join(file).exists()) {
             return Err(Failure::usage(format!(
                 "{} is no data directory: it has neither of {}; a server has not run on it",
                 data_dir.display(),
                 FILES.join(", ")
             )));
         }
-        if !data_dir.exists() {
+        if is_prepared || !data_dir.exists() {
             let mut first = before_first_start(&data_dir, file, &start);
             findings.append(&mut first);
             print(of.json, &findings, &machine::hints());
@@ -165,14 +167,22 @@ fn before_first_start(data_dir: &Path, file: Option<&Path>, start: &str) -> Vec<
         true => start.to_owned(),
         false => format!("mend first what else is said here; then {start}"),
     };
-    findings.push(Finding::new(
-        format!(
-            "no server has run yet: there is no data directory {}",
-            data_dir.display()
+    let shown = data_dir.display();
+    findings.push(match data_dir.exists() {
+        false => Finding::new(
+            format!("no server has run yet: there is no data directory {shown}"),
+            format!("{start}; it makes the directory. If it had one, that was moved or removed"),
         ),
-        format!("{start}; it makes the directory. If it had one, that was moved or removed"),
-    ));
+        true => Finding::new(
+            format!("no server has run yet: the data directory {shown} is empty"),
+            format!("{start}. If it had data, they were moved or removed, or their disk is not mounted"),
+        ),
+    });
     findings
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// What keeps the server from its next start, and nothing before it.

@@ -18,6 +18,8 @@ pub(super) struct ToolCommand {
     pub(super) properties: BTreeSet<String>,
     /// The names in braces that stay as they stand, since they are in a script.
     pub(super) literal: BTreeSet<String>,
+    /// What stands in braces and looks like a placeholder, and is none, as `{a b}`.
+    pub(super) misnamed: Option<String>,
 }
 
 impl ToolCommand {
@@ -43,6 +45,7 @@ impl ToolCommand {
             words: command,
             properties,
             literal: in_scripts,
+            misnamed: words.iter().skip(1).find_map(|word| misnamed(word)),
         }
     }
 
@@ -60,9 +63,9 @@ impl ToolCommand {
             Some(run) => usable_name(&run),
             None => usable_name(&program),
         };
-        match named.chars().all(|char| char == '_') {
-            true => "run".to_owned(),
-            false => named,
+        match named.trim_matches(['_', '-']) {
+            "" => "run".to_owned(),
+            named => named.to_owned(),
         }
     }
 }
@@ -104,6 +107,18 @@ fn placeholder<'a>(before: &str, rest: &'a str) -> Option<&'a str> {
     let is_name = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
     let is_alone = !before.ends_with(['{', '$']) && !after.starts_with('}');
     (is_alone && name.starts_with(is_begin) && name.chars().all(is_name)).then_some(name)
+}
+
+/// The first thing in braces that may be meant as a placeholder, and is none.
+fn misnamed(word: &str) -> Option<String> {
+    let mut opened = word.match_indices('{').map(|(at, _)| (&word[..at], &word[at..]));
+    opened.find_map(|(before, rest)| {
+        let (name, after) = rest[1..].split_once('}')?;
+        let is_alone = !before.ends_with(['{', '$']) && !after.starts_with('}');
+        let is_words = name.chars().all(|char| char.is_alphanumeric() || " _-.".contains(char));
+        let is_meant = is_alone && is_words && !name.is_empty() && placeholder(before, rest).is_none();
+        is_meant.then(|| format!("{{{name}}}"))
+    })
 }
 
 #[cfg(test)]
@@ -151,6 +166,22 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_meant_as_a_placeholder_is_named() {
+        for (word, misnamed) in [
+            ("x{a b}", Some("{a b}")),
+            ("{1}", Some("{1}")),
+            ("{x}{é}", Some("{é}")),
+            ("{}", None),
+            ("{x}", None),
+            ("${HOME} {{.Names}} {{x}}", None),
+            ("{\"a\": 1}", None),
+            ("{", None),
+        ] {
+            assert_eq!(command(&["true", word]).misnamed.as_deref(), misnamed, "{word}");
+        }
+    }
+
+    #[test]
     fn a_tool_is_called_by_what_it_runs() {
         for (words, name) in [
             (&["./build.sh", "{branch}"][..], "build"),
@@ -159,6 +190,8 @@ mod tests {
             (&["python3", "-m", "http.server"], "python3"),
             (&["sh", "-c", "x"], "sh"),
             (&["größe"], "gr__e"),
+            (&["_prog_"], "prog"),
+            (&["./-x"], "x"),
             (&["日本"], "run"),
             (&["/"], "server"),
         ] {

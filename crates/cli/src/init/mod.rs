@@ -80,7 +80,7 @@ async fn write(init: &args::Init) -> Result<(), InitError> {
             (answers, draft, config)
         }
         false if !io::stdin().is_terminal() || !io::stderr().is_terminal() => return Err(InitError::NobodyToAsk),
-        false => questions::ask(name, drafted).await?,
+        false => questions::ask(name, drafted, |draft, config| warn(file, draft, config)).await?,
     };
     create(file, &draft.text).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(file),
@@ -89,12 +89,6 @@ async fn write(init: &args::Init) -> Result<(), InitError> {
             error,
         },
     })?;
-    check::warn(&file.display().to_string(), &config.warnings);
-    if let Some(name) = draft.literal.first() {
-        output::note(&format!(
-            "{{{name}}} is part of a script, so it stays as it is: a script gets values as arguments, such as `sh -c 'echo \"$1\"' sh {{{name}}}`"
-        ));
-    }
     if config.server.data_dir.exists() {
         output::note(&format!(
             "warning: there are data of a server called `{}` already: {}; another name keeps them apart",
@@ -146,6 +140,21 @@ fn check_draft(
     let draft = answers.draft(file, cwd, environment);
     let config = config::load_generated(file, draft.text.clone(), environment)?;
     Ok((draft, config))
+}
+
+/// Says what is wrong with a command that can be written so, before the file is.
+fn warn(file: &Path, draft: &Draft, config: &Config) {
+    check::warn(&file.display().to_string(), &config.warnings);
+    if let Some(name) = draft.literal.first() {
+        output::note(&format!(
+            "{{{name}}} is part of a script, so it stays as it is: a script gets values as arguments, such as `sh -c 'echo \"$1\"' sh {{{name}}}`"
+        ));
+    }
+    if let Some(misnamed) = &draft.misnamed {
+        output::note(&format!(
+            "{misnamed} stays as it is: the name of a placeholder begins with a letter or _, and has only A-Z a-z 0-9 _ -"
+        ));
+    }
 }
 
 /// Writes a file that is not there.

@@ -21,6 +21,7 @@ const HTTP: &str = "http";
 pub(super) async fn ask(
     default_name: String,
     drafted: impl Fn(&Answers) -> Result<(Draft, Config), ConfigError>,
+    warn: impl Fn(&Draft, &Config),
 ) -> Result<(Answers, Draft, Config), InitError> {
     let name = name(&default_name).await?;
     let (mut words, mut place) = (command().await?, None);
@@ -33,7 +34,8 @@ pub(super) async fn ask(
         };
         match drafted(&answers) {
             Ok((draft, config)) if place.is_some() => return Ok((answers, draft, config)),
-            Ok(_) => {
+            Ok((draft, config)) => {
+                warn(&draft, &config);
                 place = Some(self::place().await?);
                 words = answers.words;
             }

@@ -45,35 +45,31 @@ pub(super) struct Draft {
     pub(super) arguments: Vec<String>,
     /// Names in braces that are no placeholders, since they are in a script.
     pub(super) literal: BTreeSet<String>,
+    /// What looks like a placeholder and is none.
+    pub(super) misnamed: Option<String>,
 }
 
 impl Answers {
     /// The file that says so. `cwd`: where the command runs, if that is not the folder of the file.
     pub(super) fn draft(&self, file: &Path, cwd: Option<&str>, environment: &Environment) -> Draft {
-        let (tool, section, arguments, literal) = match &self.words {
-            None => (
-                "count".to_owned(),
-                example(),
-                vec!["steps=8".to_owned()],
-                BTreeSet::new(),
-            ),
-            Some(words) => {
-                let (tool, command) = (ToolCommand::tool_name(words), ToolCommand::of_words(words));
-                let section = own(&tool, words, &command, cwd);
-                let argument = |name: &String| format!("{name}={}", name.to_uppercase());
-                (
-                    tool,
-                    section,
-                    command.properties.iter().map(argument).collect(),
-                    command.literal,
-                )
-            }
+        let server = self.server(file, environment);
+        let Some(words) = &self.words else {
+            return Draft {
+                text: server + &example(),
+                tool: "count".to_owned(),
+                arguments: vec!["steps=8".to_owned()],
+                literal: BTreeSet::new(),
+                misnamed: None,
+            };
         };
+        let (tool, command) = (ToolCommand::tool_name(words), ToolCommand::of_words(words));
+        let argument = |name: &String| format!("{name}={}", name.to_uppercase());
         Draft {
-            text: self.server(file, environment) + &section,
+            text: server + &own(&tool, words, &command, cwd),
             tool,
-            arguments,
-            literal,
+            arguments: command.properties.iter().map(argument).collect(),
+            literal: command.literal,
+            misnamed: command.misnamed,
         }
     }
 

@@ -58,6 +58,9 @@ pub(super) fn run(change: &ServiceChange) -> Result<ExitCode, ServiceError> {
             false => {
                 output::text(&plan.text);
                 output::note(&format!("this would be {}; nothing was changed", plan.path.display()));
+                if let Err(error) = plan.target.needs_systemd() {
+                    output::note(&format!("warning: {error}"));
+                }
             }
         }
         return Ok(ExitCode::SUCCESS);

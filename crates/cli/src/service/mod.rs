@@ -48,7 +48,7 @@ enum ServiceError {
     #[error("{0}")]
     Owner(String),
     #[error(
-        "{why}, so no service can be made here. `--dry-run` shows the unit; without systemd start `longhaul serve` by what starts your programs"
+        "{why}, so no service can be installed here. Without systemd, have `longhaul serve` started by what starts your programs; `longhaul service install --dry-run` shows how systemd would do it"
     )]
     NoSystemd { why: String },
     #[error("{path} was not written by `longhaul service`, and is left as it is: give another --name, or remove it")]

@@ -22,11 +22,9 @@ pub(super) struct Owner {
 impl Owner {
     /// The owner of the data directory; if there is none yet, that of the file.
     pub(super) fn of(file: &Path) -> Result<Self, ServiceError> {
-        let found = fs::metadata(file).map_err(|error| ServiceError::File {
-            path: file.display().to_string(),
-            error,
-        })?;
-        let of_file = Self::as_user(found.uid(), file)?;
+        // What cannot be read is said as every command says it.
+        let id = fs::metadata(file).map_or(0, |found| found.uid());
+        let of_file = Self::as_user(id, file)?;
         let owner = match fs::metadata(&of_file.config.server.data_dir).map(|found| found.uid()) {
             Ok(id) if id != of_file.id => {
                 let of_data = Self::as_user(id, file)?;

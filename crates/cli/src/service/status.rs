@@ -14,6 +14,9 @@ pub(super) fn run(of: &ServiceOf) -> Result<ExitCode, ServiceError> {
             );
         } else {
             output::text(&target.not_installed().to_string());
+            if let Some(why) = target.scope.absence() {
+                output::note(&format!("longhaul: {why}"));
+            }
         }
         return Ok(ExitCode::from(NOT_INSTALLED));
     };

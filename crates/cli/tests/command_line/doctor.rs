@@ -46,6 +46,10 @@ fn before_the_first_start_it_looks_at_the_machine() {
         "{output:?}"
     );
     assert!(!folder.path().join("data").exists());
+    // What a package or a volume has prepared.
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let output = run(&["doctor", file]);
+    assert!(exit(&output) == 1 && stdout(&output).contains("is empty"), "{output:?}");
 }
 
 #[test]

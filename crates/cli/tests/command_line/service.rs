@@ -318,6 +318,7 @@ fn without_systemd_the_unit_can_still_be_seen() {
         exit(&shown) == 0 && stdout(&shown).contains("KillMode=process"),
         "{shown:?}"
     );
+    assert!(stderr(&shown).contains("no service can be installed here"), "{shown:?}");
     let shown = json(&machine.run(&["install", "--user", "--json", "jobs.toml"]));
     assert_eq!((&shown["written"], &shown["changed"]), (&false.into(), &true.into()));
     assert_eq!(shown["path"], machine.unit("longhaul-jobs.service").to_str().unwrap());
@@ -349,7 +350,9 @@ fn what_check_refuses_is_not_installed() {
         exit(&refused) == 2 && stderr(&refused).contains("another file is there"),
         "{refused:?}"
     );
-    assert_eq!(exit(&machine.run(&["install", "--user", "--yes", "no-such.toml"])), 2);
+    for scope in ["--user", "--system"] {
+        assert_eq!(exit(&machine.run(&["install", scope, "--yes", "no-such.toml"])), 2);
+    }
     assert!(!machine.path("config").exists() && machine.calls().is_empty());
 }
 
