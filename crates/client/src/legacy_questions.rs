@@ -6,11 +6,11 @@
 //! | with the id and the text of one of its session that the user is being asked | the same message again: it is ignored |
 //! | with the id and the text of one whose response the server has not taken | the same message again: it gets the same response |
 //! | with the id of an earlier one of its session, and another text | a new question. The server has the response to the earlier one, or wants none |
-//! | with the id and the text of one whose response is on its way | the same message again, unless its task still asks once the server has the response |
 //! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its answer is the answer, for as long as the task lives; without a journal, of the latest ones |
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
 //! | with the text of a question of its task whose answer was sent, by this process, after the request came | the same question: it gets the same answer |
+//! | with the text of a question of its task whose answer the server has taken, when the task does not ask any more | the same question, which has come late: it is ignored |
 //! | any other | a new question |
 //!
 //! A server has taken an answer when it has accepted the message with it (HTTP 2xx), or when the task is seen in another status than `input_required`. From
@@ -163,6 +163,8 @@ pub(crate) struct TakenAnswer {
     pub(crate) name: String,
     /// When it was first sent.
     pub(crate) sent_at: Moment,
+    /// A poll had shown that the task asks.
+    pub(crate) was_seen: bool,
     pub(crate) answer: ServedAnswer,
 }
 
@@ -175,6 +177,13 @@ impl TakenAnswers {
             is_same && (is_unique || taken.sent_at > came_at)
         });
         found.map(|taken| taken.answer.clone())
+    }
+
+    /// Whether a poll had shown that the task asks, if there is an answer to a question with this name.
+    pub(crate) fn was_seen(&self, task: &str, name: &str) -> Option<bool> {
+        let mut all = self.0.iter();
+        let found = all.find(|taken| taken.task == task && taken.name == name);
+        found.map(|taken| taken.was_seen)
     }
 
     pub(crate) fn keep(&mut self, answer: TakenAnswer) {

@@ -254,18 +254,16 @@ impl Listening {
         self.moment.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The answer to the request of this id is sent for the first time.
-    pub(crate) fn sending(&self, id: &str, digest: &RequestDigest) -> Moment {
+    /// The answer to the request of this id is sent for the first time. Returns when, and whether a poll has shown that its task asks.
+    pub(crate) fn sending(&self, id: &str, digest: &RequestDigest) -> (Moment, bool) {
         let now = self.now();
-        if let Some(served) = self
-            .serving
-            .lock()
-            .get_mut(id)
-            .filter(|served| served.digest == *digest)
-        {
+        let mut serving = self.serving.lock();
+        let served = serving.get_mut(id).filter(|served| served.digest == *digest);
+        let was_seen = served.is_some_and(|served| {
             served.sent_at = Some(now);
-        }
-        now
+            served.was_seen
+        });
+        (now, was_seen)
     }
 
     /// The answer to a question of the task with this text that was not sent when the request of this id came.

@@ -162,6 +162,7 @@ impl TaskHandle {
             // This process may be asking the user, too.
             let listening = self.connection().listening();
             let served = listening.serving.lock().remove(&request.id);
+            let was_seen = served.as_ref().is_some_and(|served| served.was_seen);
             if let Some(served) = served {
                 served.running.abort();
                 listening.note_question();
@@ -176,6 +177,7 @@ impl TaskHandle {
                         task: self.id().to_owned(),
                         name: recorded.name.clone(),
                         sent_at,
+                        was_seen,
                         answer: Ok(result),
                     });
                     record.request_answered(known.number, recorded.has_own_key).await;

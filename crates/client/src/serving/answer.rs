@@ -62,11 +62,7 @@ pub(super) async fn reply(
 
 /// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer. `false` if the task
 /// does not ask any more: another client was faster.
-pub(super) fn still_asks(
-    connection: &WeakConnection,
-    serving: &Serving,
-    recorded: Option<&Recorded>,
-) -> BoxFuture<'static, bool> {
+fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&Recorded>) -> BoxFuture<'static, bool> {
     let Some(task) = serving.task.clone() else {
         return std::future::ready(true).boxed();
     };

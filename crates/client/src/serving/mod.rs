@@ -17,7 +17,7 @@ use crate::{
     recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
-use answer::{reply, still_asks};
+use answer::reply;
 use earlier::until_not_asked_again;
 use longhaul_wire::meta;
 use std::sync::{Arc, atomic::Ordering};
@@ -49,14 +49,6 @@ struct Stream {
     call: Option<CallRecord>,
     /// An earlier process without a journal got it.
     is_earlier: bool,
-    /// It came again while the response to it was on its way.
-    repeat: Option<Repeat>,
-}
-
-/// A request that came while the response to the same one was on its way.
-struct Repeat {
-    /// A poll has shown that its task asks.
-    was_seen: bool,
 }
 
 /// The task that a question belongs to has ended: nobody waits for the answer.
@@ -90,7 +82,7 @@ impl Connection {
         let stream = Stream {
             source,
             call,
-            ..Stream::default()
+            is_earlier: false,
         };
         self.serve_request(request, era, task, stream, None);
     }
@@ -213,7 +205,7 @@ impl Connection {
         let open_answer = open_answer.map(ServedRequest::share_answer);
         let (answer_sender, answer) = watch::channel(None);
         let (withdrawn, is_recorded) = (Arc::new(Notify::new()), known.is_some());
-        let (is_earlier, is_repeat) = (stream.is_earlier, stream.repeat.is_some());
+        let is_earlier = stream.is_earlier;
         let question = QuestionSlot::default();
         let entry = |running| ServedRequest {
             running,
@@ -224,7 +216,7 @@ impl Connection {
             call: stream.call.as_ref().map(CallRecord::call),
             digest,
             unique_name: unique_name.clone(),
-            was_seen: stream.repeat.as_ref().is_some_and(|repeat| repeat.was_seen),
+            was_seen: false,
             yields: is_earlier,
             was_asked_again: false,
             answer,
@@ -258,8 +250,7 @@ impl Connection {
                         let Ok(later) = connection.find_task(&mut serving).await else {
                             return connection.served(serving);
                         };
-                        // The response may have reached the server after it sent the same message again.
-                        if is_repeat && !still_asks(&connection.downgrade(), &serving, None).await {
+                        if !connection.asks_again(&serving).await {
                             return connection.served(serving);
                         }
                         (connection.record(&serving).await, open_answer.or(later))
@@ -319,16 +310,28 @@ impl Connection {
         if serving.question.get().is_some() {
             self.listening().note_question();
         }
-        if let Some(ended) = ended.filter(|ended| ended.came_again) {
-            let stream = Stream {
-                source: serving.source,
-                call: serving.call,
-                repeat: Some(Repeat {
-                    was_seen: ended.was_seen,
-                }),
-                ..Stream::default()
-            };
-            self.serve_request(serving.request, &serving.era, serving.task, stream, None);
+        if ended.is_some_and(|ended| ended.came_again) {
+            self.serve(serving.request, &serving.era, serving.source, serving.call.as_ref());
+        }
+    }
+
+    /// Whether a question is to be answered. The same one may have reached this process late, after its answer has reached the server: the task does not ask any more
+    /// then.
+    async fn asks_again(&self, serving: &Serving) -> bool {
+        let request = &serving.request;
+        let Some(task) = serving.task.as_ref().filter(|_| is_question(&request.method)) else {
+            return true;
+        };
+        let name = QuestionName::of(request, task).name;
+        let Some(was_seen) = self.listening().taken_answers.lock().was_seen(task, &name) else {
+            return true;
+        };
+        match self.task(task).get().await {
+            Ok(task) => task.status == TaskStatus::InputRequired || !(was_seen || task.status.is_final()),
+            Err(error) => {
+                tracing::debug!(%error, "a task that asks again was not read");
+                true
+            }
         }
     }
 

@@ -17,7 +17,7 @@ impl Connection {
     /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
     pub(super) async fn send_reply(self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
         let request = &serving.request;
-        let sent_at = self.listening().sending(&request.id, &serving.digest);
+        let (sent_at, was_seen) = self.listening().sending(&request.id, &serving.digest);
         let Some((connection, sent)) = send_until_taken(self, serving, &reply.text).await else {
             return;
         };
@@ -30,6 +30,7 @@ impl Connection {
                         task: task.clone(),
                         name: QuestionName::of(request, task).name,
                         sent_at,
+                        was_seen,
                         answer: outcome.clone(),
                     });
                 }
