@@ -1,10 +1,9 @@
 //! Options of a connection.
 
 use crate::{
-    EraCache, InputHandler, Logging, OtherNotifications, Proxy, SystemClock, TokenProvider, WireObserver,
+    EraCache, HttpHeaders, InputHandler, Logging, OtherNotifications, Proxy, SystemClock, TokenProvider, WireObserver,
     params_text::object_of,
 };
-use http::HeaderMap;
 use longhaul_core::{Clock, Json, JsonMembers, ParsedJson};
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -28,8 +27,8 @@ pub struct Options {
     /// How a server is reached over HTTP. Default: [`Proxy::Environment`].
     pub proxy: Proxy,
     /// Headers that every HTTP request carries, such as those a proxy wants. Headers of MCP and of HTTP itself take precedence. They are sent to the server
-    /// of the connection alone. Default: none.
-    pub headers: HeaderMap,
+    /// of the connection alone. Clones of these options, and their connections, share them. Default: none.
+    pub headers: HttpHeaders,
     /// Gives the tokens for an HTTP server that requires them. Use one for each server: a token must not be sent to another one. Default: none.
     pub tokens: Option<Arc<dyn TokenProvider>>,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked. The wait for a task that asks all the same ends with
@@ -66,7 +65,7 @@ impl Options {
             call_timeout: None,
             max_response: 64 << 20,
             proxy: Proxy::Environment,
-            headers: HeaderMap::new(),
+            headers: HttpHeaders::default(),
             tokens: None,
             inputs: None,
             wire: None,

@@ -11,8 +11,8 @@ use crate::{
     listed::Lists,
 };
 use longhaul_client::{
-    ChildProcess, Connection, EraCache, EraChoice, InvalidAddress, LogLevel, Logging, Options, OtherNotifications,
-    RequestError,
+    ChildProcess, Connection, EraCache, EraChoice, HttpHeaders, InvalidAddress, LogLevel, Logging, Options,
+    OtherNotifications, RequestError,
 };
 use longhaul_core::{ClientCapabilities, Clock, Json, Principal, SessionKey};
 use longhaul_runtime::{ListClient, Ports, Requestor, SessionLogs, Spawner};
@@ -159,6 +159,8 @@ fn is_unused(connection: &Arc<UpstreamConnection>) -> bool {
 /// The open connections to an upstream.
 pub(crate) struct Connections {
     options: UpstreamOptions,
+    /// Those of an HTTP server.
+    headers: HttpHeaders,
     /// There is no other upstream.
     is_only: bool,
     version: &'static str,
@@ -189,6 +191,10 @@ impl Connections {
         ports: &Ports,
     ) -> Result<Self, InvalidAddress> {
         let connections = Self {
+            headers: match &options.target {
+                Target::Http { headers, .. } => headers.clone().into(),
+                Target::Command(_) => HttpHeaders::default(),
+            },
             options,
             is_only,
             version,
@@ -205,6 +211,15 @@ impl Connections {
         // Only what is wrong with the address: nothing is sent.
         connections.open_with(&Key::shared(connections.options.era))?;
         Ok(connections)
+    }
+
+    /// What runs on these connections goes on with the headers of a later configuration, if that is of the same server: the earlier ones may be refused by now.
+    pub(crate) fn take_headers(&self, later: &UpstreamOptions) {
+        if let (Target::Http { url, .. }, Target::Http { url: of, headers, .. }) = (&self.options.target, &later.target)
+            && url == of
+        {
+            self.headers.replace(headers.clone());
+        }
     }
 
     /// Its child is asked for a handshake of 2025 first.
@@ -531,8 +546,8 @@ impl Connections {
         });
         let connection = match &self.options.target {
             Target::Command(child) => Connection::over(ChildProcess::new(child.clone()), options),
-            Target::Http { url, headers, tokens } => {
-                options.headers = headers.clone();
+            Target::Http { url, tokens, .. } => {
+                options.headers = self.headers.clone();
                 options.tokens = tokens.as_ref().map(|tokens| tokens.of(key.principal.as_ref()));
                 Connection::lazy(url, options)?
             }

@@ -305,7 +305,7 @@ impl Server {
         }
         let mut options = Options::named("longhaul", env!("CARGO_PKG_VERSION"));
         options.era = self.era;
-        options.headers.clone_from(&self.headers);
+        options.headers = self.headers.clone().into();
         change(&mut options);
         match &self.endpoint {
             Endpoint::Http(url) => {

@@ -142,7 +142,7 @@ impl Caller {
         let mut options = Options::named("client", "1.0.0");
         options.era = era;
         options.headers =
-            HeaderMap::from_iter([(http::header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap())]);
+            HeaderMap::from_iter([(http::header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap())]).into();
         let asked = Arc::clone(&got);
         let inputs = Inputs::new().elicit(move |question| {
             asked.lock().unwrap().questions.push(question.message().to_owned());

@@ -1,6 +1,6 @@
-//! HTTP requests with the token of their server.
+//! HTTP requests with the headers and the token for their server.
 
-use crate::{AccessToken, Refusal, TokenError, TokenProvider};
+use crate::{AccessToken, HttpHeaders, Refusal, TokenError, TokenProvider};
 use http::{HeaderMap, header};
 use reqwest::{Client, Request, RequestBuilder, Response, StatusCode};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ const MOST_REPLACEMENTS: u32 = 3;
 #[derive(Clone)]
 pub(super) struct AuthorizedClient {
     client: Client,
+    headers: HttpHeaders,
     tokens: Option<Arc<dyn TokenProvider>>,
 }
 
@@ -35,8 +36,12 @@ impl From<TokenError> for SendError {
 }
 
 impl AuthorizedClient {
-    pub(super) fn new(client: Client, tokens: Option<Arc<dyn TokenProvider>>) -> Self {
-        Self { client, tokens }
+    pub(super) fn new(client: Client, headers: HttpHeaders, tokens: Option<Arc<dyn TokenProvider>>) -> Self {
+        Self {
+            client,
+            headers,
+            tokens,
+        }
     }
 
     /// For building requests; they are sent with [`send`](Self::send).
@@ -46,7 +51,8 @@ impl AuthorizedClient {
 
     /// Sends a request. If the server refuses its token and there is another one, sends it again: a refused request has done nothing.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, SendError> {
-        let request = request.build()?;
+        let mut request = request.build()?;
+        self.headers.add_to(request.headers_mut());
         let Some(tokens) = &self.tokens else {
             return Ok(self.client.execute(request).await?);
         };

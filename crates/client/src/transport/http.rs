@@ -66,7 +66,14 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(address: Address, options: &Options, losses: StreamLosses) -> Self {
         let (client, proxy) = match build_client(&address, options) {
-            Ok((client, proxy)) => (Ok(AuthorizedClient::new(client, options.tokens.clone())), proxy),
+            Ok((client, proxy)) => (
+                Ok(AuthorizedClient::new(
+                    client,
+                    options.headers.clone(),
+                    options.tokens.clone(),
+                )),
+                proxy,
+            ),
             Err(reason) => (Err(reason), None),
         };
         Self {
@@ -281,7 +288,6 @@ fn http_error(status: u16, body: &[u8], retry_after: Option<Millis>) -> RequestE
 fn build_client(address: &Address, options: &Options) -> Result<(Client, Option<String>), String> {
     let builder = Client::builder()
         .tcp_nodelay(true)
-        .default_headers(options.headers.clone())
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(Policy::custom(follow))
         .tls_backend_preconfigured(tls::config(address.url())?);

@@ -6,12 +6,13 @@ use crate::{
     world::{RunningGateway, guarded, with_every_call_a_task},
 };
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::any};
+use http::{HeaderMap, HeaderValue};
 use longhaul_client::Outcome;
 use longhaul_core::{Retry, RetryOn};
 use longhaul_gateway::{JobTools, Target, UpstreamOptions};
 use serde_json::{Value, json};
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
@@ -23,6 +24,8 @@ struct Seen {
     is_done: Arc<AtomicBool>,
     is_secret: Arc<AtomicBool>,
     cancellations: Arc<AtomicUsize>,
+    /// The key that it accepts; any, if there is none.
+    key: Arc<OnceLock<&'static str>>,
 }
 
 impl Seen {
@@ -32,7 +35,7 @@ impl Seen {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = Target::Http {
             url: format!("http://{}/mcp", listener.local_addr().unwrap()),
-            headers: http::HeaderMap::new(),
+            headers: HeaderMap::new(),
             tokens: None,
         };
         let router = Router::new().fallback(any(serve)).with_state(self.clone());
@@ -46,7 +49,11 @@ fn task(id: &str, status: &str) -> Value {
     json!({"taskId": id, "status": status, "createdAt": at, "lastUpdatedAt": at, "ttl": null, "pollInterval": 10})
 }
 
-async fn serve(State(seen): State<Seen>, body: String) -> axum::response::Response {
+async fn serve(State(seen): State<Seen>, headers: HeaderMap, body: String) -> axum::response::Response {
+    let is_let_in = |key: &&str| headers.get("x-key").is_some_and(|sent| *sent == **key);
+    if !seen.key.get().is_none_or(is_let_in) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
     let request: Value = serde_json::from_str(&body).unwrap_or_default();
     if request["id"].is_null() {
         return StatusCode::ACCEPTED.into_response();
@@ -220,6 +227,51 @@ async fn a_job_of_which_nothing_is_told_is_asked_about_again() {
         "{outcome:?}"
     );
     assert_eq!(task.get().await.unwrap().message.as_deref(), Some("done"));
+    gateway.stop().await;
+}
+
+/// Who replaces a key replaces it for what runs, too.
+#[tokio::test]
+async fn a_job_goes_on_with_the_headers_of_a_later_configuration() {
+    let seen = Seen::default();
+    // The first submission is refused for half a minute.
+    seen.calls.store(1, Ordering::SeqCst);
+    let options = UpstreamOptions {
+        jobs: vec![job()],
+        ..with_every_call_a_task(seen.serve().await)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
+        panic!("no task")
+    };
+    let says = async |part: &str| {
+        let says = async {
+            while !(task.get().await.unwrap().message).is_some_and(|message| message.contains(part)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded(part, says).await;
+    };
+    says("running").await;
+    seen.key.set("new").unwrap();
+    says("HTTP status 401").await;
+
+    let mut later = options;
+    let Target::Http { headers, .. } = &mut later.target else {
+        unreachable!()
+    };
+    headers.insert("x-key", HeaderValue::from_static("new"));
+    gateway.reload_bare(vec![later]).await.unwrap();
+    says("running").await;
+    seen.is_done.store(true, Ordering::SeqCst);
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert!(
+        matches!(outcome, Outcome::Result { is_error: false, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(seen.calls.load(Ordering::SeqCst), 2, "it was submitted once");
     gateway.stop().await;
 }
 

@@ -34,7 +34,7 @@ impl Client {
         let mut options = Options::named("client", "1.0.0");
         options.era = tasks.era();
         if let Some(user) = user {
-            options.headers = HeaderMap::from_iter([("x-user".parse().unwrap(), user.parse().unwrap())]);
+            options.headers = HeaderMap::from_iter([("x-user".parse().unwrap(), user.parse().unwrap())]).into();
         }
         let list = asked.clone();
         let inputs = Inputs::new().elicit(move |question| {

@@ -54,7 +54,7 @@ pub(crate) fn listener_as(url: &str, tasks: Tasks, level: LogLevel, user: Option
     let mut options = Options::named("client", "1.0.0");
     options.era = tasks.era();
     if let Some(user) = user {
-        options.headers = HeaderMap::from_iter([("x-user".parse().unwrap(), user.parse().unwrap())]);
+        options.headers = HeaderMap::from_iter([("x-user".parse().unwrap(), user.parse().unwrap())]).into();
     }
     options.logging = Some(Logging::new(level, move |message| {
         list.lock().unwrap().push(message.data.to_string());
