@@ -147,7 +147,7 @@ impl OwnedRequestId {
     }
 }
 
-/// When a client may try again if the store does not answer, or the server stops.
+/// When a client may try again if the store does not answer or has no room, or the server stops.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The error for a client when the store fails. The store's own text goes to the log.
@@ -215,6 +215,12 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
             error!(%refused, "a client's call replaces a task");
             RpcError::internal("The task that this call replaces cannot be ended")
         }
+        // A refusal, by its code, also where a proxy has changed the status.
+        CreateError::Store(StoreError::Full) => RpcError::busy(
+            "The server has no room to write, and the call was not started; try again later",
+            RETRY_AFTER,
+        )
+        .with_status(507),
         CreateError::Store(error) => store_failed(error),
     }
 }
