@@ -85,7 +85,15 @@ impl Executor for JobExecutor {
                 return self.follow(&id, &attempt, &cx).await;
             }
             match cx.stop_requested() {
-                Some(reason) => ExecutionEnd::Stopped(reason),
+                Some(reason) => {
+                    if !is_unsent(&attempt) {
+                        self.submit.tell_cancelled(&cx, format!(
+                            "the gateway was stopped while it submitted the job to upstream `{}`, so nobody can cancel it: one may go on",
+                            self.submit.upstream.name()
+                        ));
+                    }
+                    ExecutionEnd::Stopped(reason)
+                }
                 None if is_unsent(&attempt) || self.submit.idempotent => self.run(attempt, cx).await,
                 None => self.submit.lost("the gateway was stopped while it submitted the job"),
             }
@@ -173,6 +181,8 @@ impl JobExecutor {
                 Some(end) => {
                     refusals += 1;
                     if refusals >= MOST_REFUSALS {
+                        let name = self.submit.upstream.name();
+                        cx.status(format!("job {id} of upstream `{name}` cannot be followed, and may go on"));
                         return end;
                     }
                 }

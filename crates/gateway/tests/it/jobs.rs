@@ -165,6 +165,32 @@ async fn a_job_that_is_being_submitted_is_cancelled_once_it_is_named() {
     gateway.stop().await;
 }
 
+/// Nobody can cancel it, and that is said.
+#[tokio::test]
+async fn a_job_whose_gateway_ended_before_it_was_named_may_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    touch(directory.path(), "slow");
+    let before = gateway(directory.path()).await;
+    let client = Client::connect(&before.url, Tasks::Modern);
+    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
+        panic!("no task")
+    };
+    until("the submission", || submitted(directory.path()) == 1).await;
+    task.cancel().await.unwrap();
+    before.stop().await;
+    let after = gateway(directory.path()).await;
+    let task = Client::connect(&after.url, Tasks::Modern).connection.task(task.id());
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    let told = guarded("the task", task.get()).await.unwrap().message;
+    assert!(
+        told.as_ref().is_some_and(|told| told.ends_with("one may go on")),
+        "{told:?}"
+    );
+    assert_eq!(submitted(directory.path()), 1);
+    after.stop().await;
+}
+
 /// Its task is over by then.
 #[tokio::test]
 async fn a_job_is_cancelled_once_its_upstream_is_back() {
