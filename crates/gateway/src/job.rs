@@ -182,7 +182,9 @@ impl JobExecutor {
                     refusals += 1;
                     if refusals >= MOST_REFUSALS {
                         let name = self.submit.upstream.name();
-                        cx.status(format!("job {id} of upstream `{name}` cannot be followed, and may go on"));
+                        cx.status(format!(
+                            "job {id} of upstream `{name}` cannot be followed, and may go on"
+                        ));
                         return end;
                     }
                 }

@@ -17,6 +17,9 @@ use tokio::{
 /// The ids of requests that are made again begin so.
 const AGAIN: &str = "longhaul-again-";
 
+/// What some programs write at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// The side that closed the connection first.
 pub(super) enum Closed {
     ByClient,
@@ -45,12 +48,16 @@ impl<R: AsyncBufRead + Unpin> Input<R> {
         !self.line.is_empty()
     }
 
-    /// The next line with its end; `None` at the end.
+    /// The next line with its end, without a byte order mark; `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.line.ends_with(b"\n") {
             self.reader.read_until(b'\n', &mut self.line).await?;
         }
-        Ok(Some(std::mem::take(&mut self.line)).filter(|line| !line.is_empty()))
+        let mut line = std::mem::take(&mut self.line);
+        if line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok(Some(line).filter(|line| !line.is_empty()))
     }
 }
 

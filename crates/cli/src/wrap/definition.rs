@@ -53,6 +53,10 @@ pub(super) struct Definition {
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClaimError {
+    #[error("the folder that this was started in is not there any more: start it in another one")]
+    NoFolder,
+    #[error("the path of this folder is not UTF-8, and a configuration cannot name it: start it in another one")]
+    FolderNotUtf8,
     #[error("cannot prepare the data directory: {0}")]
     Io(#[from] io::Error),
     #[error("cannot prepare the data directory {path}: {source}")]

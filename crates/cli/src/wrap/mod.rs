@@ -61,7 +61,13 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
 
 /// Claims the data directory and writes the configuration.
 fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
-    let folder = env::current_dir()?;
+    let folder = env::current_dir().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ClaimError::NoFolder,
+        _ => error.into(),
+    })?;
+    if folder.to_str().is_none() {
+        return Err(ClaimError::FolderNotUtf8);
+    }
     let definition = Definition::new(wrap, &folder);
     let data_dir = data_dir(wrap, &definition)?;
     prepare_in(wrap, &definition, &folder, &data_dir).map_err(|error| match error {

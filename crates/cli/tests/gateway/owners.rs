@@ -4,7 +4,9 @@ use crate::support::*;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -126,6 +128,27 @@ fn a_state_folder_that_cannot_be_used_is_named() {
     assert!(
         said.contains("cannot prepare the data directory /") && said.contains("file/own: "),
         "{said}"
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_refused_as_such() {
+    let folder = folder();
+    let odd = folder.path().join(OsStr::from_bytes(b"odd \xff"));
+    fs::create_dir(&odd).unwrap();
+    let mut wrap = longhaul(folder.path());
+    wrap.current_dir(&odd);
+    let (output, told) = said(wrap, &["wrap", "--", "true"]);
+    assert!(output.status.code() == Some(1) && told.contains("not UTF-8"), "{told}");
+
+    fs::create_dir(folder.path().join("gone")).unwrap();
+    let script = r#"rmdir "$PWD"; exec "$0" wrap -- true"#;
+    let mut wrap = Command::new("sh");
+    wrap.current_dir(folder.path().join("gone"));
+    let (output, told) = said(wrap, &["-c", script, LONGHAUL]);
+    assert!(
+        output.status.code() == Some(1) && told.contains("not there any more"),
+        "{told}"
     );
 }
 

@@ -7,10 +7,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// What is read at once.
 const CHUNK: usize = 16 * 1024;
 
+/// What some programs write at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Its bytes, without the break; not blank.
+    /// Its bytes, without the break and without a byte order mark; not blank.
     Message(Bytes),
     /// It was longer than the limit and was skipped.
     TooLong,
@@ -79,9 +82,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.finish_line(rest)
     }
 
-    fn finish_line(&mut self, line: BytesMut) -> Option<Line> {
+    fn finish_line(&mut self, mut line: BytesMut) -> Option<Line> {
         if std::mem::take(&mut self.skipping) || line.len() > self.limit {
             return Some(Line::TooLong);
+        }
+        if line.starts_with(BYTE_ORDER_MARK) {
+            line.advance(BYTE_ORDER_MARK.len());
         }
         let filled = !line.trim_ascii().is_empty();
         filled.then(|| Line::Message(line.freeze()))
@@ -126,6 +132,13 @@ mod tests {
             read.push(line);
         }
         read
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_line() {
+        let message = |text: &str| Line::Message(Bytes::copy_from_slice(text.as_bytes()));
+        let text = "\u{feff}a\n\u{feff}\nb\n";
+        assert_eq!(read(vec![text.as_bytes().to_vec()]), [message("a"), message("b")]);
     }
 
     proptest! {
