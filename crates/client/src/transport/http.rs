@@ -162,6 +162,14 @@ impl Http {
             let why = format!("it redirects to {target}, which is not followed");
             return Err(http_error(status, why.as_bytes(), None));
         }
+        let encoding = response.headers().get(header::CONTENT_ENCODING);
+        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
+            let encoding = String::from_utf8_lossy(encoding.as_bytes());
+            return Err(RequestError::Invalid(format!(
+                "its body is encoded as {:?}, which it was not asked for",
+                excerpt(&encoding)
+            )));
+        }
         let session = response.headers().get(SESSION_ID).cloned();
         let reply = match content_type(&response) {
             "text/event-stream" if status == 200 => self.events(response, resume),

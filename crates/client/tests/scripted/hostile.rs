@@ -84,6 +84,14 @@ async fn every_invalid_answer_is_an_error_that_says_what_is_wrong() {
         ("content type is \"\"", Box::new(|_| Response::new(Body::empty()))),
         ("without a response", Box::new(|_| plain(202, ""))),
         (
+            "encoded as \"gzip\", which it was not asked for",
+            Box::new(move |_| {
+                let mut zipped = response(json, "\u{1f}");
+                (zipped.headers_mut()).insert("content-encoding", http::HeaderValue::from_static("gzip"));
+                zipped
+            }),
+        ),
+        (
             "larger than 100000 bytes",
             Box::new(move |_| response(json, endless(" "))),
         ),
