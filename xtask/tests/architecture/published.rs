@@ -9,7 +9,7 @@ const OFFERED: [&str; 4] = ["longhaul", "longhaul-cli", "longhaul-client", "long
 /// The end of the description of all others.
 const INNER: &str = "An inner crate of Longhaul.";
 /// The file that they all have as their readme, and says the same.
-const INNER_README: &str = "../README.md";
+const INNER_README: &str = "../../packaging/inner/README.md";
 
 /// What is wrong with the manifest of a published crate.
 pub(crate) fn flaws(package: &Package) -> Vec<String> {
