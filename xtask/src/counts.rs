@@ -1,6 +1,6 @@
 //! `cargo xtask counts`: counts the instructions and allocations of the hot requests with valgrind.
 //!
-//! They are set beside those in docs/performance.md. One that is clearly higher is an error: the page is updated by the commit that needs more, and says why.
+//! They are set beside those in docs/performance-parts.md. One that is clearly higher is an error: the page is updated by the commit that needs more, and says why.
 
 use crate::{
     process::{self, ProcessError},
@@ -50,7 +50,7 @@ pub(crate) enum CountsError {
 }
 
 /// The page with the counts.
-const PAGE: &str = "docs/performance.md";
+const PAGE: &str = "docs/performance-parts.md";
 /// How far a count may be above the page, in percent. The seeds of hash maps and the linker move it by one or two.
 const TOLERANCE: u64 = 10;
 /// The rows of the page, by benchmark.

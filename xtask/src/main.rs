@@ -29,6 +29,7 @@ mod requirement;
 mod server;
 mod side_by_side;
 mod sim;
+mod site;
 mod test;
 mod workspace;
 
@@ -75,6 +76,8 @@ enum Task {
     Dist(dist::Args),
     /// Check that this commit can be released, and print the commands that publish it
     Release(release::Args),
+    /// Make a site of the documents
+    Site(site::Args),
     /// Package the crates as they are published
     Crates(crates::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
         Task::Dist(args) => boxed(dist::run(&args)),
         Task::Release(args) => boxed(release::run(&args)),
+        Task::Site(args) => boxed(site::run(&args)),
         Task::Crates(args) => boxed(crates::run(&args)),
         Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),

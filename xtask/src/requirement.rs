@@ -49,6 +49,20 @@ pub(crate) fn cargo_command(name: &str) -> Result<(), RequirementError> {
     )?)
 }
 
+/// Installs mdBook, unless it is installed, as it is needed to make a site: with search, and without its server.
+pub(crate) fn mdbook() -> Result<(), RequirementError> {
+    if process::answers(Command::new("mdbook").arg("--version")) {
+        return Ok(());
+    }
+    let mut install = workspace::cargo();
+    install.args(["install", "--locked", "--debug", "mdbook", "--version", "^0.5"]);
+    Ok(process::run(install.args([
+        "--no-default-features",
+        "--features",
+        "search",
+    ]))?)
+}
+
 /// Checks that a program is installed, and installs the package of the same name if we have the permission.
 pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
     let there = || process::answers(Command::new(name).arg("--version"));

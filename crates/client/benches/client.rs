@@ -1,7 +1,7 @@
 //! What a call, a poll and a task that is waited for cost the client, beside the official Rust SDK's client: `cargo bench -p longhaul-client`.
 //!
 //! The server is another process, which answers from memory. The clients are measured in turns, so that other load on the machine affects all
-//! alike. `LONGHAUL_BENCH_TASKS` sets how many tasks are waited for at once (default 10,000). The results are in `docs/performance.md`.
+//! alike. `LONGHAUL_BENCH_TASKS` sets how many tasks are waited for at once (default 10,000). The results are in `docs/performance-parts.md`.
 
 #![allow(
     clippy::unwrap_used,

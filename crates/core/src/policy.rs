@@ -3,7 +3,7 @@
 use crate::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Which calls of a tool become tasks; see the table in `docs/configuration.md`.
+/// Which calls of a tool become tasks; see the table in `docs/calls.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPolicy {

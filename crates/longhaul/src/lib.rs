@@ -9,7 +9,10 @@ mod context;
 mod durable;
 mod error;
 #[doc = include_str!("guide.md")]
-pub mod guide {}
+pub mod guide {
+    #[doc = include_str!("running_guide.md")]
+    pub mod running {}
+}
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

@@ -170,7 +170,7 @@ async fn what_is_deleted_on_request_is_overwritten() {
 }
 
 /// Of some that are deleted among others no row is left. When SQLite has moved rows between pages it may have left copies of them there, which no deletion
-/// finds: they are gone after `VACUUM`, which docs/security.md asks operators for.
+/// finds: they are gone after `VACUUM`, which docs/audit.md asks operators for.
 #[tokio::test]
 async fn what_is_deleted_among_others_is_gone_after_a_vacuum() {
     let directory = tempfile::tempdir().unwrap();
