@@ -1,5 +1,7 @@
 //! The servers in a file of another MCP client (`mcpServers`), as sections of a configuration.
 
+mod file_restrictions;
+mod restriction_words;
 mod restrictions;
 
 use crate::{json_text::without_mark, jsonc, variables::expand};
@@ -47,13 +49,14 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
         .find_map(|key| root?.get_object(key))
         .ok_or("it has no `mcpServers`")?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
+    let beside = file_restrictions::FileRestrictions::read(&values)?;
     let (mut read, mut lines) = (Vec::new(), BTreeMap::new());
     for property in &servers.properties {
         let given = property.name.as_str();
         // Of several with one name `values` has the last one.
         let written = &text[property.value.start()..property.value.end()];
         let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| error.to_string())?;
-        if restrictions::is_off(entry) || restrictions::is_excluded(&values, given)? {
+        if restriction_words::is_off(entry) || beside.excludes(given) {
             continue;
         }
         let name = usable_name(given);
@@ -63,7 +66,7 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
                 let why = format!("the one in line {earlier} is called `{name}`, too; rename one of them");
                 (Err(why), begins)
             }
-            None => match read_entry(entry, variable) {
+            None => match read_entry(entry, &beside.denied_tools(given), variable) {
                 Ok(section) => (Ok(section), begins),
                 Err(why) => (Err(why), unexpandable(&property.value, variable).map_or(begins, line)),
             },
@@ -98,7 +101,11 @@ fn unexpandable(value: &ast::Value<'_>, variable: fn(&str) -> Option<String>) ->
 }
 
 /// The section of an upstream.
-fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map<String, Value>, String> {
+fn read_entry(
+    entry: &Value,
+    denied_tools: &[&str],
+    variable: fn(&str) -> Option<String>,
+) -> Result<Map<String, Value>, String> {
     let expanded = |member: &str, text: &str| expand(text, variable).map_err(|why| format!("its `{member}`: {why}"));
     let mut urls = URLS.iter().filter(|member| !entry[**member].is_null());
     let url = urls.next();
@@ -106,7 +113,7 @@ fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map
         return Err(format!("it has a `{one}` and a `{other}`; give one of them"));
     }
     let mut upstream = Map::new();
-    if let Some(tools) = restrictions::selection(entry)? {
+    if let Some(tools) = restrictions::selection(entry, denied_tools)? {
         upstream.insert("tools".to_owned(), tools);
     }
     match (&entry["command"], url) {
@@ -354,5 +361,19 @@ mod tests {
         ] {
             assert_eq!(read(text, variable).unwrap_err(), expected);
         }
+    }
+    /// In the entry, and beside all of them.
+    #[test]
+    fn what_a_client_has_switched_off_stays_off() {
+        let off = r#"{"mcpServers": {"a": {"command": "x", "isActive": false}, "b": {"command": "x"}}, "disabledServers": ["c"]}"#;
+        assert_eq!(servers(off).len(), 1);
+        let denied = servers(
+            r#"{"mcpServers": {"one": {"command": "x", "disabledTools": ["read"]}, "two": {"command": "x"}}, "permissions": {"deny": ["mcp__one__write"]}}"#,
+        );
+        let tools = |server: &McpServer| server.section.as_ref().unwrap().get("tools").cloned();
+        assert_eq!(tools(&denied[0]), Some(serde_json::json!({"deny": ["write", "read"]})));
+        assert_eq!(tools(&denied[1]), None);
+        let unknown = servers(r#"{"mcpServers": {"a": {"command": "x", "toolFilter": ["y"]}}}"#);
+        assert!(wrong(&unknown[0]).2.contains("toolFilter"), "{unknown:?}");
     }
 }

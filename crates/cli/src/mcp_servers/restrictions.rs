@@ -1,140 +1,24 @@
-//! What a user has switched off in the file of another client: servers, and tools of servers. Each client has its own words for it. What restricts in a way that is
+//! What a user has switched off in an entry of the file of another client: the server, and tools of it. Each client has its own words for it. What restricts in a way that is
 //! not known refuses the server, since it would be served with more than its user allows.
 
+use super::restriction_words::{ListKind, flag, is_off, is_read_switch, list_kind, restricts};
 use serde_json::{Map, Value};
 
-/// Members of an entry that list the only tools to be offered.
-const ALLOWED: [&str; 7] = [
-    "includeTools",
-    "enabledTools",
-    "enabled_tools",
-    "allowedTools",
-    "allowed_tools",
-    "toolAllowlist",
-    "tools",
-];
-/// Members of an entry that list tools not to be offered.
-const DENIED: [&str; 6] = [
-    "disabledTools",
-    "disabled_tools",
-    "excludeTools",
-    "excludedTools",
-    "exclude_tools",
-    "toolDenylist",
-];
-/// Members that have such a word in their name and restrict nothing: they say what is done without asking.
-const HARMLESS: [&str; 8] = [
-    "alwaysAllow",
-    "always_allow",
-    "autoAllow",
-    "autoApprove",
-    "alwaysAllowTools",
-    "autoApproveTools",
-    "trustedTools",
-    "includeInstructions",
-];
-/// In the name of a member that takes away what it names.
-const TAKES: [&str; 10] = [
-    "disable",
-    "exclud",
-    "deny",
-    "denied",
-    "block",
-    "forbid",
-    "restrict",
-    "readonly",
-    "read_only",
-    "blacklist",
-];
-/// In the name of a member that takes away what it does not name.
-const GIVES: [&str; 4] = ["enable", "includ", "allow", "whitelist"];
-/// Members of the whole file, or of one of its objects, that name servers: only these are used.
-const ALLOWED_SERVERS: [&[&str]; 4] = [
-    &["mcp", "allowed"],
-    &["allowMCPServers"],
-    &["allowedMcpServers"],
-    &["enabledMcpjsonServers"],
-];
-/// The same for servers that are not used.
-const DENIED_SERVERS: [&[&str]; 6] = [
-    &["mcp", "excluded"],
-    &["excludeMCPServers"],
-    &["deniedMcpServers"],
-    &["disabledMcpServers"],
-    &["disabledMcpjsonServers"],
-    &["mcp", "disabled"],
-];
+/// What names of lists of tools say beside what the lists do.
+const TOOL_NOUNS: [&str; 2] = ["tools", "tool"];
 
-/// A switch, which some clients write as a text.
-fn flag(value: &Value) -> Option<bool> {
-    match value {
-        Value::Bool(flag) => Some(*flag),
-        Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
-        Value::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
-        Value::Number(number) => number.as_u64().map(|number| number != 0),
-        _ => None,
-    }
-}
-
-/// Whether the entry is switched off as a whole.
-pub(super) fn is_off(entry: &Value) -> bool {
-    flag(&entry["disabled"]) == Some(true) || flag(&entry["enabled"]) == Some(false)
-}
-
-/// The names in a list, or of objects with a name.
-fn names(list: &Value) -> Option<Vec<&str>> {
-    let elements = list.as_array()?.iter();
-    elements
-        .map(|element| element.as_str().or(element["serverName"].as_str()))
-        .collect()
-}
-
-/// Why a server is not used, by what the file says beside its servers.
-///
-/// # Errors
-/// The member that cannot be read.
-pub(super) fn is_excluded(file: &Value, server: &str) -> Result<bool, String> {
-    let listed = |path: &[&str]| -> Result<Option<bool>, String> {
-        let list = path.iter().fold(file, |value, member| &value[*member]);
-        match list {
-            Value::Null => Ok(None),
-            list => match names(list) {
-                Some(names) => Ok(Some(names.contains(&server))),
-                None => Err(format!(
-                    "`{}` of the file must be an array of names of servers",
-                    path.join(".")
-                )),
-            },
-        }
-    };
-    for path in DENIED_SERVERS {
-        if listed(path)? == Some(true) {
-            return Ok(true);
-        }
-    }
-    for path in ALLOWED_SERVERS {
-        if listed(path)? == Some(false) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Which tools of an entry are offered, as the key `tools` of an upstream.
+/// Which tools of an entry are offered, as the key `tools` of an upstream. `denied` are left out by what the file says beside its servers.
 ///
 /// # Errors
 /// A member that restricts the server in a way that is not known.
-pub(super) fn selection(entry: &Value) -> Result<Option<Value>, String> {
+pub(super) fn selection(entry: &Value, denied: &[&str]) -> Result<Option<Value>, String> {
     let Some(members) = entry.as_object() else {
         return Ok(None);
     };
-    let (mut allow, mut deny): (Option<Vec<Value>>, Vec<Value>) = (None, Vec::new());
+    let mut allow: Option<Vec<Value>> = None;
+    let mut deny: Vec<Value> = denied.iter().map(|tool| Value::from(*tool)).collect();
     for (member, value) in members {
-        if value.is_null() || HARMLESS.contains(&member.as_str()) {
-            continue;
-        }
-        let is_switch = ["disabled", "enabled"].contains(&member.as_str());
-        if is_switch && flag(value).is_some() {
+        if value.is_null() || is_read_switch(member, value) {
             continue;
         }
         let unknown = || {
@@ -142,18 +26,24 @@ pub(super) fn selection(entry: &Value) -> Result<Option<Value>, String> {
                 "its `{member}` may switch something off, and is not understood here: leave it out, or write the server as `[upstream.NAME]` with `tools`"
             )
         };
-        if ALLOWED.contains(&member.as_str()) && value.is_array() {
-            let named = patterns(value).ok_or_else(unknown)?;
-            // What is in each of several lists would be meant: that cannot be said here.
-            if allow.replace(named).is_some() {
-                return Err(unknown());
+        let kind = match member.as_str() {
+            "tools" => Some(ListKind::Allowed),
+            // Of tools, and not of something else.
+            name if name.to_ascii_lowercase().contains("tool") => list_kind(name, &TOOL_NOUNS),
+            _ => None,
+        };
+        match (kind.filter(|_| value.is_array()), member.as_str()) {
+            (Some(ListKind::Allowed), _) => {
+                let named = patterns(value).ok_or_else(unknown)?;
+                // What is in each of several lists would be meant: that cannot be said here.
+                if allow.replace(named).is_some() {
+                    return Err(unknown());
+                }
             }
-        } else if DENIED.contains(&member.as_str()) && value.is_array() {
-            deny.extend(patterns(value).ok_or_else(unknown)?);
-        } else if member == "tools" {
-            deny.extend(switched_off(value).ok_or_else(unknown)?);
-        } else if is_switch || restricts(member, value) {
-            return Err(unknown());
+            (Some(ListKind::Denied), _) => deny.extend(patterns(value).ok_or_else(unknown)?),
+            (None, "tools") => deny.extend(switched_off(value).ok_or_else(unknown)?),
+            (None, _) if restricts(member, value) => return Err(unknown()),
+            (None, _) => {}
         }
     }
     let mut tools = Map::new();
@@ -184,9 +74,10 @@ fn switched_off(tools: &Value) -> Option<Vec<Value>> {
     for (name, tool) in tools.as_object()? {
         let is_off = match tool {
             Value::Object(members) => {
-                if members.iter().any(|(member, value)| {
-                    !["disabled", "enabled"].contains(&member.as_str()) && restricts(member, value)
-                }) {
+                if members
+                    .iter()
+                    .any(|(member, value)| !is_read_switch(member, value) && restricts(member, value))
+                {
                     return None;
                 }
                 is_off(tool)
@@ -198,26 +89,6 @@ fn switched_off(tools: &Value) -> Option<Vec<Value>> {
         }
     }
     Some(off)
-}
-
-/// Whether a member seems to take something away.
-fn restricts(member: &str, value: &Value) -> bool {
-    let name = member.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    let is_nothing = match value {
-        Value::String(text) => text.is_empty(),
-        Value::Array(elements) => elements.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        value => flag(value) == Some(false),
-    };
-    if HARMLESS.contains(&member) {
-        return false;
-    }
-    match (has(&TAKES), has(&GIVES)) {
-        (true, _) => !is_nothing,
-        (false, true) => flag(value) != Some(true),
-        (false, false) => false,
-    }
 }
 
 #[cfg(test)]
@@ -261,9 +132,24 @@ mod tests {
             (json!({"enabled": "sometimes"}), Err("enabled")),
             (json!({"tools": {"a": {"deniedArguments": ["x"]}}}), Err("tools")),
             (json!({"includeTools": ["a"], "allowedTools": ["b"]}), Err("Tools")),
+            (
+                json!({"hiddenTools": ["a"], "tools-blocklist": ["b"]}),
+                Ok(json!({"deny": ["a", "b"]})),
+            ),
+            (json!({"tool_allow_list": ["a"]}), Ok(json!({"allow": ["a"]}))),
+            (json!({"toolFilter": ["a"]}), Err("toolFilter")),
+            (json!({"tool_filter": {"allow": []}}), Err("tool_filter")),
+            (json!({"permissions": {"deny": ["a"]}}), Err("permissions")),
+            (json!({"isActive": "sometimes"}), Err("isActive")),
+            (json!({"status": "error"}), Err("status")),
+            (json!({"sandbox": {"network": {"deny": ["x"]}}}), Err("sandbox")),
+            (
+                json!({"isActive": true, "disabledAutoApproveTools": ["a"], "isTrusted": false, "toolFilter": {}, "requireApproval": "always", "interactive": false, "toolTimeout": 5}),
+                Ok(all.clone()),
+            ),
         ];
         for (entry, expected) in cases {
-            match (selection(&entry), expected) {
+            match (selection(&entry, &[]), expected) {
                 (Ok(tools), Ok(expected)) => assert_eq!(tools.unwrap_or_default(), expected, "{entry}"),
                 (Err(error), Err(member)) => assert!(error.contains(member), "{entry}: {error}"),
                 (found, expected) => panic!("{entry}: {found:?}, expected {expected:?}"),
@@ -272,36 +158,24 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_switched_off_in_their_entry_and_beside_them() {
+    fn servers_are_switched_off_in_their_entry() {
         for off in [
             json!({"disabled": true}),
             json!({"disabled": "true"}),
             json!({"enabled": false}),
             json!({"enabled": "False"}),
             json!({"disabled": 1}),
+            // Cherry Studio.
+            json!({"isActive": false}),
+            json!({"isActive": true, "disabled": true}),
+            json!({"active": false}),
+            json!({"status": "disabled"}),
+            json!({"is_enabled": "no"}),
         ] {
             assert!(is_off(&off), "{off}");
         }
-        assert!(!is_off(&json!({"disabled": "false", "enabled": true})));
-        let excluded = |file: &Value| is_excluded(file, "a");
-        for file in [
-            json!({"mcp": {"excluded": ["a"]}}),
-            json!({"mcp": {"allowed": ["b"]}}),
-            json!({"mcp": {"allowed": []}}),
-            json!({"excludeMCPServers": ["a"]}),
-            json!({"disabledMcpjsonServers": ["a"]}),
-            json!({"deniedMcpServers": [{"serverName": "a"}]}),
-        ] {
-            assert_eq!(excluded(&file), Ok(true), "{file}");
-        }
-        assert_eq!(
-            excluded(&json!({"mcp": {"allowed": ["a"], "excluded": ["b"]}})),
-            Ok(false)
-        );
-        assert!(
-            excluded(&json!({"mcp": {"excluded": "a"}}))
-                .unwrap_err()
-                .contains("mcp.excluded")
-        );
+        assert!(!is_off(
+            &json!({"disabled": "false", "enabled": true, "isActive": true, "status": "active"})
+        ));
     }
 }
