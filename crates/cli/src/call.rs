@@ -5,7 +5,7 @@ use crate::{
     arguments::{self, ArgumentError, Taker},
     ask::{Asking, Unasked, text_of, text_of_task},
     batch,
-    failure::{Failure, may_have_run},
+    failure::Failure,
     interrupt::Interrupt,
     json_text::{self, TextError},
     listings, nearest, output, record,
@@ -97,6 +97,14 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     };
     asking.hides(called.display.bar());
     let exit = called.call(call, tool, words, whole).await;
+    let exit = match exit {
+        Err(failure) if failure.is_before_call() => {
+            let keyed = record::by_key(&server, &client).await;
+            let may_have_run = record::may_have_run_before(&keyed, Some(tool), call.idempotency_key.as_deref());
+            Err(failure.with_run(may_have_run))
+        }
+        exit => exit,
+    };
     // A session must not end while a task of it lives. With a journal the client knows that.
     let is_over = match exit {
         Ok(Exit::Answered) => !call.detach,
@@ -228,6 +236,8 @@ impl Called<'_> {
             ));
         }
         let is_repeated = repeated.is_some();
+        let key = call.idempotency_key.as_deref();
+        let was_made = key.is_some() && record::may_have_run_before(&by_key, Some(&tool.name), key);
         let (response, stopped) = self.send(&mut pending, until).await;
         let task = match (response, &stopped) {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
@@ -266,13 +276,14 @@ impl Called<'_> {
             }
             (Some(Err(error)), _) => {
                 self.display.finish();
-                if has_no_answer(&error) {
+                if has_no_answer(&pending, &error) {
                     output::note(match pending.idempotency_key() {
                         None => "the call may or may not have run, and was not sent again",
                         Some(_) => "the call may or may not have run",
                     });
                 }
-                return Err(Failure::of_sent(error));
+                let failure = Failure::of_sent(&pending, error);
+                return Err(if was_made { failure.with_run(true) } else { failure });
             }
             (None, Ended::Asked(question)) => {
                 self.display.finish();
@@ -352,7 +363,8 @@ impl Called<'_> {
             display.show(&event);
             if let Event::Retrying { error, .. } = &event
                 && has_key
-                && may_have_run(error)
+                && !error.is_refusal()
+                && !error.is_unsent()
                 && !std::mem::replace(&mut is_said, true)
             {
                 display.note(SENT_AGAIN);
@@ -492,6 +504,6 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
 }
 
 /// Whether the call may have run, and there is no answer of the tool that says so.
-fn has_no_answer(error: &RequestError) -> bool {
-    may_have_run(error) && !matches!(error, RequestError::Rpc(_) | RequestError::InvalidOutput { .. })
+fn has_no_answer(call: &PendingCall, error: &RequestError) -> bool {
+    call.may_have_run(error) && !matches!(error, RequestError::Rpc(_) | RequestError::InvalidOutput { .. })
 }

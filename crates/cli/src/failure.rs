@@ -7,7 +7,7 @@ use crate::{
     result::{Exit, rpc_error},
     servers::{ServerError, is_on_this_machine},
 };
-use longhaul_client::{CallError, Finished, JournalError, OpenError, RequestError, TokenError};
+use longhaul_client::{CallError, Finished, JournalError, OpenError, PendingCall, RequestError, TokenError};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -160,9 +160,14 @@ impl Failure {
     }
 
     /// The failure of a call that was sent.
-    pub(crate) fn of_sent(error: RequestError) -> Self {
-        let may_have_run = may_have_run(&error);
+    pub(crate) fn of_sent(call: &PendingCall, error: RequestError) -> Self {
+        let may_have_run = call.may_have_run(&error);
         Self::from(error).with_run(may_have_run)
+    }
+
+    /// Whether nothing was sent, because the server was not reached or the command has ended: then a call that it would have continued may run all the same.
+    pub(crate) fn is_before_call(&self) -> bool {
+        self.may_have_run.is_none() && self.exit != Exit::Usage
     }
 
     /// The failure of a call, which has not run unless that is said already.
@@ -262,11 +267,6 @@ fn local(error: &impl std::fmt::Display, is_usage: bool, json: bool) -> ExitCode
         output::json_line(&json!({"error": {"kind": kind, "message": error.to_string()}}));
     }
     exit
-}
-
-/// Whether a call that has failed so may have run.
-pub(crate) fn may_have_run(error: &RequestError) -> bool {
-    !error.is_refusal() && !error.is_unsent()
 }
 
 impl std::fmt::Display for Failure {

@@ -8,8 +8,8 @@ use crate::{
     states,
 };
 use longhaul_client::{
-    CallFilter, CallState, Client, ClientJournal, Connection, InputRequest, JournalError, PendingCall, RecordedCall,
-    RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    CallFilter, CallState, Client, ClientJournal, Connection, Finished, InputRequest, JournalError, PendingCall,
+    RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, approximate_duration};
 use std::{
@@ -78,6 +78,22 @@ pub(crate) async fn by_key(server: &Server, client: &Client) -> HashMap<String, 
         }
     }
     keyed
+}
+
+/// Whether one of these calls may have run that the next one of this tool continues: it was interrupted, or made under this idempotency key. What its arguments were is not compared,
+/// since they are read by the tool's schema, which a server that cannot be reached does not tell.
+pub(crate) fn may_have_run_before(
+    by_key: &HashMap<String, Vec<RecordedCall>>,
+    tool: Option<&str>,
+    key: Option<&str>,
+) -> bool {
+    let calls = by_key.values().flatten();
+    let mut of_tool = calls.filter(|call| tool.is_none_or(|tool| call.tool == tool));
+    of_tool.any(|call| match (key, &call.state) {
+        (_, CallState::Finished(Finished::Refused)) => false,
+        (Some(_), _) => call.idempotency_key.as_deref() == key,
+        (None, state) => *state == CallState::Interrupted,
+    })
 }
 
 /// The earlier call whose answer this one gets.

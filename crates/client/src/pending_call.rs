@@ -66,6 +66,8 @@ pub struct PendingCall {
     login: Option<String>,
     /// Whether the server may know its key from an earlier call.
     may_be_known: bool,
+    /// Whether it was sent before to a server that may have it: in an earlier process, or by this one.
+    was_sent: AtomicBool,
 }
 
 impl PendingCall {
@@ -104,6 +106,7 @@ impl PendingCall {
             known_for: known_for.unwrap_or(TAKEN_OVER).min(TAKEN_OVER),
             login: connection.login().await,
             may_be_known: false,
+            was_sent: AtomicBool::new(false),
         };
         call.may_be_known = call.options.idempotency_key.is_some() || call.options.batch_line.is_some();
         call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
@@ -141,6 +144,7 @@ impl PendingCall {
                 self.options.idempotency_key = Some(taken.idempotency_key);
                 self.interrupted = Some(taken.begun_at);
                 self.may_be_known = true;
+                self.was_sent = AtomicBool::new(true);
                 return Ok(());
             }
             let key = call.idempotency_key.take().unwrap_or_else(idempotency_key::new_key);
@@ -172,6 +176,12 @@ impl PendingCall {
     /// The idempotency key that it is sent with.
     pub fn idempotency_key(&self) -> Option<&str> {
         self.options.idempotency_key.as_deref()
+    }
+
+    /// Whether the tool may have run although sending the call has failed with `error`. Also an error that says that nothing was sent, or that the call is refused, says nothing of
+    /// an earlier time that the same call was sent: by a process that was interrupted, or by this one before it was sent again.
+    pub fn may_have_run(&self, error: &RequestError) -> bool {
+        self.was_sent.load(Ordering::Relaxed) || !(error.is_refusal() || error.is_unsent())
     }
 
     /// Whether `other` is another call of the same tool with the same arguments. With the same idempotency key it is the same call, not another one. The
@@ -365,6 +375,10 @@ impl PendingCall {
         match &response {
             Ok(_) => {}
             Err(RequestError::Unanswered { .. }) => self.record_finished(Finished::Unanswered).await,
+            // Whoever refuses it has not looked whether it knows the key: what was sent before may run, and the same call continues it.
+            Err(error) if error.is_refusal() && self.may_have_run(error) && is_refused_unread(error) => {
+                self.release().await;
+            }
             Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::InvalidOutput).await,
@@ -431,6 +445,9 @@ impl PendingCall {
             };
             may_be_replaced |= matches!(sent, Err(RequestError::Unreachable { .. }));
             may_have_it |= sent.as_ref().is_err_and(|error| !error.is_unsent());
+            if sent.as_ref().is_err_and(|error| self.may_have_run(error)) {
+                self.was_sent.store(true, Ordering::Relaxed);
+            }
             let retries = match may_have_it && !self.connection.transport().is_session() {
                 true => RETRIES,
                 false => RETRIES_OF_UNSENT,
@@ -542,4 +559,9 @@ impl PendingCall {
             record.mark_unknown(reason).await;
         }
     }
+}
+
+/// Whether the call is refused by what stands before the server's record of idempotency keys: a login, a limit, or this client.
+fn is_refused_unread(error: &RequestError) -> bool {
+    error.is_busy() || !matches!(error, RequestError::Rpc(_))
 }

@@ -279,7 +279,7 @@ impl Batch<'_> {
         };
         let response = sent.map_err(|error| {
             self.stop_if_gone(&error);
-            Failure::of_sent(error)
+            Failure::of_sent(&call, error)
         })?;
         self.unclear.lock().remove(&line.number);
         if is_repeated {

@@ -56,10 +56,18 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         let tools = connection.list_tools().await?;
         Ok::<_, RequestError>((tools, connection.server().await?.takes_idempotency_keys()))
     };
-    let (tools, takes_keys) = with_notice(connection.address(), listed).await?;
+    let listed = with_notice(connection.address(), listed).await;
+    let client = record::client(&server, connection.clone(), journal);
+    let (tools, takes_keys) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            let keyed = record::by_key(&server, &client).await;
+            let may_have_run = record::may_have_run_before(&keyed, tool, None);
+            return Err(Failure::from(error).with_run(may_have_run));
+        }
+    };
     let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
     let total = lines.check()?;
-    let client = record::client(&server, connection, journal);
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_new = call.repeat == Some(args::Repeat::All);
     let run = client.begin_batch(&path.to_string_lossy(), is_new).await;

@@ -13,7 +13,11 @@ use serde_json::{Map, Value, json};
 use std::{
     convert::Infallible,
     io::{BufRead, Read},
-    sync::mpsc::Receiver,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::Receiver,
+    },
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 
@@ -241,6 +245,64 @@ fn an_interrupted_call_is_not_given_up_because_its_server_does_not_answer() {
     assert!(stderr(&cancelled).contains("is recorded as before"), "{cancelled:?}");
     let shown = exit(&longhaul(&["task", call], &home).output().unwrap(), 0);
     assert!(shown.contains("interrupted"), "{shown}");
+}
+
+/// Whoever trusts that it has not run would do the work twice.
+#[test]
+fn a_call_that_would_continue_an_interrupted_one_may_have_run() {
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let closed = Arc::clone(&is_closed);
+    let mut peer = Peer::start(move |seen| match seen.method() {
+        "tools/call" if closed.load(Ordering::Relaxed) => plain(401, ""),
+        "server/discover" => seen.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": {}}},
+        })),
+        "tools/list" => seen.result(json!({"tools": [
+            {"name": "t", "inputSchema": {"type": "object"}}, {"name": "other", "inputSchema": {"type": "object"}},
+        ]})),
+        _ => {
+            let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
+            let response = Response::builder().header("content-type", "application/json");
+            response.body(body).unwrap()
+        }
+    });
+    let home = tempfile::tempdir().unwrap();
+    let url = peer.url();
+    let mut calling = longhaul(&["call", &url, "t", "--idempotency-key=k"], &home)
+        .spawn()
+        .unwrap();
+    while peer.calls_of("tools/call").is_empty() {
+        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
+    }
+    calling.kill().unwrap();
+    calling.wait().unwrap();
+    let file = home.path().join("calls.jsonl");
+    std::fs::write(&file, "{}\n").unwrap();
+    let batch = format!("--batch={}", file.display());
+    let fails = |words: &[&str], kind: &str, may_have_run: bool| {
+        let words = [&["call", &url, "--json"], words].concat();
+        let failed = longhaul(&words, &home).output().unwrap();
+        let error = &json(&failed)["error"];
+        assert_eq!(
+            (&error["kind"], &error["mayHaveRun"]),
+            (&Value::from(kind), &Value::from(may_have_run)),
+            "{words:?}: {failed:?}"
+        );
+    };
+    // It is refused before the server has looked for its key, and stays what it was.
+    is_closed.store(true, Ordering::Relaxed);
+    fails(&["t"], "login_required", true);
+    let listed = json(&longhaul(&["tasks", "--json", "--offline"], &home).output().unwrap());
+    assert_eq!(listed["calls"][0]["state"], "interrupted", "{listed}");
+    fails(&["other"], "login_required", false);
+    peer.kill();
+    fails(&["t"], "unreachable", true);
+    fails(&["t", "--idempotency-key=k"], "unreachable", true);
+    fails(&["t", "--idempotency-key=new"], "unreachable", false);
+    fails(&["other"], "unreachable", false);
+    let batches = longhaul(&["call", &url, "t", &batch], &home).output().unwrap();
+    assert!(stderr(&batches).contains("cannot be reached"), "{batches:?}");
 }
 
 /// Nobody may be there to read the key, as at a shutdown.
