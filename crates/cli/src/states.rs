@@ -48,6 +48,14 @@ pub(crate) fn in_mcp(task: &TaskSnapshot) -> &str {
     task.unknown_status.as_deref().unwrap_or(task.status.as_str())
 }
 
+/// Whether the result of a task is an error of its tool, which MCP calls `completed`, too; `None` without a result.
+pub(crate) fn is_error(task: &TaskSnapshot) -> Option<bool> {
+    match task.outcome {
+        Some(Outcome::Result { is_error, .. }) => Some(is_error),
+        _ => None,
+    }
+}
+
 /// What the message says beside the state.
 pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
     let message = task.message.as_deref()?;

@@ -231,6 +231,7 @@ impl Watched {
             // The status by its name in MCP.
             "state": self.snapshot.as_ref().filter(|task| states::of_asking(task, self.asks) == self.state).map_or(self.state.as_str(), states::in_mcp),
             "detail": self.detail,
+            "isError": self.snapshot.as_ref().and_then(states::is_error),
             "asks": self.asks,
             "ended": self.has_ended,
         })

@@ -275,10 +275,7 @@ impl Row {
         match (self.call.as_ref().map(|call| &call.state), &self.snapshot) {
             (Some(CallState::Finished(Finished::ToolError)), _) => Some(true),
             (Some(CallState::Finished(Finished::Answered | Finished::Completed)), _) => Some(false),
-            (_, Some(task)) => match task.outcome {
-                Some(Outcome::Result { is_error, .. }) => Some(is_error),
-                _ => None,
-            },
+            (_, Some(task)) => states::is_error(task),
             _ => None,
         }
     }

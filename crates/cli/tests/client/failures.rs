@@ -250,3 +250,26 @@ fn words_that_are_not_utf_8_are_refused() {
         assert!(!text.contains("panicked"), "{words:?}: {text}");
     }
 }
+
+/// To MCP both have completed.
+#[test]
+fn a_task_that_is_watched_says_whether_its_tool_has_failed() {
+    let served = scripted(|seen| match seen.method() {
+        "tasks/get" => {
+            let id = seen.body["params"]["taskId"].as_str().unwrap_or_default();
+            let result = json!({"content": [], "isError": id == "t-bad"});
+            seen.result(task(id, "completed", json!({"result": result})))
+        }
+        _ => seen.error(404, -32601),
+    });
+    let watched = served.run(&["watch", &served.url, "t-good", "t-bad", "--json"]);
+    exit(&watched, 1);
+    let lines = stdout(&watched);
+    let mut ended: Vec<_> = (lines.lines())
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| (line["taskId"].clone(), line["state"].clone(), line["isError"].clone()))
+        .collect();
+    ended.sort_by_key(|(id, ..)| id.to_string());
+    let line = |id: &str, is_error: bool| (json!(id), json!("completed"), json!(is_error));
+    assert_eq!(ended, [line("t-bad", true), line("t-good", false)]);
+}
