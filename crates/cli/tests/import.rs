@@ -693,3 +693,31 @@ fn a_hand_off_can_be_switched_off() {
     host.report(&["--undo", "--yes", "--json"]);
     assert_eq!(host.text(), host.sample);
 }
+
+/// The file of a version, for example.
+#[test]
+fn what_was_imported_under_another_name_of_the_program_is_known_again() {
+    let host = Host::new("cursor");
+    let program = host.folder.path().join("longhaul-0.1.0");
+    fs::copy(LONGHAUL, &program).unwrap();
+    let run = |options: &[&str]| -> Value {
+        let mut command = Command::new(&program);
+        command.args(["import", "cursor", "--json", "--yes", "--file"]);
+        let output = command
+            .arg(host.file())
+            .args(options)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let changed = names(&run(&[]), "changed");
+    let once = host.text();
+    assert!(once.contains("longhaul-0.1.0"), "{once}");
+    assert_eq!(names(&run(&[]), "changed"), [""; 0]);
+    assert_eq!(names(&host.report(&["--yes", "--json"]), "changed"), [""; 0]);
+    assert_eq!(host.text(), once);
+    assert_eq!(names(&run(&["--undo"]), "changed"), changed);
+    assert_eq!(host.text(), host.sample);
+}

@@ -74,7 +74,7 @@ pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<Rewritt
         if let Some(at) = start.wrapped_at() {
             return start.with_handoff(host, at, handoff);
         }
-        if is_longhaul(start.program) {
+        if is_longhaul(start.program) || start.program == program {
             return Err("it is Longhaul itself".into());
         }
         if let Some(member) = start.wrong_variables {
@@ -451,12 +451,15 @@ impl<'a> Start<'a> {
 
     /// Which argument is the wrapped program.
     fn wrapped_at(&self) -> Option<usize> {
-        let mut words = self.arguments.iter().map(|(word, _)| *word);
-        if !is_longhaul(self.program) || words.next() != Some("wrap") {
+        let words: Vec<&str> = self.arguments.iter().map(|(word, _)| *word).collect();
+        let options = words.strip_prefix(&["wrap"])?;
+        let end = options.iter().position(|word| *word == "--")?;
+        // The program may have any name: that of a version, for example.
+        if !is_longhaul(self.program) && !options[..end].contains(&IMPORTED) {
             return None;
         }
-        let at = words.position(|word| word == "--")? + 2;
-        (at < self.arguments.len()).then_some(at)
+        let at = end + 2;
+        (at < words.len()).then_some(at)
     }
 
     /// The same, if an import has put it behind Longhaul.
