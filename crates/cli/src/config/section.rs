@@ -54,6 +54,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("ttl", "retention"),
     ("max_ttl", "max_retention"),
     ("retries", "retry"),
+    ("max_retries", "retry"),
     ("parallel", "concurrency"),
     ("max_concurrency", "concurrency"),
     ("address", "listen"),
@@ -71,7 +72,7 @@ const IDEAS: &[(&[&str], &str)] = &[
         "a tool runs when it is called: have cron or a systemd timer start `longhaul call`",
     ),
     (
-        &["depends", "depends_on", "needs", "requires"],
+        &["depends", "depends_on", "needs", "requires", "after", "before"],
         "calls do not wait for each other: run the steps in one script, or write a durable tool (docs/durable-tools.md)",
     ),
     (
@@ -83,7 +84,7 @@ const IDEAS: &[(&[&str], &str)] = &[
         "put it into `env`, which is never shown, or let the command read a file that only this user can read",
     ),
     (
-        &["shell"],
+        &["shell", "script"],
         "no shell reads the command: write command = [\"sh\", \"-c\", \"…\"]",
     ),
 ];

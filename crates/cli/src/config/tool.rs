@@ -297,6 +297,9 @@ fn warn(
     };
     let optional = input_schema.map(schema::optional_names).unwrap_or_default();
     tool_warnings::check_command(entry, words, input_schema, &optional);
+    if let (Some(entry), Some(stdin)) = (section.get("stdin"), stdin) {
+        tool_warnings::check_stdin(&entry, words, stdin);
+    }
     if let (Some(schema), Some(stdin)) = (input_schema, stdin) {
         tool_warnings::check_unused(section, schema, words, stdin);
     }

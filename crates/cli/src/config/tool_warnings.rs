@@ -5,7 +5,7 @@ use super::{
     section::{Entry, Section},
 };
 use longhaul_json_schema::{Origin, Schema, text_len};
-use longhaul_upstream::command::{Template, script_elements};
+use longhaul_upstream::command::{Template, reads_stdin_as_code, script_elements};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -13,6 +13,10 @@ use std::collections::BTreeSet;
 const OPERATORS: [&str; 11] = ["|", "||", "&&", "&", ">", ">>", "<", "<<", "2>", "2>&1", "&>"];
 /// Programs for which some of these are arguments.
 const CALCULATORS: [&str; 3] = ["expr", "test", "["];
+/// Programs that take patterns themselves.
+const PATTERN_READERS: [&str; 14] = [
+    "find", "fd", "grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "rsync", "tar", "zip", "unzip", "git",
+];
 
 /// Keywords of schemas, each with the type whose values alone it binds.
 const BINDS: [(&str, &str); 17] = [
@@ -72,11 +76,13 @@ pub(super) fn check_command(
         if scripts.contains(&index) {
             continue;
         }
-        if let Some(literal) = unreplaced(text) {
+        let is_value = index > 0 && words[index - 1].starts_with('-') && words[index - 1] != "--";
+        let reads_patterns = is_value || PATTERN_READERS.contains(&program);
+        if let Some(literal) = unreplaced(text).or_else(|| glob(text).filter(|_| !reads_patterns)) {
             element.warn(format!(
                 "`command`: `{literal}` is passed as it stands, since no shell reads the command: write the value itself, or [\"sh\", \"-c\", \"…\"]"
             ));
-        } else if OPERATORS.contains(&text.as_str()) && !CALCULATORS.contains(&program) {
+        } else if (OPERATORS.contains(&text.as_str()) || has_operator(text)) && !CALCULATORS.contains(&program) {
             element.warn(format!(
                 "`command`: `{text}` is passed to {program} as an argument, since no shell reads the command: for this write [\"sh\", \"-c\", \"…\"]"
             ));
@@ -113,6 +119,39 @@ pub(super) fn check_command(
                 "`command`: `{name}` {why}, and then `{option}`, if it is an option with a value, takes the next argument for it: {remedy}"
             ));
         }
+    }
+    for (index, text) in words.iter().enumerate().skip(1) {
+        let Some((option, name)) = joined_option(text) else {
+            continue;
+        };
+        let is_last = index + 1 == words.len();
+        let is_behind_end = words[..index].iter().any(|word| word == "--");
+        if is_last || is_behind_end || scripts.contains(&index) || !may_be_empty_text(input_schema, name) {
+            continue;
+        }
+        if let Some(element) = elements.get(index) {
+            element.warn(format!(
+                "`command`: `{name}` may be an empty text, and then `{option}`, if it is an option with a value, takes the next argument for it: set `minLength = 1`"
+            ));
+        }
+    }
+}
+
+/// An option of letters that stands before its value in one element, with the property that is the value.
+fn joined_option(text: &str) -> Option<(&str, &str)> {
+    let (option, rest) = text.split_once('{')?;
+    let name = rest.strip_suffix('}')?;
+    let letters = option.strip_prefix('-')?;
+    let is_option = !letters.is_empty() && letters.bytes().all(|letter| letter.is_ascii_alphabetic());
+    (is_option && !name.contains(['{', '}'])).then_some((option, name))
+}
+
+/// Warns about a standard input that looks as if a shell replaced something in it.
+pub(super) fn check_stdin(entry: &Entry<'_>, words: &[String], stdin: &str) {
+    if let Some(literal) = unreplaced(stdin).filter(|_| !reads_stdin_as_code(words)) {
+        entry.warn(format!(
+            "`stdin`: `{literal}` is passed as it stands, since nothing is replaced in it but placeholders: write the value itself"
+        ));
     }
 }
 
@@ -194,10 +233,41 @@ fn may_be_empty(input_schema: &Value, name: &str) -> bool {
     types(property) == ["array"] && property["minItems"].as_u64().unwrap_or(0) == 0
 }
 
-/// What a shell would replace: a variable in capitals, or a home at the beginning.
+/// Whether a property may be a text without a letter, which an option and its value in one element end in.
+fn may_be_empty_text(input_schema: &Value, name: &str) -> bool {
+    let property = resolve(input_schema, &input_schema["properties"][name]);
+    let is_bound = ["pattern", "format", "enum", "const"]
+        .iter()
+        .any(|key| property.get(key).is_some());
+    types(property) == ["string"] && !is_bound && property["minLength"].as_u64().unwrap_or(0) == 0
+}
+
+/// File names that a shell would look for.
+fn glob(text: &str) -> Option<&str> {
+    let is_of_path = |char: char| char.is_ascii_alphanumeric() || "._-/*?".contains(char);
+    (text.contains('*') && !text.starts_with('-') && text.chars().all(is_of_path)).then_some(text)
+}
+
+/// Whether a shell would take a part of the text for an operator: a redirection at its beginning, `&` at its end, or one between two words.
+fn has_operator(text: &str) -> bool {
+    let is_of_word = |char: char| char.is_ascii_alphanumeric() || "._-/".contains(char);
+    let is_word = |text: &str| !text.is_empty() && !text.starts_with('-') && text.chars().all(is_of_word);
+    let redirected = ["2>>", "2>", "&>", ">>", ">", "<"]
+        .iter()
+        .find_map(|operator| text.strip_prefix(operator));
+    let separated = ["&&", "||", ";"].iter().find_map(|operator| text.split_once(operator));
+    redirected.is_some_and(is_word)
+        || text.strip_suffix(['&', ';']).is_some_and(is_word)
+        || separated.is_some_and(|(one, other)| is_word(one) && is_word(other))
+}
+
+/// What a shell would replace: a variable in capitals, a command in `$(…)` or backquotes, or a home at the beginning.
 fn unreplaced(text: &str) -> Option<&str> {
     if text == "~" || text.starts_with("~/") {
         return Some("~");
+    }
+    if let Some(command) = between(text, "$(", ')').or_else(|| between(text, "`", '`')) {
+        return Some(command);
     }
     text.match_indices('$').find_map(|(at, _)| {
         let rest = &text[at + 1..];
@@ -215,6 +285,16 @@ fn unreplaced(text: &str) -> Option<&str> {
         let closes = name[length..].bytes().take_while(|byte| *byte == b'}').count();
         (begins && closes >= open.min(1)).then(|| &text[at..at + 1 + open + length + closes.min(open)])
     })
+}
+
+/// A command within these, with them. One behind a space may be a name in another language.
+fn between<'a>(text: &'a str, open: &str, close: char) -> Option<&'a str> {
+    let begin = text.find(open)?;
+    let inner = begin + open.len();
+    let end = inner + text[inner..].find(close)?;
+    let is_command = text[inner..end].starts_with(|char: char| char.is_ascii_lowercase());
+    let is_one_word = !text[..begin].contains(char::is_whitespace);
+    (is_command && is_one_word).then(|| &text[begin..=end])
 }
 
 /// Finds keywords that bind values of a type that the schema does not ask for, and formats that nobody checks. `typed`: what is around it names a type.

@@ -42,7 +42,7 @@ pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
 pub use record::{CommandEnd, ExitRecord, Spec, Stopped};
 pub use recovery::{Verdict, connect, judge};
 pub use restored::{RecordedWork, recorded_work};
-pub use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, script_elements};
+pub use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements};
 pub use shared_lifetime::{Hazard, hazards};
 pub use supervisor::become_supervisor_if_asked;
 pub use supervisor_process::suspended_supervisors;

@@ -91,6 +91,16 @@ pub fn placeholders_in_scripts(
 
 /// The elements of a command that its programs run as code, by their places in it.
 pub fn script_elements(command: &[String]) -> BTreeSet<usize> {
+    let scripts = scripts_of(command);
+    scripts.elements.into_iter().map(|script| script.element).collect()
+}
+
+/// Whether a program of a command runs its standard input as code.
+pub fn reads_stdin_as_code(command: &[String]) -> bool {
+    scripts_of(command).stdin.is_some()
+}
+
+fn scripts_of(command: &[String]) -> Scripts {
     let words: Vec<Word> = command.iter().map(|text| Word::new(text)).collect();
     let mut scripts = Scripts::default();
     CommandLine {
@@ -98,7 +108,7 @@ pub fn script_elements(command: &[String]) -> BTreeSet<usize> {
         allow_leading_dash: &BTreeSet::new(),
     }
     .read(&mut scripts);
-    scripts.elements.into_iter().map(|script| script.element).collect()
+    scripts
 }
 
 /// The placeholders of a template; none of what is no template.

@@ -191,6 +191,14 @@ fn bad_files_are_explained() {
                 "jobs.toml:8: unknown key `shell` in [[tool]] `t`; no shell reads the command: write command = [\"sh\", \"-c\", \"…\"]",
             ],
         ),
+        (
+            "+tool\nmax_retries = 3\nafter = \"x\"\nscript = \"x\"\n",
+            &[
+                "jobs.toml:7: unknown key `max_retries` in [[tool]] `t`; did you mean `retry`?",
+                "jobs.toml:8: unknown key `after` in [[tool]] `t`; calls do not wait for each other: run the steps in one script, or write a durable tool (docs/durable-tools.md)",
+                "jobs.toml:9: unknown key `script` in [[tool]] `t`; no shell reads the command: write command = [\"sh\", \"-c\", \"…\"]",
+            ],
+        ),
         // Commands and templates
         (
             "+t\ncommand = [\"ls\", \"${HOME}/a\"]\n",

@@ -368,6 +368,27 @@ fn an_option_that_may_lose_its_value_is_pointed_out() {
         assert_eq!(at(&sound, optional), [""; 0], "{sound}");
     }
     assert_eq!(at(&format!("\"--tag\", \"{{tag}}\", {used}"), ""), [""; 0]);
+    let joined = |schema: &str, command: &str| {
+        let input = format!("input = {{ t = {schema}, u = {{ type = \"string\" }} }}");
+        warnings_in(&format!("command = [\"true\", {command}]\n{input}\n"))
+    };
+    let text = "{ type = \"string\" }";
+    assert_eq!(
+        joined(text, "\"-t{t}\", \"--\", \"{u}\""),
+        [
+            "jobs.toml:6: `command`: `t` may be an empty text, and then `-t`, if it is an option with a value, takes the next argument for it: set `minLength = 1`"
+        ]
+    );
+    for (schema, command) in [
+        ("{ type = \"string\", minLength = 1 }", "\"-t{t}\", \"--\", \"{u}\""),
+        ("{ type = \"string\", enum = [\"a\"] }", "\"-t{t}\", \"--\", \"{u}\""),
+        ("{ type = \"integer\", minimum = 0 }", "\"-t{t}\", \"--\", \"{u}\""),
+        (text, "\"--t={t}\", \"--\", \"{u}\""),
+        (text, "\"{u}\", \"-t{t}\""),
+        (text, "\"--\", \"-t{t}\", \"{u}\""),
+    ] {
+        assert_eq!(joined(schema, command), [""; 0], "{schema} {command}");
+    }
 }
 
 #[test]
@@ -379,6 +400,14 @@ fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
         ("~/a", "`~`"),
         ("a", ""),
         ("~a", ""),
+        ("$(date)", "`$(date)`"),
+        ("--day=$(date +%F)", "`$(date +%F)`"),
+        ("`date`", "``date``"),
+        ("*.txt", "`*.txt`"),
+        ("dir/*", "`dir/*`"),
+        ("-*.txt", ""),
+        ("SELECT * FROM t", ""),
+        ("a `b` c", ""),
         ("cost: 5$", ""),
         ("$x", ""),
     ] {
@@ -393,6 +422,27 @@ fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
             "{found:?}"
         );
     }
+    for (argument, count) in [
+        ("a;b", 1),
+        ("a;", 1),
+        ("a&", 1),
+        ("a&&b", 1),
+        ("<in", 1),
+        (">out.txt", 1),
+        ("2>/dev/null", 1),
+        ("<b>", 0),
+        (">=1.0", 0),
+        ("http://h/x?a=1&b=2", 0),
+        ("text/html;charset=utf-8", 0),
+        ("-a;b", 0),
+    ] {
+        assert_eq!(at(&format!("\"{argument}\"")).len(), count, "{argument}");
+    }
+    let pattern = "command = [\"find\", \".\", \"-name\", \"*.txt\"]\n";
+    assert_eq!(warnings_in(pattern), [""; 0]);
+    let stdin = |program: &str| warnings_in(&format!("command = [\"{program}\"]\nstdin = \"$HOME\"\n"));
+    assert!(stdin("cat")[0].contains("`stdin`: `$HOME` is passed as it stands"));
+    assert_eq!(stdin("sh"), [""; 0]);
     let none = [""; 0];
     assert_eq!(
         warnings_in("command = [\"sh\", \"-c\", \"echo $HOME | cat > ~/x\"]\n"),
