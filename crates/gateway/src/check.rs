@@ -154,6 +154,7 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
             continue;
         }
         report.warnings.extend(too_long(upstream, &name, &shown));
+        report.warnings.extend(odd_name(&name, &shown));
         match reported(upstream, &name, &shown, job, listed) {
             Ok(tool) => {
                 report.tools.push(tool);
@@ -197,6 +198,21 @@ fn reported(
         handoff,
         deadline,
     })
+}
+
+/// What is wrong with a name that some hosts refuse for its characters, and what to do (MCP 2025-11-25, Tools, "Tool Names").
+fn odd_name(name: &str, shown: &str) -> Option<String> {
+    let is_usual = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+    let why = match shown.chars().find(|char| !is_usual(*char)) {
+        Some(' ') => "has a space".to_owned(),
+        Some(odd) => format!("has {odd:?}"),
+        None if shown.is_empty() => "is empty".to_owned(),
+        None if name.is_empty() => "is that of the upstream alone".to_owned(),
+        None => return None,
+    };
+    Some(format!(
+        "the name of its tool `{shown}` {why}, and some hosts take only letters, digits, `_`, `-` and `.`: give it another name with `tools = {{ rename = {{ {name:?} = \"…\" }} }}`"
+    ))
 }
 
 /// What the configuration says of tools that do not exist.

@@ -111,6 +111,31 @@ async fn a_name_that_an_upstream_lists_twice_is_a_warning() {
     gateway.stop().await;
 }
 
+/// Strict hosts refuse a tool with such a name, and some of them all tools beside it.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_name_that_strict_hosts_refuse_is_a_warning() {
+    let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
+    let names = ["with space", "ünï", "", "usual-1.x"].map(tool).join(",");
+    let (before, rest) = TWICE.split_once(r#""tools":["#).unwrap();
+    let (_, after) = rest.split_once("]'").unwrap();
+    let script = format!(r#"{before}"tools":[{names}]'{after}"#);
+    let child = ChildOptions::new("sh", ["-c", &script]);
+    let other = Upstream::start(Tasks::Modern).await;
+    let mut upstreams = options(&[("other", &other)]);
+    upstreams.insert(0, UpstreamOptions::new("mal", Target::Command(child)));
+    let report = reports(upstreams, Duration::from_secs(20)).await.remove(0);
+    let warned = |part: &str| report.warnings.iter().filter(|warning| warning.contains(part)).count();
+    for odd in [
+        "`mal_with space` has a space",
+        "`mal_ünï` has 'ü'",
+        "`mal_` is that of the upstream alone",
+    ] {
+        assert_eq!(warned(odd), 1, "{odd}: {:?}", report.warnings);
+    }
+    assert_eq!(warned("usual"), 0, "{:?}", report.warnings);
+}
+
 /// Without prefixes, the first upstream in the order of the file keeps a name, and a URI in any case.
 #[tokio::test]
 async fn names_and_uris_of_several_upstreams_that_collide_are_told() {
