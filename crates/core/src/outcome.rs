@@ -1,7 +1,7 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
 use crate::{
-    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Masking, Millis, UnixMillis,
+    FailedAttempt, Json, JsonMembers, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Masking, Millis, UnixMillis,
     format_duration, nests_deeper, push_timestamp, shorten, truncate,
 };
 use serde_json::{json, value::RawValue};
@@ -184,6 +184,28 @@ impl Outcome {
         }
     }
 
+    /// The outcome with one more thing to say: in a text of its own behind those of a result, or behind the message of an error. A cancellation says nothing.
+    ///
+    /// ```
+    /// use longhaul_core::Outcome;
+    /// let failed = Outcome::tool_error("sh exited with code 1").with_note("That was the last attempt.");
+    /// assert_eq!(failed.text(), "sh exited with code 1\nThat was the last attempt.");
+    /// ```
+    #[must_use]
+    pub fn with_note(self, note: &str) -> Self {
+        match self {
+            Self::Result { json, is_error } => Self::Result {
+                json: with_text(json.as_str(), note).unwrap_or(json),
+                is_error,
+            },
+            Self::RpcError(failure) => Self::RpcError(RpcFailure {
+                message: format!("{}. {note}", failure.message.trim_end_matches('.')).into(),
+                ..failure
+            }),
+            Self::Cancelled => Self::Cancelled,
+        }
+    }
+
     /// The end of work whose deadline, `deadline` after creation, has passed.
     pub fn deadline_passed(deadline: Millis) -> Self {
         Self::tool_error(&format!("deadline of {} passed", format_duration(deadline)))
@@ -293,6 +315,16 @@ fn texts(result: &str) -> Vec<Cow<'_, str>> {
     let read = serde_json::from_str::<Content>(result);
     let blocks = read.map(|read| read.content).unwrap_or_default();
     blocks.into_iter().filter_map(|block| block.text).collect()
+}
+
+/// A `CallToolResult` with one more text block; nothing if it has no content to which it can be added.
+fn with_text(result: &str, text: &str) -> Option<Json> {
+    let mut members: JsonMembers = serde_json::from_str(result).ok()?;
+    let mut content: Vec<Json> = serde_json::from_str(members.get("content")?.as_str()).ok()?;
+    content.push(Json::from(json!({"type": "text", "text": text})));
+    let content = serde_json::to_string(&content).ok()?;
+    members.insert("content".to_owned(), Json::trusted(content));
+    Some(Json::trusted(serde_json::to_string(&members).ok()?))
 }
 
 fn says_is_error(result: &str) -> bool {

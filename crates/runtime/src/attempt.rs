@@ -452,6 +452,13 @@ async fn decide_end(
     };
     let failed_with = |outcome: Outcome, why, by| {
         let retry_at = again(why);
+        let outcome = match retry_at.is_none() && retry.wait_after(used, why).is_some() {
+            true => outcome.with_note(&format!(
+                "Attempt {used} of {}: no time was left for another one before the deadline.",
+                retry.attempts
+            )),
+            false => outcome,
+        };
         report_retry(cx, &outcome, retry_at);
         // A final error is in the outcome itself.
         let failed = retry_at.map(|_| cx.failed(by, message_of(&outcome).as_deref()));
