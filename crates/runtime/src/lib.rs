@@ -95,7 +95,7 @@ pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
 pub use question::{AskError, Question};
 pub use queue_wait::QueueWait;
-pub use recovery::{HOST_LOST_AFTER, Recovered};
+pub use recovery::{HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
 pub use remote_files::AttemptFilesError;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestChannel, RequestContext};

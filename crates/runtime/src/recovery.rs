@@ -34,8 +34,8 @@ const RECOVER_EVERY: Duration = Duration::from_secs(60);
 const SHORTEST_LOOK: Duration = Duration::from_millis(500);
 /// The pause while a host is away: what is bound to it and is asked to stop is ended soon.
 const LOOK_WHILE_AWAY: Duration = Duration::from_secs(2);
-/// How long a plain call whose server has died is kept for a client that may come back.
-const KEPT_FOR_CLIENT: Millis = 60_000;
+/// How long a plain call whose server has died is kept for a client that may come back, in milliseconds.
+pub const KEPT_FOR_CLIENT: Millis = 60_000;
 /// As many deleted tasks of this host are looked through for work that still runs.
 const MOST_TOMBSTONES: usize = 10_000;
 

@@ -408,7 +408,7 @@ pub(crate) async fn resume(
         input_request_mode: InputRequestMode::of(request, None),
         audit: origin.audit,
     };
-    let responder = Box::new(BlockingCall::begun(context, waiting));
+    let responder = Box::new(BlockingCall::resumed(context, waiting));
     Ok(exchange::answer_with(&calls.interaction, request, responder))
 }
 

@@ -1,9 +1,11 @@
 //! Durable tools, as clients see them: suspended while they wait, and replayed when the event they wait for arrives.
 
 use crate::{
+    client::Event,
     clock::TestClock,
     questions::{request, response},
     request::{Post, everything},
+    resume::open,
     rounds::accept,
     server::{Options, Server, get, task_of},
     stage::form,
@@ -470,6 +472,52 @@ async fn a_call_is_abandoned_in_time_also_after_a_restart() {
             return assert_eq!(outcome, Outcome::Cancelled);
         }
         watch.changed().await;
+    }
+}
+
+/// Without its client the call would be given up a minute after the restart.
+#[tokio::test]
+async fn a_call_whose_client_has_come_back_is_not_given_up() {
+    let clock = TestClock::default();
+    let store = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
+    let start = || {
+        let options = Options {
+            store: Arc::clone(&store) as _,
+            clock: clock.clone(),
+            ..Options::default()
+        };
+        serve_with(&["sleep"], TaskPolicy::Never, options)
+    };
+    let before = start().await;
+    let session = before.server.session().await;
+    let mut client = before.server.connect().await;
+    client
+        .send(&Post::legacy(Some(&session), "tools/call", call("sleep")).to_bytes())
+        .await;
+    let task: TaskId = before.task().await.parse().unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert!(client.head().await.is_stream());
+    assert_eq!(client.event().await, Some(Event::Prime));
+    let last = client.last_event_id.take().unwrap();
+    // As if it was killed: nobody is told.
+    before.server.engine.end().await;
+
+    let after = start().await;
+    let kept_until = || async {
+        let record = after.server.engine.store().get_unscoped(&task).await.unwrap().unwrap();
+        assert_eq!(record.outcome, None);
+        record.task.retry_until
+    };
+    while kept_until().await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let _client = open(&after.server, &session, Some(&last)).await;
+    for _ in 0..12 {
+        let before = kept_until().await;
+        clock.advance(Duration::from_secs(20));
+        while kept_until().await <= before {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

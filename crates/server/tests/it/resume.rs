@@ -21,7 +21,7 @@ async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connec
     client
 }
 
-async fn open(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
+pub(crate) async fn open(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
     let mut client = get(server, session, last_event).await;
     let head = client.head().await;
     assert!(head.status == 200 && head.is_stream(), "{head:?}");

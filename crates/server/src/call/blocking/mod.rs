@@ -143,7 +143,7 @@ impl InputRequestMode {
 }
 
 impl BlockingCall {
-    /// Waits for a call that this request started, or that its client comes back for in its session. The call is cancelled as soon as its answer can no longer be delivered: when the client
+    /// Waits for a call that this request started. The call is cancelled as soon as its answer can no longer be delivered: when the client
     /// disconnects (T-34), also if it has just become a task (C-45), or when the session ends in which the client could return (T-08).
     pub(crate) fn begun(context: CallContext, waiting: PendingCall) -> Self {
         let (calls, call) = (&context.calls, waiting.handle());
@@ -152,6 +152,15 @@ impl BlockingCall {
             None => CallHold::Request(calls.between_rounds.first(call)),
         };
         Self::new(context, waiting, hold, OnResponse::Abandon)
+    }
+
+    /// Waits for a call for which its client comes back in its session, which an earlier process may have left to it.
+    pub(crate) fn resumed(context: CallContext, waiting: PendingCall) -> Self {
+        let Some(session) = context.resumable_session.clone() else {
+            return Self::begun(context, waiting);
+        };
+        let hold = SessionHold::resumed(&context.calls, session, waiting.handle());
+        Self::new(context, waiting, CallHold::Session(hold), OnResponse::Abandon)
     }
 
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
