@@ -4,11 +4,12 @@ use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
+    unframed::{Unfinished, messages_in},
     unreadable::{Outline, number_of},
 };
 use crate::{RequestError, error::excerpt};
 use futures_util::{StreamExt, stream};
-use longhaul_wire::{Batch, Message, Method, jsonrpc::Notification};
+use longhaul_wire::{Batch, Message, Method, Rejection, jsonrpc::Notification};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +18,9 @@ use tokio::sync::{mpsc, watch};
 
 /// The messages that wait to be read, for each request. More notifications are dropped: they are hints.
 const MAX_WAITING: usize = 1_024;
+
+/// The longest message over several lines, in bytes.
+const MAX_JOINED: usize = 1 << 20;
 
 type Messages = mpsc::Sender<Delivery>;
 
@@ -102,6 +106,10 @@ impl<T: Into<String>> From<T> for StreamEnd {
 
 struct State {
     open: HashMap<u64, OpenReader>,
+    /// The smallest and the largest id of a request so far.
+    ids: Option<(u64, u64)>,
+    /// What may be a message over several lines.
+    unfinished: Option<Unfinished>,
     /// Set while it is not known whose an answer was that could not be read.
     doubt: Option<Doubt>,
     /// Gets what belongs to no request.
@@ -120,6 +128,8 @@ impl Demultiplexer {
             address,
             state: Mutex::new(State {
                 open: HashMap::new(),
+                ids: None,
+                unfinished: None,
                 doubt: None,
                 others: None,
                 ended: None,
@@ -140,6 +150,8 @@ impl Demultiplexer {
             return Err(self.unreachable(end));
         }
         state.has_named_noise = false;
+        let (first, last) = state.ids.unwrap_or((id, id));
+        state.ids = Some((first.min(id), last.max(id)));
         state.open.insert(
             id,
             OpenReader {
@@ -203,8 +215,24 @@ impl Demultiplexer {
     }
 
     fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
+        let recipient = match recipient(&message) {
+            Ok(recipient) => recipient,
+            Err(rejection) => {
+                let within = messages_in(&message);
+                if !within.is_empty() {
+                    let probes = within.into_iter().map(|message| self.deliver_one(message));
+                    return probes.fold(None, Option::or);
+                }
+                let joined = self.state.lock().join(&message);
+                match joined {
+                    Joined::Whole(text) => return self.deliver_one(text),
+                    Joined::Unfinished => return None,
+                    Joined::No => of_unreadable(&message, &rejection),
+                }
+            }
+        };
         let mut state = self.state.lock();
-        let recipient = recipient(&message);
+        state.unfinished = None;
         if let Recipient::Unclear { id, why } = recipient {
             let answer = match Message::parse(&message) {
                 // Without an id: what it says is the answer.
@@ -213,8 +241,12 @@ impl Demultiplexer {
             };
             return state.unclear(id, why, answer);
         }
-        let State { open, others, .. } = &mut *state;
+        let State { open, others, ids, .. } = &mut *state;
         match recipient {
+            Recipient::Response(id) if ids.is_none_or(|(first, last)| id < first || id > last) => {
+                let why = format!("it answered with an id that no request has had: {id}");
+                return state.unclear(None, why.clone(), Err(RequestError::Invalid(why)));
+            }
             Recipient::Response(id) => match open.remove(&id) {
                 // A place is kept free for it.
                 Some(OpenReader { messages, .. }) => drop(messages.try_send(Delivery {
@@ -353,14 +385,16 @@ fn cannot_be_ours(id: &str) -> bool {
     }
 }
 
-fn recipient(message: &[u8]) -> Recipient {
-    let rejection = match Message::parse(message) {
-        Ok(Message::Response(response)) => {
+/// # Errors
+/// It is no message.
+fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
+    Ok(match Message::parse(message)? {
+        Message::Response(response) => {
             let Some(id) = response.id else {
                 let why = "it answered a request without its id".to_owned();
-                return Recipient::Unclear { id: None, why };
+                return Ok(Recipient::Unclear { id: None, why });
             };
-            return match id.as_json().parse() {
+            match id.as_json().parse() {
                 Ok(id) => Recipient::Response(id),
                 Err(_) if id.as_json() == PROBE => Recipient::Probe,
                 Err(_) if cannot_be_ours(id.as_json()) => Recipient::Noise,
@@ -368,12 +402,15 @@ fn recipient(message: &[u8]) -> Recipient {
                     id: number_of(id.as_json().as_bytes()),
                     why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
                 },
-            };
+            }
         }
-        Ok(Message::Notification(notification)) => return Recipient::Request(request_of(&notification)),
-        Ok(Message::Request(_)) => return Recipient::Request(None),
-        Err(rejection) => rejection,
-    };
+        Message::Notification(notification) => Recipient::Request(request_of(&notification)),
+        Message::Request(_) => Recipient::Request(None),
+    })
+}
+
+/// Whose a line is that is no message.
+fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipient {
     match Outline::of(message) {
         None if is_meant_as_batch(message) => Recipient::Unclear {
             id: None,
@@ -405,7 +442,42 @@ fn kind(why: &str) -> &str {
     why.split_once(':').map_or(why, |(kind, _)| kind)
 }
 
+/// Whether a line that is no message is a part of one.
+enum Joined {
+    /// The last part: this is the text.
+    Whole(Vec<u8>),
+    /// There may be more.
+    Unfinished,
+    No,
+}
+
 impl State {
+    /// Joins a line that is no message with those before it, if they may be one message.
+    fn join(&mut self, line: &[u8]) -> Joined {
+        if let Some(unfinished) = &mut self.unfinished {
+            return match unfinished.add(line) {
+                None if unfinished.len() > MAX_JOINED => {
+                    self.unfinished = None;
+                    Joined::No
+                }
+                None => Joined::Unfinished,
+                Some(text) => {
+                    self.unfinished = None;
+                    Joined::Whole(text)
+                }
+            };
+        }
+        // What says whom it answers is not awaited further: it may have been cut.
+        if Outline::of(line).is_some_and(|outline| outline.is_response()) {
+            return Joined::No;
+        }
+        self.unfinished = Unfinished::begun_by(line);
+        match self.unfinished {
+            Some(_) => Joined::Unfinished,
+            None => Joined::No,
+        }
+    }
+
     /// A line that is no message may be what a request waits for. One is named for each request.
     fn name_noise(&mut self, address: &str, line: &[u8]) {
         let is_waited_for = self.open.values().any(|reader| !reader.watches);

@@ -12,6 +12,7 @@ mod sse;
 mod sse_pair;
 mod stream;
 mod tls;
+mod unframed;
 mod unreachable;
 mod unreadable;
 

@@ -3,12 +3,12 @@
 
 use super::{
     Outgoing, Reply, Transport,
-    batch::messages,
+    batch::{is_meant_as_batch, messages},
     demultiplexer::{Demultiplexer, StreamEnd},
     lines::{Line, Lines},
+    unframed::messages_in,
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
-use futures_util::StreamExt;
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use longhaul_wire::Message;
@@ -17,10 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
 };
-use tokio_util::{
-    codec::FramedRead,
-    sync::{CancellationToken, DropGuard},
-};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The messages that wait to be written. A sender waits for a free place.
 const MAX_UNSENT: usize = 16;
@@ -178,7 +175,7 @@ async fn read(
 ) -> Option<String> {
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
     let mut unanswered = std::pin::pin!(tokio::time::sleep(Duration::MAX));
-    let mut lines = FramedRead::new(reader, Lines::of_at_most(max_message));
+    let mut lines = Lines::of_at_most(reader, max_message);
     loop {
         let line = tokio::select! {
             biased;
@@ -190,19 +187,22 @@ async fn read(
                 to.end_doubt();
                 continue;
             }
-            line = lines.next() => line?,
+            line = lines.next(is_message) => line.ok().flatten()?,
         };
         let probe = match line {
-            Ok(Line::Whole(line)) => {
+            // The server ended while it wrote this.
+            Line::Rest(rest) if is_cut(&rest) => {
+                tracing::debug!(bytes = rest.len(), "the last message of a server was cut");
+                return None;
+            }
+            Line::Whole(line) | Line::Rest(line) => {
                 let line = line.trim_ascii();
                 let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
                 if line.is_empty() {
                     continue;
                 }
                 if !has_spoken {
-                    has_spoken = messages(line.to_vec())
-                        .iter()
-                        .any(|message| Message::parse(message).is_ok());
+                    has_spoken = is_message(line) || !messages_in(line).is_empty();
                     match (has_spoken, &foreign) {
                         (true, _) => *foreign = None,
                         (false, Some(_)) => {}
@@ -214,8 +214,7 @@ async fn read(
                 }
                 to.deliver(line.to_vec())
             }
-            Ok(Line::TooLong(ends)) => to.too_large(&ends, max_message),
-            Err(_) => return None,
+            Line::TooLong(ends) => to.too_large(&ends, max_message),
         };
         if let Some(probe) = probe
             && let Some(probes) = probes.upgrade()
@@ -225,4 +224,17 @@ async fn read(
             tokio::spawn(async move { probes.send(probe).await });
         }
     }
+}
+
+/// Whether a line is a message, or a batch with one.
+fn is_message(line: &[u8]) -> bool {
+    messages(line.trim_ascii().to_vec())
+        .iter()
+        .any(|message| Message::parse(message).is_ok())
+}
+
+/// Whether this is the beginning of a message.
+fn is_cut(rest: &[u8]) -> bool {
+    let begins = rest.trim_ascii_start().starts_with(b"{") || is_meant_as_batch(rest);
+    begins && !is_message(rest) && messages_in(rest).is_empty()
 }

@@ -20,7 +20,8 @@ impl<'a> Outline<'a> {
             match byte {
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
-                b'"' => {
+                // Of a server that writes its own language's notation.
+                b'"' | b'\'' => {
                     let end = end_of_string(message, at);
                     let rest = message[end..].trim_ascii_start();
                     if depth == 1
@@ -54,7 +55,7 @@ impl<'a> Outline<'a> {
         match key {
             b"id" => {
                 let end = match value.first() {
-                    Some(b'"') => end_of_string(value, 0),
+                    Some(b'"' | b'\'') => end_of_string(value, 0),
                     _ => value
                         .iter()
                         .position(|byte| b",} \t".contains(byte))
@@ -95,11 +96,11 @@ fn last_id(end: &[u8]) -> Option<&[u8]> {
 
 /// Behind the string that begins at `from`.
 fn end_of_string(text: &[u8], from: usize) -> usize {
-    let mut at = from + 1;
+    let (mut at, quote) = (from + 1, text.get(from));
     while let Some(byte) = text.get(at) {
         match byte {
             b'\\' => at += 2,
-            b'"' => return at + 1,
+            byte if Some(byte) == quote => return at + 1,
             _ => at += 1,
         }
     }
@@ -108,7 +109,7 @@ fn end_of_string(text: &[u8], from: usize) -> usize {
 
 /// The number that an id of another type stands for: `"7"` and `7.0` for 7.
 pub(super) fn number_of(id: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(id).ok()?.trim_matches('"');
+    let text = std::str::from_utf8(id).ok()?.trim_matches(['"', '\'']);
     let text = text
         .split_once('.')
         .map_or(text, |(whole, rest)| match rest.bytes().all(|byte| byte == b'0') {
@@ -130,7 +131,8 @@ mod tests {
 
     #[test]
     fn the_id_and_the_kind_of_a_message_that_is_no_json_are_found() {
-        let cases: [(&[u8], Option<u64>, bool); 9] = [
+        let cases: [(&[u8], Option<u64>, bool); 10] = [
+            (b"{'id': '7', 'result': {'text': 'it\\'s {'}}", Some(7), true),
             (
                 br#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN,"method":"a"}}"#,
                 Some(7),

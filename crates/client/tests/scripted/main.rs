@@ -55,5 +55,6 @@ mod stale_pushes;
 mod streams;
 mod task;
 mod tools;
+mod unframed;
 mod unhandled;
 mod warm;

@@ -12,11 +12,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, 
 /// The server's end of the pipe.
 pub(crate) struct Server {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    writer: WriteHalf<DuplexStream>,
+    pub(crate) writer: WriteHalf<DuplexStream>,
 }
 
 impl Server {
-    fn connected() -> (Connection, Self) {
+    pub(crate) fn connected() -> (Connection, Self) {
         Self::connected_with(Options::named("test", "0"), 1 << 20)
     }
 
@@ -51,7 +51,7 @@ impl Server {
             .await;
     }
 
-    async fn discovered(&mut self) {
+    pub(crate) async fn discovered(&mut self) {
         let request = self.next().await;
         assert_eq!(request["method"], "server/discover");
         let result =
@@ -59,7 +59,7 @@ impl Server {
         self.answer(&request, result).await;
     }
 
-    async fn listed(&mut self) {
+    pub(crate) async fn listed(&mut self) {
         let request = self.next().await;
         assert_eq!(request["method"], "tools/list");
         let tools = json!([{"name": "work", "inputSchema": {"type": "object"}}]);
@@ -418,134 +418,6 @@ async fn a_child_that_has_ended_gets_a_new_handshake() {
         }
     }
     connection.close().await;
-}
-
-/// An answer that cannot be read is the answer to a request all the same. `ID` stands for its id; what the error must say.
-const UNREADABLE: [(&[u8], &str); 8] = [
-    (
-        br#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN,"method":"m"}}}"#,
-        "no JSON",
-    ),
-    (
-        b"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a\x01b\"}]}}",
-        "no JSON",
-    ),
-    (
-        b"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]}}",
-        "no JSON",
-    ),
-    (
-        br#"{"jsonrpc":"2.0","id":ID,"result":{"content":[]},"error":{"code":1,"message":""}}"#,
-        "its answer",
-    ),
-    (br#"{"jsonrpc":"2.0","id":ID,"result":{"content":["#, "no JSON"),
-    (
-        br#"{"jsonrpc":"2.0","id":"ID","result":{"content":[]}}"#,
-        "an id that no request has",
-    ),
-    (br#"{"jsonrpc":"2.0","id":{"n":1},"result":{"content":[]}}"#, "id"),
-    (
-        br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"out of memory"}}"#,
-        "out of memory",
-    ),
-];
-
-fn with_id(line: &[u8], request: &Value) -> Vec<u8> {
-    let (id, mut out, mut rest) = (request["id"].to_string(), Vec::new(), line);
-    while let Some(at) = rest.windows(2).position(|two| two == b"ID") {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(id.as_bytes());
-        rest = &rest[at + 2..];
-    }
-    out.extend_from_slice(rest);
-    out.push(b'\n');
-    out
-}
-
-#[tokio::test]
-async fn a_call_whose_answer_cannot_be_read_fails_with_what_is_wrong() {
-    for (line, expected) in UNREADABLE {
-        let (connection, mut server) = Server::connected();
-        let script = async {
-            server.discovered().await;
-            server.listed().await;
-            let request = server.next().await;
-            server.writer.write_all(&with_id(line, &request)).await.unwrap();
-            // The connection is still of use.
-            server.listed().await;
-        };
-        let call = async {
-            let tools = connection.list_tools().await.unwrap();
-            let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await;
-            let error = called.unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-            connection.list_tools().await.unwrap();
-        };
-        let both = tokio::time::timeout(std::time::Duration::from_secs(20), async { tokio::join!(call, script) });
-        both.await
-            .unwrap_or_else(|_| panic!("nothing after {}", String::from_utf8_lossy(line)));
-    }
-}
-
-/// It is not known whose the answer was: what is answered before the probe is not in doubt, and the others fail.
-#[tokio::test]
-async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_a_probe() {
-    let (connection, mut server) = Server::connected();
-    let script = async {
-        server.discovered().await;
-        server.listed().await;
-        let calls = [server.next().await, server.next().await, server.next().await];
-        for line in [&b"{\"id\":null,\"result\":{\"x\":NaN}}\n"[..], b"caf\xe9 is noise\n"] {
-            server.writer.write_all(line).await.unwrap();
-        }
-        let probe = server.next().await;
-        assert_eq!(probe["method"], "ping");
-        let answered = calls.iter().find(|call| call["params"]["arguments"]["n"] == 1).unwrap();
-        server.answer(answered, json!({"content": []})).await;
-        server
-            .send(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": {"code": -32601, "message": "?"}}))
-            .await;
-    };
-    let calls = async {
-        let tools = connection.list_tools().await.unwrap();
-        let call = async |n: u32| {
-            let arguments = Map::from_iter([("n".to_owned(), n.into())]);
-            connection.call_tool(&tools[0], &arguments, &mut |_| {}).await
-        };
-        tokio::join!(call(1), call(2), call(3))
-    };
-    let ((one, two, three), ()) = tokio::join!(calls, script);
-    assert!(one.is_ok(), "{one:?}");
-    for failed in [two, three] {
-        let error = failed.unwrap_err().to_string();
-        assert!(error.contains("one of 3 requests that were open"), "{error}");
-    }
-}
-
-/// Our ids are whole numbers from 1, so such an answer is nobody's.
-#[tokio::test]
-async fn an_answer_whose_id_cannot_be_ours_ends_no_call() {
-    let (connection, mut server) = Server::connected();
-    let script = async {
-        server.discovered().await;
-        server.listed().await;
-        let call = server.next().await;
-        for id in [r#""zzz""#, "-1", "99999999999999999999999"] {
-            for other in [r#""result":{"content":[]}"#, r#""error":{"code":1,"message":"?"}"#] {
-                let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{other}}}\n");
-                server.writer.write_all(answer.as_bytes()).await.unwrap();
-            }
-        }
-        server
-            .answer(&call, json!({"content": [{"type": "text", "text": "ours"}]}))
-            .await;
-    };
-    let call = async {
-        let tools = connection.list_tools().await.unwrap();
-        connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await
-    };
-    let (called, ()) = tokio::join!(call, script);
-    assert!(format!("{called:?}").contains("ours"), "{called:?}");
 }
 
 /// A byte order mark, white space, and lines in another encoding, also before the first message.
