@@ -5,8 +5,10 @@ use crate::{
     response_cache::{Key, Lookup},
     tools::{ToolList, read_tool},
 };
+use futures_util::TryStreamExt as _;
 use longhaul_wire::Method;
 use serde_json::Map;
+use std::pin::pin;
 
 impl Connection {
     /// Lists all tools. A modern tool with invalid header annotations is left out, as the protocol requires: it is one of the
@@ -15,25 +17,44 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
+        match self.read_tools().await {
+            (tools, None) => Ok(tools),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// Reads and keeps the tools on the pages of the list, up to an error.
+    async fn read_tools(&self) -> (Vec<Tool>, Option<RequestError>) {
         let changes = self.cache().changes();
-        let listed = self.list(Method::ToolsList, "tools").await?;
-        let modern = self.era().await?.legacy().is_none();
-        let (mut tools, mut unusable) = (Vec::with_capacity(listed.len()), Vec::new());
-        for tool in listed {
+        let (mut tools, mut unusable, mut modern) = (Vec::new(), Vec::new(), None);
+        let mut listed = pin!(self.entries(Method::ToolsList, "tools"));
+        let failed = loop {
+            let tool = match listed.try_next().await {
+                Ok(Some(tool)) => tool,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            let modern = match modern {
+                Some(modern) => modern,
+                None => match self.era().await {
+                    Ok(era) => *modern.insert(era.legacy().is_none()),
+                    Err(error) => break Some(error),
+                },
+            };
             match read_tool(tool, modern) {
                 Ok(tool) => tools.push(tool),
                 Err(tool) => unusable.push(tool),
             }
-        }
-        let has_ttl = self.has_cached_tools();
-        let list = ToolList {
-            tools: tools.clone().into(),
-            unusable: unusable.into(),
-            changes,
-            has_ttl,
         };
-        *self.tools().lock() = Some(list);
-        Ok(tools)
+        if failed.is_none() || !tools.is_empty() {
+            *self.tools().lock() = Some(ToolList {
+                tools: tools.clone().into(),
+                unusable: unusable.into(),
+                changes,
+                has_ttl: self.has_cached_tools(),
+            });
+        }
+        (tools, failed)
     }
 
     /// The tools that the last list has left out. Nothing is requested.
@@ -52,10 +73,10 @@ impl Connection {
     }
 
     /// The tool of this name. The tools are listed again if it is not among those listed before, if the server has said that they have changed, and when the
-    /// time is over for which it allowed the list to be used.
+    /// time is over for which it allowed the list to be used. It may also be on a page before one that cannot be read.
     ///
     /// # Errors
-    /// As [`list_tools`](Self::list_tools).
+    /// As [`list_tools`](Self::list_tools), if it is not found before.
     pub async fn tool(&self, name: &str) -> Result<Option<Tool>, RequestError> {
         let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
         let listed = self.tools().lock().as_ref().and_then(|list| {
@@ -64,7 +85,10 @@ impl Connection {
         });
         match listed {
             Some(tool) => Ok(Some(tool)),
-            None => Ok(find(&self.list_tools().await?)),
+            None => match self.read_tools().await {
+                (tools, None) => Ok(find(&tools)),
+                (tools, Some(error)) => find(&tools).map(Some).ok_or(error),
+            },
         }
     }
 

@@ -9,9 +9,13 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 const HIGHEST: usize = 40;
 /// A tab that does not stand at the end of its line moves to the next multiple.
 const TAB: usize = 8;
+/// Ends any sequence (ECMA-48, "CANCEL").
+const CANCEL: &[u8] = b"\x18";
+/// The first byte of a control of ECMA-48 beyond ASCII in UTF-8. The second byte is that of the control; behind ESC it would be less by this.
+const BEYOND_ASCII: (u8, u8) = (0xC2, 0x40);
 
 /// What a terminal would show of `output`, line by line: a line that a carriage return begins again is overwritten, cursor movements and erased parts are
-/// followed, and all other sequences are removed (colours, titles, links). What is not UTF-8 is replaced. `output` is of one stream; of a beginning that is cut
+/// followed, and all other sequences are removed (colours, titles, links). One that does not end ends with its line. What is not UTF-8 is replaced. `output` is of one stream; of a beginning that is cut
 /// off, see [`skip_partial`].
 ///
 /// ```
@@ -36,8 +40,30 @@ pub fn terminal_text(output: &[u8]) -> Cow<'_, str> {
         column: 0,
         padding: output.len(),
     };
-    Parser::new().advance(&mut screen, output);
+    let mut parser = Parser::new();
+    for line in output.split_inclusive(|byte| *byte == b'\n') {
+        let (text, end) = match line.split_last() {
+            Some((b'\n', text)) => (text, &line[text.len()..]),
+            _ => (line, &[][..]),
+        };
+        advance(&mut parser, &mut screen, text);
+        if !end.is_empty() {
+            parser.advance(&mut screen, CANCEL);
+            parser.advance(&mut screen, end);
+        }
+    }
     Cow::Owned(screen.into_text())
+}
+
+/// Reads a line without its end, with the controls beyond ASCII as those behind ESC, which are all that the parser knows.
+fn advance(parser: &mut Parser, screen: &mut Screen, mut line: &[u8]) {
+    let is_control = |two: &[u8]| two[0] == BEYOND_ASCII.0 && (0x80..0xA0).contains(&two[1]);
+    while let Some(at) = line.windows(2).position(is_control) {
+        parser.advance(screen, &line[..at]);
+        parser.advance(screen, &[0x1B, line[at + 1] - BEYOND_ASCII.1]);
+        line = &line[at + 2..];
+    }
+    parser.advance(screen, line);
 }
 
 /// Where a tail of an output is to begin, whose front was cut off: after the first end of a line, or frame of a progress bar; else within a line at its
@@ -241,6 +267,11 @@ mod tests {
             ("bell\x07 nul\0 del\x7f next\u{85}", "bell nul del next"),
             ("trailing  \n", "trailing  \n"),
             ("cut \x1b[3", "cut "),
+            ("\x1b]0;building\nstep 1\nRESULT\n", "\nstep 1\nRESULT\n"),
+            ("\x1bPq\nRESULT", "\nRESULT"),
+            ("start\nPNG\x1bX\0\x01 stuff\nRESULT\n", "start\nPNG\nRESULT\n"),
+            ("\x1b[3\nRESULT", "\nRESULT"),
+            ("\u{9b}31mred\u{9b}0m \u{9d}0;title\u{9c}é", "red é"),
         ] {
             assert_eq!(terminal_text(output.as_bytes()), shown, "{output:?}");
         }

@@ -206,6 +206,7 @@ impl Lists {
         }
         let entries = entries
             .into_iter()
+            .filter(|entry| entry.as_str().starts_with('{'))
             .map(|entry| self.mend(entry, member))
             .collect::<Vec<_>>();
         *self.list_mut(member) = match (&failed, before) {

@@ -73,6 +73,19 @@ async fn the_pages_before_an_error_are_kept() {
     gateway.stop().await;
 }
 
+/// And its tools can be called.
+#[tokio::test]
+async fn a_tool_on_a_page_before_an_error_can_be_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let upstreams = vec![upstream(directory.path(), "tools/list", "second")];
+    let gateway = RunningGateway::start(directory.path(), upstreams).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    for _ in 0..2 {
+        assert_eq!(client.text("echo", json!({})).await, "called");
+    }
+    gateway.stop().await;
+}
+
 /// Prompts are there although the tools are not.
 #[tokio::test]
 async fn tools_that_cannot_be_listed_come_later_and_the_rest_is_offered() {

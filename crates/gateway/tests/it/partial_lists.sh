@@ -13,7 +13,7 @@ while read -r line; do
       exit) exit 1 ;;
       second) case $line in
         *'"cursor"'*) say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32603,"message":"no second page"}}' ;;
-        *) result "$id" '{"resources":[{"uri":"a:1","name":"a"}],"nextCursor":"2"}' ;;
+        *) result "$id" '{"resources":[5,null,{"uri":"a:1","name":"a"}],"tools":[{"name":"echo","inputSchema":{"type":"object"}}],"nextCursor":"2"}' ;;
       esac ;;
       nothing) ;;
     esac

@@ -32,6 +32,9 @@ use tracing::{error, info, warn};
 /// The kind of executor, as kept with each tool's definition.
 pub const KIND: &str = "command";
 
+/// The least that is kept of a standard output, in bytes: the frames of progress in it become few when it is shown.
+const LEAST_KEPT: u64 = 1 << 20;
+
 /// From SIGTERM to SIGKILL.
 const KILL_GRACE: Millis = 10_000;
 /// Between two attempts to connect to a supervisor that is alive but does not listen: it is starting, or just ending.
@@ -324,7 +327,7 @@ impl CommandExecutor {
             env,
             env_bytes,
             cwd: definition.cwd.clone(),
-            max_output: definition.max_output,
+            max_output: definition.max_output.max(LEAST_KEPT),
             max_log: definition.max_log,
             least_free: self.shared.least_free,
             deadline_ms: deadline.map(|deadline| deadline.0),
