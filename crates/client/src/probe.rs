@@ -22,6 +22,8 @@ const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// How long a server on a pipe may take to answer the modern request.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How long one over HTTP may. Some take long to start, and a modern one that is asked for a handshake says so.
+const SILENCE_OVER_HTTP: Duration = Duration::from_secs(10);
 
 /// What the modern request showed.
 enum Finding {
@@ -103,13 +105,13 @@ async fn detect(
         }
     }
     // Some servers of 2025 fail at methods that they do not know, before they look at anything else. One that says how long to wait means it.
+    // Others do not answer, or close the connection.
     let mut refused = None;
     let mut finding = match discover(transport, options, ids()).await {
         Err(error)
             if options.era != EraChoice::Modern
-                && options.tokens.is_none()
-                && is_status(&error)
-                && error.retry_after().is_none() =>
+                && (is_silence(&error)
+                    || options.tokens.is_none() && is_status(&error) && error.retry_after().is_none()) =>
         {
             let finding = Finding::NotModern(describe(&error));
             refused = Some(error);
@@ -215,6 +217,14 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether a server that was reached has not answered.
+fn is_silence(error: &RequestError) -> bool {
+    matches!(
+        error,
+        RequestError::TimedOut { .. } | RequestError::Unreachable { connected: true, .. }
+    )
 }
 
 /// Whether an HTTP server has refused the request by its status.
@@ -353,6 +363,7 @@ async fn send(
     let timeout = match method {
         // Silence means that it is a legacy server (L-15).
         Method::Discover if transport.is_session() => options.request_timeout.min(SILENCE),
+        Method::Discover if options.era != EraChoice::Modern => options.request_timeout.min(SILENCE_OVER_HTTP),
         _ => options.request_timeout,
     };
     let request = Outgoing {

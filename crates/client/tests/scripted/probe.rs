@@ -5,26 +5,55 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response},
 };
+use futures_util::stream;
 use longhaul_client::{Connection, EraCache, EraChoice, OpenError, Options, RequestError};
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 type Answer = fn(&ReceivedRequest) -> Response<Body>;
 
 /// Whether the client initializes a server that responds to the probe with `answer`.
 async fn is_initialized(answer: Answer) -> Result<bool, RequestError> {
+    is_initialized_within(answer, |_| {}).await
+}
+
+async fn is_initialized_within(answer: Answer, set: impl FnOnce(&mut Options)) -> Result<bool, RequestError> {
     let peer = Peer::start(move |seen| match seen.method() {
         "server/discover" => answer(seen),
         "initialize" => seen.result(json!({"protocolVersion": "2025-06-18", "capabilities": {}})),
         "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
         _ => seen.result(json!({"resultType": "complete", "tools": []})),
     });
-    let (connection, _) = peer.connection();
+    let (connection, _) = peer.connection_with(set);
     connection.list_tools().await?;
     Ok(!peer.calls_of("initialize").is_empty())
+}
+
+/// It answers nothing, or its connection breaks.
+#[tokio::test]
+async fn a_server_that_does_not_answer_the_modern_request_gets_the_handshake() {
+    fn json(body: Body) -> Response<Body> {
+        let response = Response::builder().header("content-type", "application/json");
+        response.body(body).unwrap()
+    }
+    let silent: [Answer; 2] = [
+        |_| json(Body::from_stream(stream::pending::<Result<String, io::Error>>())),
+        |_| {
+            let broken = stream::iter([Ok("{".to_owned()), Err(io::Error::other("broken"))]);
+            json(Body::from_stream(broken))
+        },
+    ];
+    for answer in silent {
+        let set = |options: &mut Options| options.request_timeout = Duration::from_millis(500);
+        assert!(is_initialized_within(answer, set).await.unwrap());
+    }
 }
 
 /// L-16: no single code decides.
