@@ -42,6 +42,10 @@ impl Engine {
     pub async fn delete(&self, scope: &Scope, id: &TaskId) -> Result<(), DeleteError> {
         let record = self.0.node.store.get(scope, id).await?;
         let task = record.ok_or(DeleteError::NotFound)?.task;
+        self.delete_task(task).await
+    }
+
+    pub(crate) async fn delete_task(&self, task: Task) -> Result<(), DeleteError> {
         let (inner, (tell, told)) = (Arc::clone(&self.0), oneshot::channel());
         self.0.node.spawn(async move {
             let _ = tell.send(delete(&inner, &task).await);

@@ -263,13 +263,13 @@ impl Engine {
     /// [`OperatorError`].
     pub async fn delete_any(&self, id: &TaskId) -> Result<(), OperatorError> {
         let task = self.any_task(id).await?.task;
-        if !task.announced {
+        // One with an idempotency key is kept as a task is.
+        if !task.announced && !task.keyed {
             return Err(OperatorError::NotNow(
-                "a plain call is deleted by itself a minute after its end",
+                "a plain call without an idempotency key is deleted by itself a minute after its end",
             ));
         }
-        let scope = Scope::of(task.owner.principal.clone());
-        self.delete(&scope, id).await.map_err(|error| match error {
+        self.delete_task(task).await.map_err(|error| match error {
             DeleteError::NotFound => OperatorError::NotFound,
             error => OperatorError::Delete(error),
         })

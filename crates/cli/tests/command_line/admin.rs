@@ -56,6 +56,11 @@ fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
     assert_eq!(exit(&admin(&served, "delete", &[&id])), 0);
     let gone = admin(&served, "task", &[&id]);
     assert_eq!((exit(&gone), stdout(&gone)), (5, ""));
+    // What `call` has sent has a key, and is kept like a task.
+    assert_eq!(exit(&run(&["call", &served.url, "echo", "words=a"])), 0);
+    let deleted = admin(&served, "delete", &["--all", "--state", "ended", "--yes"]);
+    assert_eq!(exit(&deleted), 0, "{deleted:?}");
+    assert_eq!(json(&admin(&served, "tasks", &["--json"]))["tasks"], json!([]));
     let tools = json(&admin(&served, "tools", &["--json"]));
     let failed = tools
         .as_array()
