@@ -2,9 +2,12 @@
 
 use crate::listed::Lists;
 use parking_lot::RwLock;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::Mutex;
 use tokio_util::sync::DropGuard;
@@ -16,6 +19,8 @@ pub(crate) struct ClientLists {
     /// Something was done on the connection since.
     pub(crate) is_stale: AtomicBool,
     pub(crate) reading: Mutex<()>,
+    /// Since when the lists are being read, by the monotonic clock.
+    pub(crate) read_since: RwLock<Option<Duration>>,
     /// Follows their changes until the connection is dropped.
     pub(crate) watching: RwLock<Option<DropGuard>>,
 }

@@ -34,6 +34,13 @@ impl UpstreamConnection {
         self.connection.handshakes() > 0 && (self.lists.is_stale.load(Ordering::Relaxed) || !self.is_idle())
     }
 
+    /// Whether lists have waited in vain for what it was asked. It answers after its call, so no other list waits for that.
+    fn has_been_asked_for_long(&self, upstream: &Upstream) -> bool {
+        let now = upstream.ports.clock.monotonic();
+        let since = *self.lists.read_since.read();
+        since.is_some_and(|since| now.saturating_sub(since) >= LONGEST_READ)
+    }
+
     /// Follows the changes of its lists, if it does not yet. Call it before a call is sent, which may change them.
     pub(crate) async fn watch_lists(self: &Arc<Self>, upstream: &Upstream) {
         if self.lists.watching.read().is_some() || upstream.connections.is_own(self) {
@@ -156,7 +163,7 @@ pub(crate) fn until_known(upstreams: &Upstreams, client: ListClient<'_>) -> Opti
         };
         let Some(connection) = connection else { continue };
         let is_unread = is_special && connection.lists.known().is_none();
-        let is_asked = is_unread || connection.lists_are_stale();
+        let is_asked = is_unread || connection.lists_are_stale() && !connection.has_been_asked_for_long(&upstream);
         let Some(events) = connections.list_events().filter(|_| is_asked) else {
             continue;
         };
@@ -237,7 +244,10 @@ async fn read(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>, 
     // What comes while they are read makes them stale again.
     connection.lists.is_stale.store(false, Ordering::Relaxed);
     let before = connection.lists.known().or_else(|| upstream.lists());
-    let lists = match Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await {
+    *connection.lists.read_since.write() = Some(upstream.ports.clock.monotonic());
+    let read = Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await;
+    *connection.lists.read_since.write() = None;
+    let lists = match read {
         Ok(lists) => Arc::new(lists),
         Err(error) => {
             tracing::debug!(upstream = upstream.name(), %error, "the lists of a client were not read");

@@ -10,6 +10,7 @@ use crate::{
     followed::FollowedResources,
     listed::Lists,
 };
+use futures_util::future::join_all;
 use longhaul_client::{
     ChildProcess, Connection, EraCache, EraChoice, HttpHeaders, InvalidAddress, LogLevel, Logging, Options,
     OtherNotifications, RequestError,
@@ -625,10 +626,7 @@ impl Connections {
     /// Closes all.
     pub(crate) async fn close(&self) {
         let open: Vec<_> = self.open.lock().drain().flat_map(|(_, alike)| alike).collect();
-        for connection in open {
-            if connection.askers.is_idle() {
-                connection.connection.clone().close().await;
-            }
-        }
+        let idle = open.iter().filter(|connection| connection.askers.is_idle());
+        join_all(idle.map(|connection| connection.connection.clone().close())).await;
     }
 }

@@ -428,9 +428,8 @@ impl Gateway {
                 engine.catalog().resource_list_changed();
             }
         }
-        for gone in before.iter().filter(|upstream| !is_in(&all, upstream)) {
-            gone.connections.close().await;
-        }
+        let gone = before.iter().filter(|upstream| !is_in(&all, upstream));
+        join_all(gone.map(|upstream| upstream.connections.close())).await;
         Ok(reloaded)
     }
 
@@ -531,8 +530,8 @@ impl Gateway {
     /// Stops following the upstreams, and closes the connections on which nothing runs. Sessions with live tasks stay.
     pub async fn stop(&self) {
         self.stopping.cancel();
-        for upstream in self.upstreams.all() {
-            upstream.connections.close().await;
-        }
+        let all = self.upstreams.all();
+        // Each may take seconds to end its child.
+        join_all(all.iter().map(|upstream| upstream.connections.close())).await;
     }
 }
