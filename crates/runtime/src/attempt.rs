@@ -445,8 +445,11 @@ async fn decide_end(
     // A retry after the deadline would never run, so the work's own error is the better end.
     let again = |why| {
         let wait = retry.wait_after(used, why)?;
-        // What failed together must not be repeated in step: one of them may be what makes all fail.
-        let spread = inner.node.random() % (wait / 2 + 1);
+        // Calls of an upstream that failed together must not be made again in step: one of them may be what ends it.
+        let spread = match runner.executor.upstream() {
+            Some(_) => inner.node.random() % (wait / 2 + 1),
+            None => 0,
+        };
         let at = inner.node.now().plus(wait.saturating_add(spread));
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
