@@ -8,8 +8,8 @@ use crate::{
     requestor::Requestor,
 };
 use longhaul_core::{
-    AnsweredBy, CancelMode, Clock as _, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, Scope, State,
-    Task, TaskId, UnixMillis, Verdict,
+    AnsweredBy, CancelMode, Clock as _, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, State, Task,
+    TaskId, UnixMillis, Verdict,
     store::{ApplyError, Change, CreateError, EventDelivery, GiveUpError, LeaseStatus, NodeStatus, Record, StoreError},
     whole_millis,
 };
