@@ -137,8 +137,9 @@ async fn detect(
         Ok(legacy) => return Ok(Era::Legacy(legacy)),
         Err(error) => error,
     };
-    // The server started slowly, and has read the modern request by now.
-    if is_modern(&error)
+    // The server started slowly, and reads the modern request by now.
+    let was_silent = refused.as_ref().is_some_and(is_silence) && !error.is_transient();
+    if (is_modern(&error) || was_silent)
         && let Finding::Modern(server) = discover(transport, options, ids()).await?
     {
         return Ok(Era::Modern(server));

@@ -162,6 +162,8 @@ pub(crate) struct Connections {
     options: UpstreamOptions,
     /// Those of an HTTP server.
     headers: HttpHeaders,
+    /// Those of the same server under earlier configurations, whose work may run on.
+    earlier_headers: Mutex<Vec<HttpHeaders>>,
     /// There is no other upstream.
     is_only: bool,
     version: &'static str,
@@ -196,6 +198,7 @@ impl Connections {
                 Target::Http { headers, .. } => headers.clone().into(),
                 Target::Command(_) => HttpHeaders::default(),
             },
+            earlier_headers: Mutex::default(),
             options,
             is_only,
             version,
@@ -214,13 +217,21 @@ impl Connections {
         Ok(connections)
     }
 
-    /// What runs on these connections goes on with the headers of a later configuration, if that is of the same server: the earlier ones may be refused by now.
-    pub(crate) fn take_headers(&self, later: &UpstreamOptions) {
-        if let (Target::Http { url, .. }, Target::Http { url: of, headers, .. }) = (&self.options.target, &later.target)
-            && url == of
-        {
-            self.headers.replace(headers.clone());
+    /// What runs on these connections, and on those of before, goes on with the headers of a later configuration, if that is of the same server: the earlier ones may
+    /// be refused by now.
+    pub(crate) fn take_headers(&self, later: &Self) {
+        let (Target::Http { url, .. }, Target::Http { url: of, headers, .. }) =
+            (&self.options.target, &later.options.target)
+        else {
+            return;
+        };
+        if url != of {
+            return;
         }
+        let mut all = std::mem::take(&mut *self.earlier_headers.lock());
+        all.push(self.headers.clone());
+        all.iter().for_each(|earlier| earlier.replace(headers.clone()));
+        later.earlier_headers.lock().extend(all);
     }
 
     /// Its child is asked for a handshake of 2025 first.

@@ -383,7 +383,7 @@ impl Gateway {
             gone.removed.cancel();
             match all.iter().find(|upstream| upstream.name() == gone.name()) {
                 Some(successor) => {
-                    gone.connections.take_headers(successor.options());
+                    gone.connections.take_headers(&successor.connections);
                     // Its tools stay offered until it is known which the new one has.
                     let offered = std::mem::take(&mut *gone.offered.lock().await);
                     let unknown = offered.into_keys().map(|name| (name, None));

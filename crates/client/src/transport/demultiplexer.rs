@@ -4,7 +4,7 @@ use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
-    unframed::{Unfinished, messages_in},
+    unframed::{Unfinished, Within, messages_in},
     unreadable::{Outline, number_of},
 };
 use crate::{RequestError, error::excerpt};
@@ -218,9 +218,13 @@ impl Demultiplexer {
         let recipient = match recipient(&message) {
             Ok(recipient) => recipient,
             Err(rejection) => {
-                let within = messages_in(&message);
+                let mut within = match messages_in(&message) {
+                    Within::Nothing => Vec::new(),
+                    Within::Messages(messages) => messages,
+                    Within::Mentioned(responses) => self.awaited(responses),
+                };
                 if !within.is_empty() {
-                    let probes = within.into_iter().map(|message| self.deliver_one(message));
+                    let probes = within.drain(..).map(|message| self.deliver_one(message));
                     return probes.fold(None, Option::or);
                 }
                 let joined = self.state.lock().join(&message);
@@ -243,17 +247,17 @@ impl Demultiplexer {
         }
         let State { open, others, ids, .. } = &mut *state;
         match recipient {
-            Recipient::Response(id) if ids.is_none_or(|(first, last)| id < first || id > last) => {
-                let why = format!("it answered with an id that no request has had: {id}");
-                return state.unclear(None, why.clone(), Err(RequestError::Invalid(why)));
-            }
             Recipient::Response(id) => match open.remove(&id) {
                 // A place is kept free for it.
                 Some(OpenReader { messages, .. }) => drop(messages.try_send(Delivery {
                     message: Ok(message),
                     behind: others.as_ref().and_then(Others::unhandled),
                 })),
-                None => tracing::debug!(id, "ignored a response to an unknown request"),
+                // Of a request that is not waited for any more.
+                None if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
+                    tracing::debug!(id, "ignored a response to an unknown request");
+                }
+                None => state.name_noise(&self.address, &message),
             },
             Recipient::Request(id) => {
                 let request = id.and_then(|id| open.get(&id)).map(|reader| &reader.messages);
@@ -293,6 +297,25 @@ impl Demultiplexer {
             Recipient::Unclear { .. } => {}
         }
         None
+    }
+
+    /// Those of the responses that a request waits for.
+    fn awaited(&self, mut responses: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let state = self.state.lock();
+        responses.retain(|response| match recipient(response) {
+            Ok(Recipient::Response(id)) => state.open.contains_key(&id),
+            _ => false,
+        });
+        responses
+    }
+
+    /// Whether a line would end what may be a message over several lines.
+    pub(super) fn is_ended_by(&self, line: &[u8]) -> bool {
+        let state = self.state.lock();
+        state
+            .unfinished
+            .as_ref()
+            .is_some_and(|unfinished| unfinished.is_ended_by(line))
     }
 
     /// A message was longer than `limit` bytes, and only its ends are known. If it was an answer, its request fails, and no other. Returns a request to be sent
@@ -454,27 +477,30 @@ enum Joined {
 impl State {
     /// Joins a line that is no message with those before it, if they may be one message.
     fn join(&mut self, line: &[u8]) -> Joined {
-        if let Some(unfinished) = &mut self.unfinished {
-            return match unfinished.add(line) {
-                None if unfinished.len() > MAX_JOINED => {
-                    self.unfinished = None;
-                    Joined::No
-                }
-                None => Joined::Unfinished,
-                Some(text) => {
-                    self.unfinished = None;
-                    Joined::Whole(text)
-                }
-            };
-        }
         // What says whom it answers is not awaited further: it may have been cut.
         if Outline::of(line).is_some_and(|outline| outline.is_response()) {
+            self.unfinished = None;
             return Joined::No;
         }
-        self.unfinished = Unfinished::begun_by(line);
-        match self.unfinished {
-            Some(_) => Joined::Unfinished,
-            None => Joined::No,
+        // Within an object lines are indented. What came before was none.
+        let begins_anew = line.starts_with(b"{");
+        let Some(unfinished) = self.unfinished.as_mut().filter(|_| !begins_anew) else {
+            self.unfinished = Unfinished::begun_by(line);
+            return match self.unfinished {
+                Some(_) => Joined::Unfinished,
+                None => Joined::No,
+            };
+        };
+        match unfinished.add(line) {
+            Some(text) => {
+                self.unfinished = None;
+                Joined::Whole(text)
+            }
+            None if unfinished.len() > MAX_JOINED => {
+                self.unfinished = None;
+                Joined::No
+            }
+            None => Joined::Unfinished,
         }
     }
 

@@ -1,4 +1,5 @@
 //! The lines of a stream, of which one that is too long ends nothing.
+#![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use std::{io, time::Duration};

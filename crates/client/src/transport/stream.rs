@@ -6,7 +6,7 @@ use super::{
     batch::{is_meant_as_batch, messages},
     demultiplexer::{Demultiplexer, StreamEnd},
     lines::{Line, Lines},
-    unframed::messages_in,
+    unframed::{Within, messages_in},
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
 use http::HeaderMap;
@@ -187,7 +187,7 @@ async fn read(
                 to.end_doubt();
                 continue;
             }
-            line = lines.next(is_message) => line.ok().flatten()?,
+            line = lines.next(|text| is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
         };
         let probe = match line {
             // The server ended while it wrote this.
@@ -196,13 +196,13 @@ async fn read(
                 return None;
             }
             Line::Whole(line) | Line::Rest(line) => {
-                let line = line.trim_ascii();
-                let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+                // Its indentation tells whether it is within an object.
+                let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii_end();
                 if line.is_empty() {
                     continue;
                 }
                 if !has_spoken {
-                    has_spoken = is_message(line) || !messages_in(line).is_empty();
+                    has_spoken = is_message(line) || messages_in(line) != Within::Nothing;
                     match (has_spoken, &foreign) {
                         (true, _) => *foreign = None,
                         (false, Some(_)) => {}
@@ -236,5 +236,5 @@ fn is_message(line: &[u8]) -> bool {
 /// Whether this is the beginning of a message.
 fn is_cut(rest: &[u8]) -> bool {
     let begins = rest.trim_ascii_start().starts_with(b"{") || is_meant_as_batch(rest);
-    begins && !is_message(rest) && messages_in(rest).is_empty()
+    begins && !is_message(rest) && messages_in(rest) == Within::Nothing
 }

@@ -6,6 +6,10 @@ pub(super) struct Outline<'a> {
     pub(super) id: Option<&'a [u8]>,
     has_method: bool,
     has_outcome: bool,
+    /// It says that it is of JSON-RPC.
+    is_marked: bool,
+    /// It is in the notation of a language such as Python.
+    is_foreign: bool,
 }
 
 impl<'a> Outline<'a> {
@@ -27,6 +31,7 @@ impl<'a> Outline<'a> {
                     if depth == 1
                         && let Some(value) = rest.strip_prefix(b":")
                     {
+                        outline.is_foreign |= *byte == b'\'';
                         outline.note(
                             message.get(at + 1..end - 1).unwrap_or_default(),
                             value.trim_ascii_start(),
@@ -63,6 +68,7 @@ impl<'a> Outline<'a> {
                 };
                 self.id = Some(&value[..end]);
             }
+            b"jsonrpc" => self.is_marked = true,
             b"method" => self.has_method = true,
             b"result" | b"error" => self.has_outcome = true,
             _ => {}
@@ -74,9 +80,11 @@ impl<'a> Outline<'a> {
         self.has_method
     }
 
-    /// Whether it can be a response.
+    /// Whether it can be a response. Programs print objects of their own, and records of their logs.
     pub(super) fn is_response(&self) -> bool {
-        !self.has_method && (self.has_outcome || self.id.is_some())
+        let has_both = self.has_outcome && self.id.is_some();
+        let has_one = self.has_outcome || self.id.is_some();
+        !self.has_method && (self.is_marked && has_one || has_both && !self.is_foreign)
     }
 }
 
@@ -131,8 +139,16 @@ mod tests {
 
     #[test]
     fn the_id_and_the_kind_of_a_message_that_is_no_json_are_found() {
-        let cases: [(&[u8], Option<u64>, bool); 10] = [
-            (b"{'id': '7', 'result': {'text': 'it\\'s {'}}", Some(7), true),
+        let cases: [(&[u8], Option<u64>, bool); 14] = [
+            (
+                b"{'id': '7', 'result': {'text': 'it\\'s {'}, 'jsonrpc': '2.0'}",
+                Some(7),
+                true,
+            ),
+            (b"{'id': 7, 'error': None}", Some(7), false),
+            (br#"{"id":7,"title":"a"}"#, Some(7), false),
+            (br#"{"level":"error","error":"x"}"#, None, false),
+            (br#"{"jsonrpc":"2.0","id":7}"#, Some(7), true),
             (
                 br#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN,"method":"a"}}"#,
                 Some(7),
