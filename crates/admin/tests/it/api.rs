@@ -363,7 +363,10 @@ async fn tools_and_metrics_count_what_becomes_of_calls() {
     );
     world.gate.add_permits(3);
     world.state(queued.id(), "succeeded").await;
-    assert_eq!(world.json("/api/stats").await["running"], 0);
+    // What was counted counts for a moment.
+    while world.json("/api/stats").await["running"] != 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Else the first failure would not be an increase.
