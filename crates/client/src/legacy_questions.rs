@@ -10,7 +10,7 @@
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
 //! | with the text of a question of its task whose answer was sent, by this process, after the request came | the same question: it gets the same answer |
-//! | with the text of a question of its task whose answer the server has taken, when the task does not ask any more | the same question, which has come late: it is ignored |
+//! | with the text of a question of its task whose answer the server has taken, when the task does not ask any more | the same question, which came late: it is ignored |
 //! | any other | a new question |
 //!
 //! A server has taken an answer when it has accepted the message with it (HTTP 2xx), or when the task is seen in another status than `input_required`. From
@@ -22,6 +22,7 @@
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
 use crate::{
+    TaskStatus,
     params_text::{members_of, object_of},
     response::ServerRequest,
 };
@@ -100,6 +101,11 @@ fn key_of(id: &str, task: &str) -> Option<String> {
     let (key, nth) = id.strip_prefix(task)?.strip_prefix('.')?.rsplit_once('.')?;
     let is_numbered = !nth.is_empty() && nth.bytes().all(|byte| byte.is_ascii_digit());
     (is_numbered && !key.is_empty()).then(|| key.to_owned())
+}
+
+/// Whether a task with this status may still ask what it has asked. `was_seen`: an earlier status has said that it asks, which some servers never say.
+pub(crate) fn still_asks_in(status: TaskStatus, was_seen: bool) -> bool {
+    status == TaskStatus::InputRequired || !(was_seen || status.is_final())
 }
 
 /// What a request asks, without what belongs to the one message.

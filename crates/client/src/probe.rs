@@ -22,7 +22,7 @@ const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// How long a server on a pipe may take to answer the modern request.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How long one over HTTP may. Some take long to start, and a modern one that is asked for a handshake says so.
+/// How long one over HTTP may. A modern one that takes longer to start refuses the handshake, and is asked again.
 const SILENCE_OVER_HTTP: Duration = Duration::from_secs(10);
 
 /// What the modern request showed.

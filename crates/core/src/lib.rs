@@ -72,7 +72,7 @@ pub use spec::{SpecId, ToolSpec};
 pub use store::Store;
 pub use store_layer::StoreLayer;
 pub use task::{Origin, Progress, State, Stop, StopReason, Task, TaskHeader};
-pub use terminal_text::{skip_partial, terminal_text};
+pub use terminal_text::{BYTE_ORDER_MARK, skip_partial, terminal_text};
 pub use time::{BoxFuture, Clock, Millis, Now, UnixMillis};
 pub use timestamp::push_timestamp;
 pub use tool_pattern::{InvalidToolPattern, ToolPattern};

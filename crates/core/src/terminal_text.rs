@@ -3,8 +3,13 @@
 use std::borrow::Cow;
 use vte::{Params, Parser, Perform};
 
-/// Some programs begin UTF-8 with it, and terminals show nothing of it.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// The byte order mark in UTF-8. Some programs write it at the beginning of a text, where it says nothing.
+///
+/// ```
+/// use longhaul_core::BYTE_ORDER_MARK;
+/// assert_eq!("\u{feff}{}".as_bytes().strip_prefix(BYTE_ORDER_MARK), Some(&b"{}"[..]));
+/// ```
+pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// How many lines the cursor may go up: less than a screen.
 const HIGHEST: usize = 40;
 /// A tab that does not stand at the end of its line moves to the next multiple.

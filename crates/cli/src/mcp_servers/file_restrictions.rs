@@ -10,7 +10,7 @@ use serde_json::Value;
 const SERVER_NOUNS: [&str; 4] = ["mcpjson", "mcp", "servers", "server"];
 /// The same of lists of tools.
 const TOOL_NOUNS: [&str; 3] = ["mcp", "tools", "tool"];
-/// Members that restrict nothing, by their paths: these tools run, or these servers start, without asking; and those whose tools are of the client itself.
+/// Members that restrict nothing, by their paths. They say which tools of the host there are or run without a question, and that servers start without one.
 const HARMLESS: [&str; 4] = ["tools.allowed", "tools.core", "coreTools", "enableAllProjectMcpServers"];
 /// The servers themselves.
 const SERVERS: [&str; 2] = ["mcpServers", "servers"];

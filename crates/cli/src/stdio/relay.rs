@@ -1,6 +1,6 @@
 //! Relays the messages of one client to the owner of a data directory, and goes on with another owner when that one has exited.
 
-use longhaul_core::Millis;
+use longhaul_core::{BYTE_ORDER_MARK, Millis};
 use longhaul_server::stdio::HANDOFF_NOTIFICATION;
 use longhaul_wire::{Message, RequestId, RpcError};
 use parking_lot::Mutex;
@@ -16,9 +16,6 @@ use tokio::{
 
 /// The ids of requests that are made again begin so.
 const AGAIN: &str = "longhaul-again-";
-
-/// What some programs write at the beginning of a text.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The side that closed the connection first.
 pub(super) enum Closed {

@@ -2,11 +2,11 @@
 
 use super::{Reply, Serving, asked_by, is_question};
 use crate::{
-    Connection, InputRequest, RequestError, RpcFailure, TaskStatus,
+    Connection, InputRequest, RequestError, RpcFailure,
     asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
     connection::WeakConnection,
     input::{InputResponse, answer_by, not_offered},
-    legacy_questions::{QuestionName, ServedAnswer, of_plain_call},
+    legacy_questions::{QuestionName, ServedAnswer, of_plain_call, still_asks_in},
     open_questions::{OpenQuestion, answer_given},
     recorded_questions::{Recorded, RecordedPlace, related_result},
     response::ServerRequest,
@@ -81,7 +81,7 @@ fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&
             handle = handle.recorded(record.clone());
         }
         match handle.get().await {
-            Ok(task) => task.status == TaskStatus::InputRequired || !(was_seen || task.status.is_final()),
+            Ok(task) => still_asks_in(task.status, was_seen),
             Err(error) => {
                 tracing::debug!(%error, "a task that asks was not read");
                 if let Some(record) = record {

@@ -11,7 +11,7 @@ use crate::{
     era::Era,
     input_request::InputRequest,
     journal::NewServerRequest,
-    legacy_questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
+    legacy_questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call, still_asks_in},
     listening::{MAX_SERVED, ServedRequest},
     open_questions::QuestionSlot,
     recorded_questions::{Recorded, RecordedPlace, read_again},
@@ -327,7 +327,7 @@ impl Connection {
             return true;
         };
         match self.task(task).get().await {
-            Ok(task) => task.status == TaskStatus::InputRequired || !(was_seen || task.status.is_final()),
+            Ok(task) => still_asks_in(task.status, was_seen),
             Err(error) => {
                 tracing::debug!(%error, "a task that asks again was not read");
                 true

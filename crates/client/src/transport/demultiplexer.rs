@@ -218,13 +218,13 @@ impl Demultiplexer {
         let recipient = match recipient(&message) {
             Ok(recipient) => recipient,
             Err(rejection) => {
-                let mut within = match messages_in(&message) {
+                let within = match messages_in(&message) {
                     Within::Nothing => Vec::new(),
                     Within::Messages(messages) => messages,
                     Within::Mentioned(responses) => self.awaited(responses),
                 };
                 if !within.is_empty() {
-                    let probes = within.drain(..).map(|message| self.deliver_one(message));
+                    let probes = within.into_iter().map(|message| self.deliver_one(message));
                     return probes.fold(None, Option::or);
                 }
                 let joined = self.state.lock().join(&message);

@@ -65,7 +65,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next line; `None` at the end. A line whose end does not come is one if it `is_whole`. Dropping the future loses nothing.
+    /// The next line; `None` at the end. If the end of a line does not come for a second, what there is counts as a line if it `is_whole`. Dropping the future
+    /// loses nothing.
     pub(super) async fn next(&mut self, is_whole: impl Fn(&[u8]) -> bool) -> io::Result<Option<Line>> {
         // How much was looked at without it being whole.
         let mut looked_at = 0;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
 use http::HeaderMap;
-use longhaul_core::BoxFuture;
+use longhaul_core::{BYTE_ORDER_MARK, BoxFuture};
 use longhaul_wire::Message;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -161,8 +161,6 @@ const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(10);
 
 /// How long a probe may take that is sent when it is not known which request was answered. A server that does one thing at a time answers it after its calls.
 const LONGEST_PROBE: Duration = Duration::from_secs(600);
-/// What some programs write at the beginning of a text.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Reads messages up to the end. Returns why it stopped earlier, if it did. `foreign` is the beginning of the first line that is no message, until there is a
 /// message.

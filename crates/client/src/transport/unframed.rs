@@ -21,7 +21,7 @@ pub(super) fn messages_in(line: &[u8]) -> Within {
     let narrow: Vec<u8>;
     let line = match line.contains(&0) {
         true => {
-            // Of UTF-16, in which ASCII has such a byte beside each.
+            // UTF-16 has such a byte beside each character of ASCII.
             narrow = line.iter().copied().filter(|byte| *byte != 0).collect();
             narrow
                 .strip_prefix(b"\xff\xfe")

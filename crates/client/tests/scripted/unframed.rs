@@ -1,4 +1,4 @@
-//! Answers on a pipe that are not one line of JSON, or that nobody can have asked for.
+//! Answers on a pipe that are not one line of JSON, and what else servers print there.
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
 use crate::pipe::Server;

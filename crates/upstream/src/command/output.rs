@@ -9,8 +9,8 @@ use super::{
     utf8::orphans,
 };
 use longhaul_core::{
-    Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper, skip_partial,
-    terminal_text, truncate,
+    BYTE_ORDER_MARK, Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper,
+    skip_partial, terminal_text, truncate,
 };
 use longhaul_json_schema::Violation;
 use longhaul_private_dir::read_file;
@@ -23,8 +23,6 @@ use std::io;
 const LISTED: usize = 5;
 /// Levels of arrays and objects in `structuredContent`, which is one level below the result.
 const MAX_JSON_DEPTH: usize = MAX_RESULT_DEPTH - 1;
-/// Some programs begin UTF-8 with it.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// And UTF-16.
 const UTF_16_MARKS: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
 /// Lines before or after JSON that are looked for.

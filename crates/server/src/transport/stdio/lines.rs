@@ -1,14 +1,12 @@
 //! Lines of bounded length.
 
 use bytes::{Buf, Bytes, BytesMut};
+use longhaul_core::BYTE_ORDER_MARK;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// What is read at once.
 const CHUNK: usize = 16 * 1024;
-
-/// What some programs write at the beginning of a text.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
