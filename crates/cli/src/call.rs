@@ -138,10 +138,12 @@ impl Called<'_> {
     ) -> Result<Exit, Failure> {
         let connection = self.client.connection();
         let until = Deadline::after(call.timeout);
-        let listing = self.display.waits_for(connection.address(), connection.list_tools());
-        let tools = tokio::select! {
+        let listing = self
+            .display
+            .waits_for(connection.address(), connection.list_readable_tools());
+        let (tools, unread) = tokio::select! {
             biased;
-            tools = listing => tools?,
+            listed = listing => listed,
             () = until.passed() => {
                 self.display.finish();
                 return Err(Failure::timed_out(
@@ -159,6 +161,8 @@ impl Called<'_> {
             Err(_) if let Some(unusable) = unusable.iter().find(|unusable| unusable.name == *tool) => {
                 return Err(Failure::usage(listings::cannot_be_called(unusable)));
             }
+            // The tool may be on a page that cannot be read.
+            Err(_) if let Some(unread) = unread => return Err(unread.into()),
             // Servers do not list what a caller may not use.
             Err(error) if self.server.is_logged_in().await => {
                 let shows = self.server.command_line("whoami", &[]);

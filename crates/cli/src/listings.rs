@@ -45,11 +45,18 @@ pub(crate) async fn within(
     }
 }
 
-/// Lists the tools of a server.
+/// Said of a list of tools that is known in part.
+pub(crate) const MORE_TOOLS: &str = "the server may have more tools, since the next page of its list cannot be read";
+
+/// Lists the tools of a server, and of a list that fails those on the pages before.
 pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
     // Servers list some tools only to clients that can be asked, as `call` can.
     let connection = server.connection(|options| options.inputs = Some(Asking::new().0))?;
-    let tools = with_notice(connection.address(), connection.list_tools()).await?;
+    let (tools, unread) = with_notice(connection.address(), connection.list_readable_tools()).await;
+    let unread = match unread {
+        Some(error) if json || tools.is_empty() => return Err(error.into()),
+        unread => unread,
+    };
     let unusable = connection.unusable_tools();
     if json {
         let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();
@@ -73,7 +80,13 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
         output::note(&cannot_be_called(tool));
     }
     connection.close().await;
-    Ok(Exit::Answered)
+    match unread {
+        Some(error) => {
+            output::note(MORE_TOOLS);
+            Err(error.into())
+        }
+        None => Ok(Exit::Answered),
+    }
 }
 
 /// Why a tool is not listed. MCP wants it to be left out.

@@ -1,9 +1,8 @@
 //! The values that a server suggests for an argument.
 
-use crate::{Connection, RequestError};
-use longhaul_wire::Method;
+use crate::RequestError;
 use serde::Deserialize;
-use serde_json::{Map, Number, Value, json};
+use serde_json::Number;
 
 /// What a server suggests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,44 +14,6 @@ pub struct Completion {
     pub total: Option<u64>,
     /// Whether there are more than these. The server may say so without a total.
     pub has_more: bool,
-}
-
-impl Connection {
-    /// Completes an argument of a prompt, or a variable of a resource template: `reference` is `{"type": "ref/prompt", "name": …}` or
-    /// `{"type": "ref/resource", "uri": …}`. `known` are the other arguments that have values already, by which a server can suggest less.
-    ///
-    /// ```no_run
-    /// # async fn example(connection: longhaul_client::Connection) -> Result<(), longhaul_client::RequestError> {
-    /// use serde_json::json;
-    /// let prompt = json!({"type": "ref/prompt", "name": "review"});
-    /// let completion = connection.complete(prompt, "framework", "fl", &[("language", "python")]).await?;
-    /// println!("{:?}, and more: {}", completion.values, completion.has_more);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub async fn complete(
-        &self,
-        reference: Value,
-        argument: &str,
-        typed: &str,
-        known: &[(&str, &str)],
-    ) -> Result<Completion, RequestError> {
-        let mut params = Map::from_iter([
-            ("ref".to_owned(), reference),
-            ("argument".to_owned(), json!({"name": argument, "value": typed})),
-        ]);
-        if !known.is_empty() {
-            let known = known
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
-            let known: Map<String, Value> = known.collect();
-            params.insert("context".to_owned(), json!({"arguments": known}));
-        }
-        let result = self.request(Method::CompletionComplete, params).await?;
-        Completion::read(result.as_str())
-    }
 }
 
 /// The result of `completion/complete`.
@@ -70,7 +31,7 @@ struct Suggested {
 }
 
 impl Completion {
-    fn read(result: &str) -> Result<Self, RequestError> {
+    pub(crate) fn read(result: &str) -> Result<Self, RequestError> {
         let CompleteResult { completion } = serde_json::from_str(result)
             .map_err(|error| RequestError::Invalid(format!("its completion cannot be read: {error}")))?;
         Ok(Self {
@@ -84,6 +45,7 @@ impl Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn a_completion_that_is_none_is_an_error() {

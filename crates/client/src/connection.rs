@@ -13,7 +13,7 @@ use crate::{
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
-    result_type,
+    result_shape, result_type,
     sent_call::SentCall,
     server_change::Changes,
     stale_era::{self, Doubt},
@@ -413,8 +413,11 @@ impl Connection {
         .await;
         cancellation.id = None;
         let response = response?;
-        if let (Era::Modern(_), Ok(result)) = (&**era, &response.outcome) {
-            result_type::check(&request.method, result)?;
+        if let Ok(result) = &response.outcome {
+            if era.legacy().is_none() {
+                result_type::check(&request.method, result)?;
+            }
+            result_shape::check(&request.method, result)?;
         }
         Ok(response)
     }

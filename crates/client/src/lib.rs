@@ -269,6 +269,7 @@ mod required_pages;
 mod response;
 mod response_cache;
 mod result_request;
+mod result_shape;
 mod result_type;
 mod resumed_session;
 mod rounds;

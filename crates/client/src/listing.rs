@@ -1,10 +1,10 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, TaskSnapshot, era::Era, origin::Origin, request::Request};
+use crate::{Completion, Connection, RequestError, TaskSnapshot, era::Era, origin::Origin, request::Request};
 use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
@@ -107,6 +107,42 @@ impl Connection {
             ("arguments".to_owned(), arguments.clone().into()),
         ]);
         self.request_rounds(Method::PromptsGet, params).await
+    }
+
+    /// Completes an argument of a prompt, or a variable of a resource template: `reference` is `{"type": "ref/prompt", "name": …}` or
+    /// `{"type": "ref/resource", "uri": …}`. `known` are the other arguments that have values already, by which a server can suggest less.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection) -> Result<(), longhaul_client::RequestError> {
+    /// use serde_json::json;
+    /// let prompt = json!({"type": "ref/prompt", "name": "review"});
+    /// let completion = connection.complete(prompt, "framework", "fl", &[("language", "python")]).await?;
+    /// println!("{:?}, and more: {}", completion.values, completion.has_more);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn complete(
+        &self,
+        reference: Value,
+        argument: &str,
+        typed: &str,
+        known: &[(&str, &str)],
+    ) -> Result<Completion, RequestError> {
+        let mut params = Map::from_iter([
+            ("ref".to_owned(), reference),
+            ("argument".to_owned(), json!({"name": argument, "value": typed})),
+        ]);
+        if !known.is_empty() {
+            let known = known
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+            let known: Map<String, Value> = known.collect();
+            params.insert("context".to_owned(), json!({"arguments": known}));
+        }
+        let result = self.request(Method::CompletionComplete, params).await?;
+        Completion::read(result.as_str())
     }
 
     async fn request_rounds(&self, method: Method, params: Map<String, Value>) -> Result<Json, RequestError> {

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
+/// How much of a log is read at once, in bytes. A Longhaul server returns no more.
+const MOST: u64 = 1024 * 1024;
+
 #[derive(Deserialize)]
 struct Read {
     contents: Vec<Content>,
@@ -41,24 +44,15 @@ struct Page {
 }
 
 impl TaskHandle {
-    /// The end of the task's log, as much as the server returns at once (a Longhaul server: 64 KiB), of its latest attempt or of an `attempt`, by number. Only Longhaul servers have
+    /// The part of the task's log that begins at byte `from`, as much as the server returns at once (a Longhaul server: 1 MiB); without `from`, its end (64 KiB). It is
+    /// the log of the latest attempt, or of another `attempt`, by number. To read all of a log, or to follow it, read on at [`LogChunk::next`]. Only Longhaul servers have
     /// logs, as resources ([`TaskUri`]).
     ///
     /// # Errors
     /// [`RequestError::InvalidTaskId`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
     /// no log; otherwise any [`RequestError`].
-    pub async fn log(&self, attempt: Option<u32>) -> Result<Vec<u8>, RequestError> {
-        let contents = self.read_contents(TaskPart::Log, attempt, None).await?;
-        bytes(TaskPart::Log, contents)
-    }
-
-    /// The part of the task's log that begins at byte `from`, as much as the server returns at once; without `from`, its end. To follow a log, read on
-    /// at [`LogChunk::next`].
-    ///
-    /// # Errors
-    /// The same as [`log`](Self::log).
-    pub async fn read_log(&self, from: Option<u64>) -> Result<LogChunk, RequestError> {
-        let contents = self.read_contents(TaskPart::Log, None, from).await?;
+    pub async fn read_log(&self, attempt: Option<u32>, from: Option<u64>) -> Result<LogChunk, RequestError> {
+        let contents = self.read_contents(TaskPart::Log, attempt, from).await?;
         let page = contents.last().and_then(|content| content.meta.get(meta::LOG_PAGE));
         let page = page.ok_or_else(|| RequestError::Invalid("its log does not say where it ends".to_owned()))?;
         let Page { next, total } = Page::deserialize(page).map_err(|error| invalid(TaskPart::Log, &error))?;
@@ -82,6 +76,7 @@ impl TaskHandle {
         let uri = TaskUri {
             attempt,
             from,
+            limit: from.filter(|_| part == TaskPart::Log).map(|_| MOST),
             ..TaskUri::of(id, part)
         };
         let params = Map::from_iter([("uri".to_owned(), Value::from(uri.to_string()))]);

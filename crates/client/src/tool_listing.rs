@@ -17,14 +17,24 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        match self.read_tools().await {
+        match self.list_readable_tools().await {
             (tools, None) => Ok(tools),
             (_, Some(error)) => Err(error),
         }
     }
 
-    /// Reads and keeps the tools on the pages of the list, up to an error.
-    async fn read_tools(&self) -> (Vec<Tool>, Option<RequestError>) {
+    /// The tools on the pages of the list up to one that cannot be read, and why that one cannot. They can be called.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection) {
+    /// let (tools, error) = connection.list_readable_tools().await;
+    /// println!("{} tools", tools.len());
+    /// if let Some(error) = error {
+    ///     eprintln!("there may be more: {error}");
+    /// }
+    /// # }
+    /// ```
+    pub async fn list_readable_tools(&self) -> (Vec<Tool>, Option<RequestError>) {
         let changes = self.cache().changes();
         let (mut tools, mut unusable, mut modern) = (Vec::new(), Vec::new(), None);
         let mut listed = pin!(self.entries(Method::ToolsList, "tools"));
@@ -85,7 +95,7 @@ impl Connection {
         });
         match listed {
             Some(tool) => Ok(Some(tool)),
-            None => match self.read_tools().await {
+            None => match self.list_readable_tools().await {
                 (tools, None) => Ok(find(&tools)),
                 (tools, Some(error)) => find(&tools).map(Some).ok_or(error),
             },

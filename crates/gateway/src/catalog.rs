@@ -42,7 +42,6 @@ pub(crate) async fn offer_tools(
     let tools = lists.map(|lists| upstream.tools_of_all(lists)).unwrap_or_default();
     for listed in &tools {
         let Some(name) = text_member(listed, "name") else {
-            tracing::warn!(upstream = upstream.name(), "ignored a tool without a name");
             continue;
         };
         let Offering::Tool { shown, job } = offering(upstream, &name) else {

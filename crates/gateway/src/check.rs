@@ -132,10 +132,13 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     report.warnings.extend(mended.map(|(tool, wrong)| {
         format!("its tool `{tool}` has members that clients refuse, which are left out or replaced: {wrong}")
     }));
+    let dropped = lists.dropped.iter();
+    report
+        .warnings
+        .extend(dropped.map(|(list, what)| format!("of its list of {list} is ignored: {what}")));
     let (mut names, mut offered) = (BTreeSet::new(), BTreeSet::new());
     for listed in &lists.tools {
         let Some(name) = text_member(listed, "name") else {
-            report.warnings.push("it lists a tool without a name".to_owned());
             continue;
         };
         names.insert(name.clone());

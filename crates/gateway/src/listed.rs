@@ -1,6 +1,6 @@
 //! What an upstream offers, as it lists it.
 
-use crate::sound_entry;
+use crate::sound_entry::Entry;
 use futures_util::TryStreamExt as _;
 use longhaul_client::{Connection, RequestError};
 use longhaul_core::{Json, ParsedJson};
@@ -45,6 +45,8 @@ pub(crate) struct Lists {
     pub(crate) failures: BTreeMap<String, ListFailure>,
     /// Which members of its tools were not as clients can read them, by the names of the tools. They are left out, or replaced.
     pub(crate) mended: BTreeMap<String, String>,
+    /// What was left out of a list, since no client can use it, by the member that has the list.
+    pub(crate) dropped: BTreeMap<String, String>,
     index: IndexCell,
 }
 
@@ -204,11 +206,7 @@ impl Lists {
         if *member == "tools" {
             self.mended.clear();
         }
-        let entries = entries
-            .into_iter()
-            .filter(|entry| entry.as_str().starts_with('{'))
-            .map(|entry| self.mend(entry, member))
-            .collect::<Vec<_>>();
+        let entries = self.sound_entries(entries, member);
         *self.list_mut(member) = match (&failed, before) {
             // Some servers declare resources and have no templates.
             (Some(RequestError::Rpc(failure)), _) if failure.code == -32601 => return Ok(None),
@@ -232,15 +230,36 @@ impl Lists {
         }
     }
 
-    /// The entry of a list as every client can read it.
-    fn mend(&mut self, entry: Json, member: &str) -> Json {
-        let Some((mended, wrong)) = sound_entry::mended(&entry, member == "tools") else {
-            return entry;
-        };
-        if let Some(tool) = text_member(&entry, "name").filter(|_| member == "tools") {
-            self.mended.insert(tool, wrong);
+    /// The entries of a list as every client can read them. Some clients refuse all tools if two have one name.
+    fn sound_entries(&mut self, entries: Vec<Json>, list: &str) -> Vec<Json> {
+        let (mut sound, mut dropped) = (Vec::with_capacity(entries.len()), BTreeMap::<String, usize>::new());
+        let mut names = HashSet::new();
+        for entry in entries {
+            let name = text_member(&entry, "name").filter(|_| list == "tools");
+            let entry = match Entry::of(&entry, list) {
+                _ if name.as_ref().is_some_and(|name| !names.insert(name.clone())) => {
+                    let again = format!("with the name `{}` of an earlier one", name.unwrap_or_default());
+                    *dropped.entry(again).or_default() += 1;
+                    continue;
+                }
+                Entry::Lacks(member) => {
+                    *dropped.entry(format!("without `{member}`")).or_default() += 1;
+                    continue;
+                }
+                Entry::Sound => entry,
+                Entry::Mended(mended, wrong) => {
+                    self.mended.extend(name.map(|name| (name, wrong)));
+                    mended
+                }
+            };
+            sound.push(entry);
         }
-        mended
+        self.dropped.remove(list);
+        if !dropped.is_empty() {
+            let what: Vec<String> = dropped.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            self.dropped.insert(list.to_owned(), what.join(", "));
+        }
+        sound
     }
 
     fn list(&self, member: &str) -> &Vec<Json> {
@@ -370,6 +389,7 @@ impl StoredLists {
                 .collect(),
             failures: BTreeMap::new(),
             mended: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             index: IndexCell::default(),
         })
     }

@@ -2,14 +2,19 @@
 
 use crate::raw_json;
 use longhaul_core::Json;
-use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap};
+use longhaul_json_schema::{Origin, Schema, SchemaProblem};
+use serde_json::{json, value::RawValue};
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 /// What a value has to be. Members that a kind does not name are passed on.
 enum Kind {
     Text,
     Number,
     Flag,
+    /// A number from 0 to 1.
+    Fraction,
+    /// A date and time of RFC 3339.
+    Date,
     /// One of these texts.
     Word(&'static [&'static str]),
     /// An array. Elements that are not of the kind are left out.
@@ -18,6 +23,8 @@ enum Kind {
     Object(&'static [Member]),
     /// A JSON schema. Clients look no deeper than at the properties that it names.
     Schema,
+    /// The schema of a tool's results, which some clients compile when they list tools.
+    OutputSchema,
     /// The schema of the arguments of a tool, whose type must be `object`.
     InputSchema,
     /// Schemas by the names of properties.
@@ -47,8 +54,9 @@ const ENTRY: &[Member] = &[
         Kind::Object(&[("taskSupport", OPTIONAL, TASK_SUPPORT)]),
     ),
     (INPUT_SCHEMA, OPTIONAL, Kind::InputSchema),
-    ("outputSchema", OPTIONAL, Kind::Schema),
+    ("outputSchema", OPTIONAL, Kind::OutputSchema),
 ];
+const NAME: &str = "name";
 const INPUT_SCHEMA: &str = "inputSchema";
 const SCHEMA: &[Member] = &[
     ("properties", OPTIONAL, Kind::Properties),
@@ -74,23 +82,69 @@ const ANNOTATIONS: Kind = Kind::Object(&[
     ("idempotentHint", OPTIONAL, Kind::Flag),
     ("openWorldHint", OPTIONAL, Kind::Flag),
     ("audience", OPTIONAL, Kind::Array(&Kind::Word(&["user", "assistant"]))),
-    ("priority", OPTIONAL, Kind::Number),
-    ("lastModified", OPTIONAL, Kind::Text),
+    ("priority", OPTIONAL, Kind::Fraction),
+    ("lastModified", OPTIONAL, Kind::Date),
 ]);
 const TASK_SUPPORT: Kind = Kind::Word(&["forbidden", "optional", "required"]);
 
-/// The entry without members that no entry may have so, and with the schema of its arguments if it is a tool; and what was wrong. `None` if nothing is.
-pub(crate) fn mended(listed: &Json, is_tool: bool) -> Option<(Json, String)> {
-    let mut mending = Mending::default();
-    let mut members = members_of(listed.as_str())?;
-    let missing: Box<RawValue>;
-    if is_tool && !members.contains_key(INPUT_SCHEMA) {
-        missing = serde_json::value::to_raw_value(&()).ok()?;
-        members.insert(INPUT_SCHEMA.to_owned(), &missing);
-    }
-    match mending.object(listed.as_str(), members, ENTRY, "")? {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(mended) => Some((Json::trusted(mended), mending.wrong.join(", "))),
+/// A text that is a date.
+static DATE: LazyLock<Option<Schema>> =
+    LazyLock::new(|| Schema::with_formats(&json!({"format": "date-time"}), Origin::Own, true).ok());
+
+/// How clients can read an entry.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Entry {
+    /// As it is.
+    Sound,
+    /// In this way: without members that no entry may have so, and with those that all have. With the places that were wrong.
+    Mended(Json, String),
+    /// Not at all: it lacks this member.
+    Lacks(&'static str),
+}
+
+impl Entry {
+    /// How an entry can be read of the list that is this member of its result.
+    pub(crate) fn of(listed: &Json, list: &str) -> Self {
+        let identity = match list {
+            "resources" => "uri",
+            "resourceTemplates" => "uriTemplate",
+            _ => NAME,
+        };
+        let written = members_of(listed.as_str()).unwrap_or_default();
+        let is_text = |name| written.get(name).is_some_and(|value| value.get().starts_with('"'));
+        if !is_text(identity) {
+            return Self::Lacks(identity);
+        }
+        let lacks_name = !is_text(NAME);
+        let completed = match lacks_name || (list == "tools" && !written.contains_key(INPUT_SCHEMA)) {
+            false => None,
+            true => {
+                let mut all: BTreeMap<&str, &str> =
+                    written.iter().map(|(name, value)| (&**name, value.get())).collect();
+                if let Some(identified) = all.get(identity).copied().filter(|_| lacks_name) {
+                    all.insert(NAME, identified);
+                }
+                if list == "tools" {
+                    all.entry(INPUT_SCHEMA).or_insert("null");
+                }
+                Some(raw_json::object(all))
+            }
+        };
+        let text = completed.as_ref().unwrap_or(listed).as_str();
+        let members = match completed {
+            Some(_) => members_of(text).unwrap_or_default(),
+            None => written,
+        };
+        let mut mending = Mending::default();
+        if lacks_name {
+            mending.wrong.push(NAME.to_owned());
+        }
+        let mended = match mending.object(text, members, ENTRY, "") {
+            Some(Cow::Owned(mended)) => mended,
+            _ if lacks_name => text.to_owned(),
+            _ => return Self::Sound,
+        };
+        Self::Mended(Json::trusted(mended), mending.wrong.join(", "))
     }
 }
 
@@ -112,10 +166,17 @@ impl Mending {
             Kind::Text => text.starts_with('"'),
             Kind::Number => text.starts_with(|first: char| first == '-' || first.is_ascii_digit()),
             Kind::Flag => matches!(text, "true" | "false"),
+            Kind::Fraction => text.parse().is_ok_and(|number: f64| (0.0..=1.0).contains(&number)),
+            Kind::Date => is_date(text),
             Kind::Word(words) => raw_json::text(text).is_some_and(|text| words.contains(&text.as_str())),
             Kind::Array(of) => return self.array(text, of, place),
             Kind::Object(known) => return self.object(text, members_of(text)?, known, place),
             Kind::Schema => return self.object(text, members_of(text)?, SCHEMA, place),
+            Kind::OutputSchema => {
+                return self
+                    .object(text, members_of(text)?, SCHEMA, place)
+                    .filter(|schema| can_be_compiled(schema));
+            }
             Kind::InputSchema => return Some(self.input_schema(text, place)),
             Kind::Properties => return self.properties(text, place),
         };
@@ -215,6 +276,25 @@ impl Mending {
     }
 }
 
+fn is_date(text: &str) -> bool {
+    let Some(text) = raw_json::text(text) else { return false };
+    let size = text.len();
+    let checked = (DATE.as_ref()).and_then(|date| date.check_now(&json!(text), size, |_| ()));
+    checked.is_none_or(|checked| checked.is_ok())
+}
+
+/// Whether a schema is one. What is only too large or too slow for this server may be right for a client.
+fn can_be_compiled(schema: &str) -> bool {
+    let Ok(schema) = serde_json::from_str(schema) else {
+        return true;
+    };
+    let compiled = Schema::compile(&schema, Origin::Foreign);
+    !matches!(
+        compiled.map_err(|error| error.problem),
+        Err(SchemaProblem::Invalid(_) | SchemaProblem::OutsideReference(_))
+    )
+}
+
 fn owned<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> Cow<'static, str> {
     Cow::Owned(raw_json::object(members).as_str().to_owned())
 }
@@ -225,13 +305,17 @@ mod tests {
 
     #[test]
     fn what_a_client_would_refuse_is_mended_and_nothing_else() {
-        let mended = |entry: &str, is_tool| mended(&Json::trusted(entry.to_owned()), is_tool);
+        let mended = |entry: &str, list: &str| match Entry::of(&Json::trusted(entry.to_owned()), list) {
+            Entry::Mended(entry, wrong) => Some((entry, wrong)),
+            Entry::Sound => None,
+            Entry::Lacks(member) => panic!("{entry} lacks {member}"),
+        };
         let sound = r#"{"name":"a","title":"A","inputSchema":{"type":"object"},"x":1E400}"#;
-        assert_eq!(mended(sound, true), None);
-        assert_eq!(mended(r#"{"name":"p","arguments":[]}"#, false), None);
+        assert_eq!(mended(sound, "tools"), None);
+        assert_eq!(mended(r#"{"name":"p","arguments":[]}"#, "prompts"), None);
         let prompt = mended(
             r#"{"name":"p","arguments":[{"name":"a","required":"no"},{"title":"b"}]}"#,
-            false,
+            "prompts",
         )
         .unwrap();
         assert_eq!(prompt.0.as_str(), r#"{"arguments":[{"name":"a"}],"name":"p"}"#);
@@ -275,8 +359,64 @@ mod tests {
             "inputSchema.properties, inputSchema.required, outputSchema",
         );
         for (entry, expected, wrong) in cases.into_iter().chain([deep, null]) {
-            let found = mended(entry, true).unwrap();
+            let found = mended(entry, "tools").unwrap();
             assert_eq!((found.0.as_str(), found.1.as_str()), (expected, wrong), "{entry}");
+        }
+    }
+
+    #[test]
+    fn each_list_identifies_its_entries_by_another_member() {
+        let of = |entry: &str, list| Entry::of(&Json::trusted(entry.to_owned()), list);
+        let mended = |entry: &str, wrong: &str| Entry::Mended(Json::trusted(entry.to_owned()), wrong.to_owned());
+        for (list, identity) in [("resources", "uri"), ("resourceTemplates", "uriTemplate")] {
+            assert_eq!(of(r#"{"name":"a"}"#, list), Entry::Lacks(identity));
+            assert_eq!(
+                of(&format!(r#"{{"name":"a","{identity}":7}}"#), list),
+                Entry::Lacks(identity)
+            );
+            let nameless = of(&format!(r#"{{"name":null,"{identity}":"x:/a"}}"#), list);
+            assert_eq!(
+                nameless,
+                mended(&format!(r#"{{"name":"x:/a","{identity}":"x:/a"}}"#), "name")
+            );
+            assert_eq!(
+                of(&format!(r#"{{"name":"a","{identity}":"x:/a"}}"#), list),
+                Entry::Sound
+            );
+        }
+        assert_eq!(of(r#"{"uri":"x:/a"}"#, "tools"), Entry::Lacks("name"));
+        assert_eq!(of(r#"{"uri":"x:/a"}"#, "prompts"), Entry::Lacks("name"));
+        let annotated = r#"{"name":"a","uri":"a","annotations":{"priority":1.5,"lastModified":"yesterday"}}"#;
+        let wrong = "annotations.lastModified, annotations.priority";
+        assert_eq!(
+            of(annotated, "resources"),
+            mended(r#"{"annotations":{},"name":"a","uri":"a"}"#, wrong)
+        );
+        let annotated =
+            r#"{"name":"a","uri":"a","annotations":{"priority":0.5,"lastModified":"2025-01-12T15:00:58+02:00"}}"#;
+        assert_eq!(of(annotated, "resources"), Entry::Sound);
+    }
+
+    #[test]
+    fn a_schema_of_results_that_is_none_is_left_out() {
+        let of = |schema: &str| {
+            let entry = format!(r#"{{"name":"a","inputSchema":{{"type":"object"}},"outputSchema":{schema}}}"#);
+            Entry::of(&Json::trusted(entry), "tools")
+        };
+        for right in [
+            r#"{"type":"object"}"#,
+            r#"{"properties":{"a":{"pattern":"^(?=a)"}}}"#,
+            r#"{"maximum":1E400}"#,
+        ] {
+            assert_eq!(of(right), Entry::Sound, "{right}");
+        }
+        for wrong in [
+            r#"{"type":"strnig"}"#,
+            r##"{"properties":{"a":{"$ref":"#/$defs/b"}}}"##,
+            r#"{"properties":{"a":{"$ref":"https://example.com/a.json"}}}"#,
+        ] {
+            let mended = Json::trusted(r#"{"inputSchema":{"type":"object"},"name":"a"}"#.to_owned());
+            assert_eq!(of(wrong), Entry::Mended(mended, "outputSchema".to_owned()), "{wrong}");
         }
     }
 }

@@ -125,7 +125,11 @@ impl Upstream {
     pub(crate) fn set_lists(&self, lists: Option<Arc<Lists>>) {
         if let Some(lists) = &lists {
             self.connections.learn(lists);
-            *self.last_lists.write() = Some(Arc::clone(lists));
+            let before = self.last_lists.write().replace(Arc::clone(lists));
+            let told = |list: &str| before.as_ref().and_then(|before| before.dropped.get(list));
+            for (list, what) in lists.dropped.iter().filter(|(list, what)| told(list) != Some(what)) {
+                tracing::warn!(upstream = self.name(), list, what, "ignored entries of a list");
+            }
         }
         *self.lists.write() = lists;
     }

@@ -27,14 +27,17 @@ pub(crate) async fn named(connections: &Connections, fault: Fault) -> Fault {
         let found = holder(&connection, &connections.schema, false).await;
         connection.settle(found)
     };
-    match found.await {
+    let who = match found.await {
         Ok(Some(who)) => {
             connections.met_lock.note(who.clone());
-            Fault::Refused(StoreError::LockedBy(who))
+            Some(who)
         }
         // It is over already, or cannot be seen by this role.
-        _ => fault,
-    }
+        Ok(None) => None,
+        // All connections wait for the lock.
+        Err(_) => connections.met_lock.lately(),
+    };
+    who.map_or(fault, |who| Fault::Refused(StoreError::LockedBy(who)))
 }
 
 /// The session whose transaction has locked tables for the longest time, in words.

@@ -94,10 +94,13 @@ macro_rules! read {
             loop {
                 match ask!($store.connections, settle, |$connection| $question).await {
                     Ok(answer) => return Ok(answer),
-                    Err(fault) => retries
-                        .wait(fault)
-                        .await
-                        .map_err(crate::fault::Fault::into_store_error)?,
+                    Err(fault) => {
+                        let fault = crate::locks::named(&$store.connections, fault).await;
+                        retries
+                            .wait(fault)
+                            .await
+                            .map_err(crate::fault::Fault::into_store_error)?;
+                    }
                 }
             }
         })
@@ -119,6 +122,7 @@ macro_rules! read_anywhere {
                 {
                     return Ok(answer);
                 }
+                let fault = crate::locks::named(&$store.connections, fault).await;
                 retries
                     .wait(fault)
                     .await

@@ -300,6 +300,9 @@ pub(crate) struct Task {
     /// With --log: that of an earlier attempt, by its number in --history; 1 is the first
     #[arg(long, value_name = "N", requires = "log", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
+    /// With --log: begin with its last 64 KiB
+    #[arg(long, requires = "log")]
+    pub(crate) tail: bool,
     /// With --wait: stop waiting after this time. The task keeps running
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub(crate) timeout: Option<Millis>,
@@ -321,7 +324,7 @@ pub(crate) struct TaskAction {
     /// Delete the task, which has ended, with its result, its log and all else that the server keeps of it
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Print the end of the task's log
+    /// Print the task's log
     #[arg(long)]
     pub(crate) log: bool,
     /// Print the task's history: its steps or attempts

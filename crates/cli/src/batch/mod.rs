@@ -10,7 +10,7 @@ use crate::{
     args,
     failure::Failure,
     interrupt::Interrupt,
-    output, record,
+    listings, output, record,
     result::Exit,
     servers::{self, Server},
     waiting::with_notice,
@@ -53,8 +53,14 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let open = Arc::new(OpenQuestions::default());
     let connection = server.connection(|options| options.inputs = Some(open.clone()))?;
     let listed = async {
-        let tools = connection.list_tools().await?;
-        Ok::<_, RequestError>((tools, connection.server().await?.takes_idempotency_keys()))
+        let (tools, unread) = connection.list_readable_tools().await;
+        if let Some(error) = unread {
+            if tools.is_empty() {
+                return Err(error);
+            }
+            output::note(&format!("{}: {error}", listings::MORE_TOOLS));
+        }
+        Ok((tools, connection.server().await?.takes_idempotency_keys()))
     };
     let listed = with_notice(connection.address(), listed).await;
     let client = record::client(&server, connection.clone(), journal);

@@ -1,35 +1,71 @@
 //! The log of a task.
 
-use crate::{failure::Failure, output, pace::Pace, record::Named, result::Exit, states, waiting::with_notice};
+use crate::{args, failure::Failure, output, pace::Pace, record::Named, result::Exit, states, waiting::with_notice};
 use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::json;
 
-/// Prints the end of the log, of the latest attempt or another.
-pub(super) async fn print(named: &Named, task: &TaskHandle, attempt: Option<u32>, json: bool) -> Result<Exit, Failure> {
-    let log = match with_notice(task.connection().address(), task.log(attempt)).await {
-        Err(error) => {
-            let latest = match attempt {
-                Some(_) => task.log(None).await.ok(),
-                None => None,
-            };
-            return Err(match (attempt, latest) {
-                (Some(attempt), Some(_)) if is_no_log(&error) => Failure::refused(format!(
-                    "there is no log of an attempt {attempt}. The history has the attempts:\n  {}",
-                    named.server.task_line("task", task.id(), &["--history"])
-                )),
-                _ => no_log(named, task, error).await,
-            });
+/// Prints the log, of the latest attempt or another.
+pub(super) async fn print(named: &Named, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
+    let mut next = begin(asked);
+    let mut whole = String::new();
+    let mut show = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        match asked.json {
+            true => whole.push_str(&text),
+            false => output::part(&text),
         }
-        Ok(log) => log,
+        text.is_empty() || text.ends_with('\n')
     };
-    let log = String::from_utf8_lossy(&log);
-    if json {
-        output::json_line(&json!({"taskId": task.id(), "log": log}));
-    } else {
-        output::text(&log);
+    let mut ends_with_line = true;
+    loop {
+        let read = with_notice(task.connection().address(), task.read_log(asked.attempt, next)).await;
+        let chunk = match read {
+            Ok(chunk) => chunk,
+            Err(error) if is_begin(next) => return Err(no_log_of(named, task, asked.attempt, error).await),
+            Err(error) => return Err(error.into()),
+        };
+        if !chunk.bytes.is_empty() {
+            ends_with_line = show(&chunk.bytes);
+        }
+        if chunk.next >= chunk.total || !output::is_written() {
+            break;
+        }
+        if chunk.bytes.is_empty() {
+            // What follows is a line that is being drawn.
+            let end = task.read_log(asked.attempt, None).await?;
+            let drawn = end.bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+            ends_with_line = show(drawn);
+            break;
+        }
+        next = Some(chunk.next);
+    }
+    if asked.json {
+        output::json_line(&json!({"taskId": task.id(), "log": whole}));
+    } else if !ends_with_line {
+        output::part("\n");
     }
     Ok(Exit::Answered)
+}
+
+/// Where to begin: at the first byte, or with the end.
+fn begin(asked: &args::Task) -> Option<u64> {
+    (!asked.tail).then_some(0)
+}
+
+fn is_begin(next: Option<u64>) -> bool {
+    next.is_none_or(|next| next == 0)
+}
+
+/// Why there is no log of an attempt.
+async fn no_log_of(named: &Named, task: &TaskHandle, attempt: Option<u32>, error: RequestError) -> Failure {
+    match attempt {
+        Some(attempt) if is_no_log(&error) && task.read_log(None, None).await.is_ok() => Failure::refused(format!(
+            "there is no log of an attempt {attempt}. The history has the attempts:\n  {}",
+            named.server.task_line("task", task.id(), &["--history"])
+        )),
+        _ => no_log(named, task, error).await,
+    }
 }
 
 /// The code with which a server says that it has failed, for example since the log is on a host that is away.
@@ -54,13 +90,13 @@ async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failur
     }
 }
 
-/// Prints the end of the log, and then what is added to it until the task ends.
-pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let mut next = None;
+/// Prints the log, and then what is added to it until the task ends.
+pub(super) async fn follow(named: &Named, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
+    let mut next = begin(asked);
     let (mut has_answered, mut is_retrying) = (false, false);
     let mut pace = Pace::default();
     loop {
-        let pause = match read_on(task, &mut next, json).await {
+        let pause = match read_on(task, &mut next, asked.json).await {
             Ok(task) if task.status.is_final() => {
                 output::note(&format!("the task has ended ({})", states::of_snapshot(&task)));
                 return Ok(Exit::Answered);
@@ -77,7 +113,7 @@ pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Resu
                 is_retrying = true;
                 pace.after(Err(&error))
             }
-            Err(error) if next.is_none() => return Err(no_log(named, task, error).await),
+            Err(error) if is_begin(next) => return Err(no_log(named, task, error).await),
             Err(error) => return Err(error.into()),
         };
         SystemClock.sleep(pause).await;
@@ -94,11 +130,11 @@ async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Resul
     // In this order: when the task has ended, nothing is added to its log.
     let snapshot = with_notice(task.connection().address(), task.get()).await?;
     loop {
-        let chunk = match task.read_log(*next).await {
+        let chunk = match task.read_log(None, *next).await {
             Ok(chunk) => chunk,
             // A queued task has no log yet.
             Err(error)
-                if is_no_log(&error) && next.is_none() && !snapshot.status.is_final() && keeps_logs(task).await? =>
+                if is_no_log(&error) && is_begin(*next) && !snapshot.status.is_final() && keeps_logs(task).await? =>
             {
                 return Ok(snapshot);
             }

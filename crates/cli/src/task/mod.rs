@@ -77,8 +77,8 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, false, args.json).await,
         args::TaskAction { delete: true, .. } => delete::delete(&task, args.json).await,
-        args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args.json).await,
-        args::TaskAction { log: true, .. } => log::print(&named, &task, args.attempt, args.json).await,
+        args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args).await,
+        args::TaskAction { log: true, .. } => log::print(&named, &task, args).await,
         args::TaskAction { history: true, .. } => history::print(&task, args.json).await,
         _ => show::show(&named, &task, args.json).await,
     };

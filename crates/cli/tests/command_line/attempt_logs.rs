@@ -2,6 +2,7 @@
 
 use super::support::*;
 use serde_json::Value;
+use std::{thread, time::Duration};
 
 const FLAKY: &str = r#"
 [[tool]]
@@ -44,4 +45,41 @@ fn the_log_of_an_earlier_attempt_is_read_by_its_number() {
     let shown = run(&["admin", "task", data, &id, "--json"]);
     let shown: Value = serde_json::from_str(stdout(&shown)).unwrap();
     assert_eq!(shown["attempts"][0]["lastLine"], "the first reason", "{shown}");
+}
+
+/// More than a server gives at once, and a line at its end that is not complete.
+#[test]
+fn a_log_is_printed_from_its_beginning_while_its_task_runs() {
+    let long = r#"
+[[tool]]
+name = "long"
+description = "asks after many lines"
+command = ["sh", "-c", "seq 1 400000; printf 'go on? '; while [ ! -e gate ]; do sleep 0.02; done; echo yes"]
+task = "always"
+"#;
+    let served = Served::start_with(long);
+    let url = served.url.as_str();
+    let started = run(&["call", url, "long", "--detach"]);
+    let id = stdout(&started).trim().to_owned();
+    let log = |options: &[&str]| run(&[&["task", url, &id, "--log"], options].concat());
+    while !stdout(&log(&["--tail"])).ends_with("go on? \n") {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let all: String = (1..=400_000).map(|line| format!("{line}\n")).collect();
+    let read = log(&[]);
+    assert_eq!(exit(&read), 0, "{}", stderr(&read));
+    assert!(
+        stdout(&read) == format!("{all}go on? \n"),
+        "{} bytes of {}",
+        read.stdout.len(),
+        all.len() + 8
+    );
+    let tail = log(&["--tail"]);
+    assert!(tail.stdout.len() <= 64 * 1024 + 1, "{}", tail.stdout.len());
+    served.open_gate();
+    let ended = run(&["task", url, &id, "--wait"]);
+    assert_eq!(exit(&ended), 0);
+    let read: Value = serde_json::from_str(stdout(&log(&["--json"]))).unwrap();
+    assert!(read["log"] == format!("{all}go on? yes\n"), "{}", stderr(&log(&[])));
+    assert_eq!(read["taskId"], id);
 }

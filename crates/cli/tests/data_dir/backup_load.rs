@@ -162,7 +162,7 @@ async fn backups_under_load_have_all_that_was_acknowledged() {
                     "{}",
                     text(&outcome)
                 );
-                let log = String::from_utf8(task.log(None).await.unwrap()).unwrap();
+                let log = String::from_utf8(task.read_log(None, Some(0)).await.unwrap().bytes).unwrap();
                 assert_eq!(log, format!("begin {n}\nresult {n}\n"));
             }
             match runs(&place, &n.to_string()) {

@@ -310,7 +310,8 @@ async fn a_cancel_is_acknowledged_and_logs_are_read_as_resources() {
         "tasks/cancel" => seen.result(json!({"resultType": "complete"})),
         "resources/read" => {
             let uri = &seen.params()["uri"];
-            let contents = json!([{"uri": uri, "text": "one\n"}, {"uri": uri, "blob": "dHdvCg=="}]);
+            let page = json!({"dev.longhaul/log": {"offset": 0, "next": 8, "total": 8}});
+            let contents = json!([{"uri": uri, "text": "one\n"}, {"uri": uri, "blob": "dHdvCg==", "_meta": page}]);
             seen.result(json!({"resultType": "complete", "contents": contents}))
         }
         other => panic!("{other}"),
@@ -318,13 +319,14 @@ async fn a_cancel_is_acknowledged_and_logs_are_read_as_resources() {
     let (connection, _) = peer.connection();
     let task = connection.task(id);
     assert_eq!(task.cancel().await.unwrap(), None);
-    assert_eq!(task.log(None).await.unwrap(), b"one\ntwo\n");
+    let log = task.read_log(None, Some(0)).await.unwrap();
+    assert_eq!((log.bytes.as_slice(), log.next, log.total), (&b"one\ntwo\n"[..], 8, 8));
     let read = &peer.calls_of("resources/read")[0];
     assert_eq!(
         read.header("mcp-name"),
-        Some(format!("longhaul://task/{id}/log").as_str())
+        Some(format!("longhaul://task/{id}/log?offset=0&limit=1048576").as_str())
     );
-    let stranger = connection.task("no task of ours!").log(None).await;
+    let stranger = connection.task("no task of ours!").read_log(None, None).await;
     assert!(matches!(stranger, Err(RequestError::InvalidTaskId)));
 }
 

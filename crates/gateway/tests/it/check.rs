@@ -100,7 +100,7 @@ async fn a_name_that_an_upstream_lists_twice_is_a_warning() {
     assert_eq!(report.collisions, Vec::<String>::new());
     assert_eq!(
         report.warnings,
-        ["it lists a second tool `a` that would be offered as `a`: only the first one is"]
+        ["of its list of tools is ignored: 1 with the name `a` of an earlier one"]
     );
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), upstreams).await;

@@ -267,6 +267,15 @@ async fn earlier_writes_of_a_node_are_waited_for() {
     assert!(is_named(&refused));
     session.batch_execute("COMMIT").await.unwrap();
     assert!(store.create(new_task("a", node)).await.is_ok());
+    // Reads wait for nothing but a lock of the whole table.
+    let lock = format!("BEGIN; LOCK TABLE {}.tasks IN ACCESS EXCLUSIVE MODE", schema.name);
+    session.batch_execute(&lock).await.unwrap();
+    let reads = (0..40).map(|_| store.next_ready("t"));
+    for refused in futures_util::future::join_all(reads).await {
+        assert!(is_named(&refused.unwrap_err()));
+    }
+    assert!(is_named(&store.get_unscoped(&id("a")).await.unwrap_err()));
+    session.batch_execute("COMMIT").await.unwrap();
     drop(session);
     connection.await.unwrap().unwrap();
 }
