@@ -7,6 +7,7 @@ mod authorization_server;
 mod batch;
 mod batch_of_legacy_tasks;
 mod batch_without_answer;
+mod broken_lists;
 mod callers;
 mod calls_without_task;
 mod children;

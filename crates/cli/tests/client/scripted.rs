@@ -157,7 +157,7 @@ pub(crate) fn scripted_legacy(script: impl Fn(&Received) -> Reply + Send + Sync 
     })
 }
 
-fn serving(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Scripted {
+pub(crate) fn serving(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Scripted {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let (script, seen): (Script, _) = (Arc::new(script), Arc::<Mutex<Vec<Received>>>::default());
