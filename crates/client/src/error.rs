@@ -249,7 +249,7 @@ impl RequestError {
     }
 
     /// Whether the error of a call says that the tool has not run. Any other error may come after it has: also a JSON-RPC error such as −32603, which many servers
-    /// send when a tool fails.
+    /// send when a tool fails. Some let a tool fail with −32602 or another code of JSON-RPC: see [`PendingCall::may_have_run`](crate::PendingCall::may_have_run).
     ///
     /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, −32042, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
     /// So do HTTP statuses 403, 413 and 429, whatever comes with them.
@@ -340,10 +340,12 @@ pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// Whether a server that answers a call with this code has not started it: the message, its method, its parameters or its headers are not accepted, or the
 /// server is busy.
 fn is_refusal_code(code: i32) -> bool {
-    matches!(
-        code,
-        -32700 | -32602..=-32600 | -32022..=-32020 | PAGES_REQUIRED | LIMIT_REACHED
-    )
+    matches!(code, -32022..=-32020 | PAGES_REQUIRED | LIMIT_REACHED) || is_json_rpc_code(code)
+}
+
+/// Whether it is the code of a request that a server cannot read, or whose method or parameters it does not take (JSON-RPC 2.0, 5.1).
+pub(crate) fn is_json_rpc_code(code: i32) -> bool {
+    matches!(code, -32700 | -32602..=-32600)
 }
 
 /// The code of a legacy server that refuses a call until the user has been to a page.

@@ -68,8 +68,7 @@ impl OutputSchema {
         if self.0.is_given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let inner = Arc::clone(&self.0);
-        let checked = off_thread(move || {
+        let checked = off_thread(&self.0, move |inner| {
             let Some(schema) = inner.compiled.get_or_init(|| inner.compile()) else {
                 return Ok(());
             };

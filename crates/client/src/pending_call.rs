@@ -5,6 +5,7 @@ use crate::{
     NewCall, Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
     call_record::{CallRecord, Recording},
+    error::is_json_rpc_code,
     idempotency_key,
     journal::TAKEN_OVER,
     origin::Origin,
@@ -181,7 +182,15 @@ impl PendingCall {
     /// Whether the tool may have run although sending the call has failed with `error`. Also an error that says that nothing was sent, or that the call is refused, says nothing of
     /// an earlier time that the same call was sent: by a process that was interrupted, or by this one before it was sent again.
     pub fn may_have_run(&self, error: &RequestError) -> bool {
-        self.was_sent.load(Ordering::Relaxed) || !(error.is_refusal() || error.is_unsent())
+        self.was_sent.load(Ordering::Relaxed) || !(self.is_refused(error) || error.is_unsent())
+    }
+
+    /// Whether the error says that the call was not run. Tools of many servers fail with errors of JSON-RPC, such as those of a request that they have made themselves; a server
+    /// that keeps keys sends these for calls that it has not run.
+    fn is_refused(&self, error: &RequestError) -> bool {
+        let may_be_of_tool = self.idempotency_key().is_none()
+            && matches!(error, RequestError::Rpc(failure) if is_json_rpc_code(failure.code));
+        error.is_refusal() && !may_be_of_tool
     }
 
     /// Whether `other` is another call of the same tool with the same arguments. With the same idempotency key it is the same call, not another one. The
@@ -376,10 +385,10 @@ impl PendingCall {
             Ok(_) => {}
             Err(RequestError::Unanswered { .. }) => self.record_finished(Finished::Unanswered).await,
             // Whoever refuses it has not looked whether it knows the key: what was sent before may run, and the same call continues it.
-            Err(error) if error.is_refusal() && self.may_have_run(error) && is_refused_unread(error) => {
+            Err(error) if self.is_refused(error) && self.may_have_run(error) && is_refused_unread(error) => {
                 self.release().await;
             }
-            Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
+            Err(error) if self.is_refused(error) => self.record_finished(Finished::Refused).await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::InvalidOutput).await,
             Err(error @ RequestError::Rpc(failure)) if leaves_outcome_unknown(failure) => {

@@ -111,7 +111,9 @@ async fn detect(
         Err(error)
             if options.era != EraChoice::Modern
                 && (is_silence(&error)
-                    || options.tokens.is_none() && is_status(&error) && error.retry_after().is_none()) =>
+                    || (options.tokens.is_none() || is_server_error(&error))
+                        && is_status(&error)
+                        && error.retry_after().is_none()) =>
         {
             let finding = Finding::NotModern(describe(&error));
             refused = Some(error);
@@ -233,6 +235,14 @@ fn is_status(error: &RequestError) -> bool {
     matches!(
         error,
         RequestError::Unauthorized { .. } | RequestError::Unavailable { .. } | RequestError::Http { .. }
+    )
+}
+
+/// Whether an HTTP server says that it has failed itself.
+fn is_server_error(error: &RequestError) -> bool {
+    matches!(
+        error,
+        RequestError::Unavailable { status: 500..=599, .. } | RequestError::Http { status: 500..=599, .. }
     )
 }
 

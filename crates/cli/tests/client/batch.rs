@@ -557,7 +557,7 @@ fn the_summary_counts_every_line() {
     let calls = AtomicUsize::new(0);
     let served = scripted(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => seen.result(json!({"resultType": "complete", "content": []})),
-        1 => seen.error(200, -32602),
+        1 => seen.error(200, -32021),
         2 => Reply::empty(403),
         3 => seen.result(json!({"resultType": "unheard of"})),
         _ => seen.result(json!({"resultType": "complete", "content": [], "isError": true})),
@@ -585,7 +585,7 @@ fn a_line_that_the_server_refuses_changes_no_other() {
         match seen.method() {
             "tools/call" if n() == 5 => {
                 *refused.lock().unwrap() = true;
-                seen.error(200, -32602)
+                seen.error(200, -32021)
             }
             "tools/call" => seen.result(task(&format!("task-{}", n()), "working", json!({"resultType": "task"}))),
             "tasks/get" if !*refused.lock().unwrap() => seen.result(task(id, "working", json!({}))),

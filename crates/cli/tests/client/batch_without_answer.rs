@@ -102,7 +102,7 @@ fn assert_unclear(served: &Scripted, end: &End) {
 /// What the server says of the other line.
 fn answers(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> impl Fn(&Received) -> Reply + Send + Sync {
     move |seen| match is_refused(seen) {
-        true => seen.error(200, -32602),
+        true => seen.error(200, -32021),
         false => script(seen),
     }
 }

@@ -14,8 +14,10 @@ use std::{
 #[test]
 fn a_failed_call_says_whether_it_may_have_run() {
     type Script = fn(&crate::scripted::Received) -> Reply;
-    let cases: [(&str, Script, bool, bool); 5] = [
-        ("refused", |seen| seen.error(200, -32602), false, false),
+    let cases: [(&str, Script, bool, bool); 6] = [
+        ("refused", |seen| seen.error(200, -32021), false, false),
+        // As some servers say also of the result of a tool.
+        ("invalid", |seen| seen.error(200, -32602), true, false),
         ("failed", |seen| seen.error(200, -32603), true, false),
         (
             "wrong id",
@@ -81,7 +83,7 @@ fn each_failed_line_of_a_batch_says_whether_it_may_have_run() {
     let served = scripted(|seen| {
         let how = seen.body["params"]["arguments"]["how"].as_str().unwrap_or_default();
         match (seen.method(), how) {
-            ("tools/call", "refused") => seen.error(200, -32602),
+            ("tools/call", "refused") => seen.error(200, -32021),
             ("tools/call", "failed") => seen.error(200, -32603),
             ("tools/call", "nonsense") => Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}})),
             ("tools/call", how) => seen.result(task(how, "working", json!({"resultType": "task"}))),

@@ -4,17 +4,24 @@ use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
+    recipient::{PROBE, Recipient, Unclear, of_unreadable, recipient},
     unframed::{Unfinished, Within, messages_in},
-    unreadable::{Outline, number_of},
+    unreadable::{Outline, last_id, number_of},
 };
 use crate::{RequestError, error::excerpt};
 use futures_util::{StreamExt, stream};
-use longhaul_wire::{Batch, Message, Method, Rejection, jsonrpc::Notification};
+use longhaul_wire::{Batch, Message};
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
-use tokio::sync::{mpsc, watch};
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+/// How long the true answer is waited for behind what may be one: servers print what they are about to send.
+const SUSPICION: Duration = Duration::from_secs(2);
+/// How long any answer without an id may be that to a notification.
+const NOTIFICATION: Duration = Duration::from_secs(10);
 
 /// The messages that wait to be read, for each request. More notifications are dropped: they are hints.
 const MAX_WAITING: usize = 1_024;
@@ -37,8 +44,11 @@ struct Doubt {
     why: String,
 }
 
-/// The id of the probe. Other requests have numbers.
-const PROBE: &str = r#""longhaul-probe""#;
+/// What may be an answer.
+struct Suspected {
+    answer: Result<Vec<u8>, RequestError>,
+    until: Instant,
+}
 
 /// A message for the reader of a request.
 struct Delivery {
@@ -110,6 +120,10 @@ struct State {
     ids: Option<(u64, u64)>,
     /// What may be a message over several lines.
     unfinished: Option<Unfinished>,
+    /// What may be the answers to requests, and when it is taken for them if no other comes.
+    suspected: HashMap<u64, Suspected>,
+    /// The notifications that were sent and not answered, and when the last one was.
+    notified: (u32, Option<Instant>),
     /// Set while it is not known whose an answer was that could not be read.
     doubt: Option<Doubt>,
     /// Gets what belongs to no request.
@@ -130,6 +144,8 @@ impl Demultiplexer {
                 open: HashMap::new(),
                 ids: None,
                 unfinished: None,
+                suspected: HashMap::new(),
+                notified: (0, None),
                 doubt: None,
                 others: None,
                 ended: None,
@@ -215,39 +231,84 @@ impl Demultiplexer {
     }
 
     fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
-        let recipient = match recipient(&message) {
-            Ok(recipient) => recipient,
-            Err(rejection) => {
-                let within = match messages_in(&message) {
-                    Within::Nothing => Vec::new(),
-                    Within::Messages(messages) => messages,
-                    Within::Mentioned(responses) => self.awaited(responses),
-                };
-                if !within.is_empty() {
-                    let probes = within.into_iter().map(|message| self.deliver_one(message));
+        let joined = self.state.lock().join(&message);
+        let recipient = match joined {
+            Joined::Whole(text) => return self.deliver_one(text),
+            Joined::Unfinished => return None,
+            Joined::No => match recipient(&message) {
+                Ok(recipient) => recipient,
+                Err(_) if message.contains(&b'\r') => {
+                    let parts = message.split(|byte| *byte == b'\r').map(<[u8]>::trim_ascii_end);
+                    let parts = parts.filter(|part| !part.is_empty());
+                    let probes = parts.map(|part| self.deliver_one(part.to_vec()));
                     return probes.fold(None, Option::or);
                 }
-                let joined = self.state.lock().join(&message);
-                match joined {
-                    Joined::Whole(text) => return self.deliver_one(text),
-                    Joined::Unfinished => return None,
-                    Joined::No => of_unreadable(&message, &rejection),
+                Err(rejection) if is_meant_as_batch(&message) => of_unreadable(&message, &rejection),
+                Err(rejection) => {
+                    let mut state = self.state.lock();
+                    match messages_in(&message) {
+                        Within::Nothing => {
+                            state.unfinished = Unfinished::begun_by(&message).or(state.unfinished.take());
+                            drop(state);
+                            match of_unreadable(&message, &rejection) {
+                                Recipient::Noise => of_end(&message),
+                                found => found,
+                            }
+                        }
+                        Within::Messages(found, rest) => {
+                            drop(state);
+                            let all = found.into_iter().chain((!rest.is_empty()).then_some(rest));
+                            let probes = all.map(|message| self.deliver_one(message.to_vec()));
+                            return probes.fold(None, Option::or);
+                        }
+                        Within::Mentioned(responses) => {
+                            let named = responses
+                                .into_iter()
+                                .filter_map(|response| match recipient_of(response) {
+                                    Some(id) if state.open.contains_key(&id) => Some((id, response.to_vec())),
+                                    _ => None,
+                                });
+                            let named: Vec<_> = named.collect();
+                            if named.is_empty() {
+                                state.name_noise(&self.address, &message);
+                            }
+                            for (id, response) in named {
+                                state.suspect(id, Ok(response));
+                            }
+                            return None;
+                        }
+                        Within::Unreadable(response) => {
+                            drop(state);
+                            match of_unreadable(response, &rejection) {
+                                Recipient::Unclear(unclear) => Recipient::Unclear(Unclear {
+                                    needs_id: true,
+                                    ..unclear
+                                }),
+                                _ => Recipient::Noise,
+                            }
+                        }
+                    }
                 }
-            }
+            },
         };
         let mut state = self.state.lock();
-        state.unfinished = None;
-        if let Recipient::Unclear { id, why } = recipient {
+        if let Recipient::Unclear(unclear) = recipient {
             let answer = match Message::parse(&message) {
                 // Without an id: what it says is the answer.
                 Ok(Message::Response(response)) if response.id.is_none() => Ok(message),
-                _ => Err(RequestError::Invalid(why.clone())),
+                _ => Err(RequestError::Invalid(unclear.why.clone())),
             };
-            return state.unclear(id, why, answer);
+            return state.unclear(&self.address, unclear, answer);
         }
-        let State { open, others, ids, .. } = &mut *state;
+        let State {
+            open,
+            others,
+            ids,
+            suspected,
+            ..
+        } = &mut *state;
         match recipient {
-            Recipient::Response(id) => match open.remove(&id) {
+            Recipient::Response(id) => match open.remove(&id).inspect(|_| drop(suspected.remove(&id))) {
                 // A place is kept free for it.
                 Some(OpenReader { messages, .. }) => drop(messages.try_send(Delivery {
                     message: Ok(message),
@@ -294,19 +355,9 @@ impl Demultiplexer {
             }
             Recipient::Probe => state.end_doubt(),
             Recipient::Noise => state.name_noise(&self.address, &message),
-            Recipient::Unclear { .. } => {}
+            Recipient::Unclear(_) => {}
         }
         None
-    }
-
-    /// Those of the responses that a request waits for.
-    fn awaited(&self, mut responses: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-        let state = self.state.lock();
-        responses.retain(|response| match recipient(response) {
-            Ok(Recipient::Response(id)) => state.open.contains_key(&id),
-            _ => false,
-        });
-        responses
     }
 
     /// Whether a line would end what may be a message over several lines.
@@ -330,7 +381,31 @@ impl Demultiplexer {
         }
         let id = outline.id.and_then(number_of);
         let mut state = self.state.lock();
-        state.unclear(id, why, Err(RequestError::TooLarge { limit }))
+        let unclear = Unclear {
+            id,
+            needs_id: false,
+            fits_notification: false,
+            why,
+        };
+        let answer = Err(RequestError::TooLarge { limit });
+        state.unclear(&self.address, unclear, answer)
+    }
+
+    /// A notification is sent, which servers may not answer.
+    pub(super) fn notify(&self) {
+        let mut state = self.state.lock();
+        state.notified = (state.notified.0 + 1, Some(Instant::now()));
+    }
+
+    /// When what may be an answer is taken for one.
+    pub(super) fn settles_at(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        state.suspected.values().map(|suspected| suspected.until).min()
+    }
+
+    /// Takes what may be an answer for one, if no other has come in time.
+    pub(super) fn settle(&self) {
+        self.state.lock().settle(Instant::now());
     }
 
     /// Whether it is not known whose an answer was.
@@ -347,6 +422,8 @@ impl Demultiplexer {
     pub(super) fn end(&self, end: StreamEnd) {
         let mut state = self.state.lock();
         state.ended.get_or_insert_with(|| end.clone());
+        // No other comes any more.
+        state.settle(Instant::now() + SUSPICION);
         state.others = None;
         for (_, reader) in state.open.drain() {
             let _ = reader.messages.try_send(Delivery {
@@ -383,80 +460,32 @@ struct OpenRequest {
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.demultiplexer.state.lock().open.remove(&self.id);
+        let mut state = self.demultiplexer.state.lock();
+        state.open.remove(&self.id);
+        state.suspected.remove(&self.id);
     }
 }
 
-enum Recipient {
-    /// The response to this request.
-    Response(u64),
-    /// Another message; it belongs to this request, if to any.
-    Request(Option<u64>),
-    /// An answer that cannot be read or names no request of ours: the number that its id may stand for, and what is wrong.
-    Unclear { id: Option<u64>, why: String },
-    /// The answer to the probe.
-    Probe,
-    /// A line for people, or an answer to a request that is not ours.
-    Noise,
-}
-
-/// Whether no id of ours, which are whole numbers from 1, can have become this text or number.
-fn cannot_be_ours(id: &str) -> bool {
-    match id.trim_matches('"').parse::<f64>() {
-        Ok(number) => !(0.0..1e15).contains(&number),
-        Err(_) => id.starts_with('"'),
+/// The request that a response names, also by an id of another type.
+fn recipient_of(response: &[u8]) -> Option<u64> {
+    match recipient(response).ok()? {
+        Recipient::Response(id) => Some(id),
+        Recipient::Unclear(Unclear { id, .. }) => id,
+        _ => None,
     }
 }
 
-/// # Errors
-/// It is no message.
-fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
-    Ok(match Message::parse(message)? {
-        Message::Response(response) => {
-            let Some(id) = response.id else {
-                let why = "it answered a request without its id".to_owned();
-                return Ok(Recipient::Unclear { id: None, why });
-            };
-            match id.as_json().parse() {
-                Ok(id) => Recipient::Response(id),
-                Err(_) if id.as_json() == PROBE => Recipient::Probe,
-                Err(_) if cannot_be_ours(id.as_json()) => Recipient::Noise,
-                Err(_) => Recipient::Unclear {
-                    id: number_of(id.as_json().as_bytes()),
-                    why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
-                },
-            }
-        }
-        Message::Notification(notification) => Recipient::Request(request_of(&notification)),
-        Message::Request(_) => Recipient::Request(None),
-    })
-}
-
-/// Whose a line is that is no message.
-fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipient {
-    match Outline::of(message) {
-        None if is_meant_as_batch(message) => Recipient::Unclear {
-            id: None,
-            why: format!(
-                "its batch of answers cannot be read: {}: {}",
-                rejection.error,
-                excerpt(&String::from_utf8_lossy(message))
-            ),
-        },
+/// Whose a line may be the end of that is no object: an answer with line breaks in its texts.
+fn of_end(line: &[u8]) -> Recipient {
+    let is_of_request = line.windows(8).any(|part| part == b"\"method\"");
+    match last_id(line).and_then(number_of).filter(|_| !is_of_request) {
+        Some(id) => Recipient::Unclear(Unclear {
+            id: Some(id),
+            needs_id: true,
+            fits_notification: false,
+            why: "its answer is not one line of JSON".to_owned(),
+        }),
         None => Recipient::Noise,
-        Some(outline) if outline.is_response() => {
-            let why = match serde_json::from_slice::<&RawValue>(message) {
-                Err(error) => format!("its answer is no JSON: {error}"),
-                Ok(_) => format!("its answer cannot be read: {}", rejection.error),
-            };
-            let shown = String::from_utf8_lossy(message);
-            Recipient::Unclear {
-                id: outline.id.and_then(number_of),
-                why: format!("{why}: {}", excerpt(&shown)),
-            }
-        }
-        // An unreadable message goes to the one who reports it.
-        Some(_) => Recipient::Request(None),
     }
 }
 
@@ -475,22 +504,15 @@ enum Joined {
 }
 
 impl State {
-    /// Joins a line that is no message with those before it, if they may be one message.
+    /// Joins a line with those before it, if they may be one message.
     fn join(&mut self, line: &[u8]) -> Joined {
-        // What says whom it answers is not awaited further: it may have been cut.
-        if Outline::of(line).is_some_and(|outline| outline.is_response()) {
-            self.unfinished = None;
+        let Some(unfinished) = self.unfinished.as_mut().filter(|unfinished| unfinished.takes(line)) else {
+            return Joined::No;
+        };
+        // Of an object that is not indented, a line that is a message is none of its lines.
+        if line.starts_with(b"{") && Message::parse(line).is_ok() {
             return Joined::No;
         }
-        // Within an object lines are indented. What came before was none.
-        let begins_anew = line.starts_with(b"{");
-        let Some(unfinished) = self.unfinished.as_mut().filter(|_| !begins_anew) else {
-            self.unfinished = Unfinished::begun_by(line);
-            return match self.unfinished {
-                Some(_) => Joined::Unfinished,
-                None => Joined::No,
-            };
-        };
         match unfinished.add(line) {
             Some(text) => {
                 self.unfinished = None;
@@ -522,15 +544,53 @@ impl State {
         }
     }
 
-    /// An answer of which it is not certain whose it is. If only one request can be meant, it fails; else a probe is sent, and what is open when that is answered
-    /// fails.
-    fn unclear(&mut self, id: Option<u64>, why: String, answer: Result<Vec<u8>, RequestError>) -> Option<String> {
+    /// What may be the answer to an open request: that is waited for, for a moment.
+    fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>) {
+        if answer.is_err() && self.suspected.get(&id).is_some_and(|earlier| earlier.answer.is_ok()) {
+            return;
+        }
+        let until = Instant::now() + SUSPICION;
+        self.suspected.insert(id, Suspected { answer, until });
+    }
+
+    fn settle(&mut self, now: Instant) {
+        for (id, suspected) in self
+            .suspected
+            .extract_if(|_, suspected| suspected.until <= now)
+            .collect::<Vec<_>>()
+        {
+            self.answer(id, suspected.answer);
+        }
+    }
+
+    /// Whether it is how a server answers a notification that it was sent.
+    fn answers_notification(&mut self, fits: bool) -> bool {
+        let (count, last) = self.notified;
+        let is_new = last.is_some_and(|last| last.elapsed() < NOTIFICATION);
+        let answers = count > 0 && (fits || is_new);
+        self.notified.0 -= u32::from(answers);
+        answers
+    }
+
+    /// An answer of which it is not certain whose it is, or whether it is one. If only one request can be meant, that gets it, unless a better one follows; else a
+    /// probe is sent, and what is open when that is answered fails.
+    fn unclear(&mut self, address: &str, unclear: Unclear, answer: Result<Vec<u8>, RequestError>) -> Option<String> {
+        let named = unclear.id.filter(|id| self.open.contains_key(id));
+        let Unclear {
+            needs_id,
+            fits_notification,
+            why,
+            ..
+        } = unclear;
+        if named.is_none() && (needs_id || unclear.id.is_none() && self.answers_notification(fits_notification)) {
+            self.name_noise(address, why.as_bytes());
+            return None;
+        }
         let mut waiting = self
             .open
             .iter()
             .filter(|(_, reader)| !reader.watches)
             .map(|(id, _)| *id);
-        let named = id.filter(|id| self.open.contains_key(id));
         let only = match (named, waiting.next(), waiting.next()) {
             (Some(id), ..) | (None, Some(id), None) => id,
             (None, None, _) => {
@@ -554,11 +614,12 @@ impl State {
                 return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
             }
         };
-        self.answer(only, answer);
+        self.suspect(only, answer);
         None
     }
 
     fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
+        self.suspected.remove(&id);
         if let Some(reader) = self.open.remove(&id) {
             let behind = self.others.as_ref().and_then(Others::unhandled);
             let _ = reader.messages.try_send(Delivery { message, behind });
@@ -575,27 +636,4 @@ impl State {
             self.answer(id, Err(RequestError::Invalid(why)));
         }
     }
-}
-
-/// The request that a notification belongs to: by its progress token, which is the request's id, or by its subscription.
-fn request_of(notification: &Notification<'_>) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(rename = "progressToken", borrow)]
-        progress_token: Option<&'a RawValue>,
-        #[serde(rename = "_meta", borrow)]
-        meta: Option<Meta<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
-        subscription: Option<&'a RawValue>,
-    }
-    let params: Params<'_> = serde_json::from_str(notification.raw_params()?.get()).ok()?;
-    let id = if notification.method == Method::Progress.as_str() {
-        params.progress_token?
-    } else {
-        params.meta?.subscription?
-    };
-    id.get().parse().ok()
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
-use longhaul_core::{BoxFuture, Clock, Millis};
+use longhaul_core::{BYTE_ORDER_MARK, BoxFuture, Clock, Millis};
 use longhaul_wire::{Generation, Message, Version};
 use parking_lot::Mutex;
 use reqwest::{
@@ -34,6 +34,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server of 2024-11-05 says within this time where to post.
 const LONGEST_OPENING: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How bodies are compressed (IANA, "HTTP Content Coding Registry").
+const COMPRESSIONS: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 /// The bytes of an error body that are read: enough for a JSON-RPC error. The rest is ignored.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 /// The bytes of an error body that are shown.
@@ -162,12 +164,9 @@ impl Http {
             let why = format!("it redirects to {target}, which is not followed");
             return Err(http_error(status, why.as_bytes(), None));
         }
-        let encoding = response.headers().get(header::CONTENT_ENCODING);
-        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
-            let encoding = String::from_utf8_lossy(encoding.as_bytes());
+        if let Some(encoding) = compression(response.headers()) {
             return Err(RequestError::Invalid(format!(
-                "its body is encoded as {:?}, which it was not asked for",
-                excerpt(&encoding)
+                "its body is encoded as {encoding:?}, which it was not asked for"
             )));
         }
         let session = response.headers().get(SESSION_ID).cloned();
@@ -234,6 +233,9 @@ impl Http {
                 });
             }
             body.extend_from_slice(&chunk);
+        }
+        if body.starts_with(BYTE_ORDER_MARK) {
+            body.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(body)
     }
@@ -437,6 +439,17 @@ impl Transport for Http {
     fn address(&self) -> &str {
         &self.text
     }
+}
+
+/// The compression of a body, which was not asked for. Some servers name there what is none.
+fn compression(headers: &HeaderMap) -> Option<&'static str> {
+    let written = headers.get_all(header::CONTENT_ENCODING).into_iter();
+    let named: Vec<String> = written
+        .filter_map(|value| value.to_str().ok())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let mut tokens = named.iter().flat_map(|value| value.split(',')).map(str::trim);
+    tokens.find_map(|token| COMPRESSIONS.into_iter().find(|known| *known == token))
 }
 
 fn content_type(response: &Response) -> &'static str {

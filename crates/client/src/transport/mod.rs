@@ -7,6 +7,7 @@ mod demultiplexer;
 mod http;
 mod lines;
 mod observed;
+mod recipient;
 mod retry_after;
 mod sse;
 mod sse_pair;

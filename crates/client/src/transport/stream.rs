@@ -6,7 +6,7 @@ use super::{
     batch::{is_meant_as_batch, messages},
     demultiplexer::{Demultiplexer, StreamEnd},
     lines::{Line, Lines},
-    unframed::{Within, messages_in},
+    unframed::{Within, is_complete, messages_in},
 };
 use crate::{RequestError, address::masked_address, error::excerpt};
 use http::HeaderMap;
@@ -105,7 +105,12 @@ impl Transport for StreamTransport {
         Box::pin(async move {
             let reply = match message.id {
                 Some(id) => self.demultiplexer.open(id, watches(&message.body))?,
-                None => Reply::empty(),
+                None => {
+                    if head(&message.body).contains(r#""method":"notifications/"#) {
+                        self.demultiplexer.notify();
+                    }
+                    Reply::empty()
+                }
             };
             // If the writer has ended, the reader ends, too, and says why.
             let _ = self.unsent.send(message.body).await;
@@ -136,11 +141,14 @@ impl Transport for StreamTransport {
     }
 }
 
-/// Whether the request is answered only when its client does not want to watch something any more. The method is before what may be
-/// long.
+/// The beginning of a message: its method is before what may be long.
+fn head(message: &str) -> &str {
+    message.get(..message.floor_char_boundary(120)).unwrap_or_default()
+}
+
+/// Whether the request is answered only when its client does not want to watch something any more.
 fn watches(request: &str) -> bool {
-    let head = request.get(..request.floor_char_boundary(120)).unwrap_or_default();
-    head.contains(r#""method":"subscriptions/listen""#)
+    head(request).contains(r#""method":"subscriptions/listen""#)
 }
 
 /// Writes each message as a line, and closes the writer when the transport is dropped.
@@ -154,10 +162,9 @@ async fn write(mut lines: mpsc::Receiver<String>, mut writer: impl AsyncWrite + 
     let _ = writer.shutdown().await;
 }
 
-/// How long a server may take to send its first message, once it has written a line that is none. What installs a server first (`npx`, `uvx`) writes to standard
-/// error and may take minutes, so one that writes nothing has no such limit. Longer than the wait for the modern request: a legacy server that begins with a line
-/// for people gets the time for its handshake.
-const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(10);
+/// How long a server may take to send its first message, once it has written a line that is none: it may load something first. What installs a server first (`npx`,
+/// `uvx`) writes to standard error and may take minutes, so one that writes nothing has no such limit.
+const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(30);
 
 /// How long a probe may take that is sent when it is not known which request was answered. A server that does one thing at a time answers it after its calls.
 const LONGEST_PROBE: Duration = Duration::from_secs(600);
@@ -174,7 +181,9 @@ async fn read(
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
     let mut unanswered = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut lines = Lines::of_at_most(reader, max_message);
+    let begun = tokio::time::Instant::now();
     loop {
+        let settles_at = to.settles_at();
         let line = tokio::select! {
             biased;
             // First, since there may always be another line.
@@ -185,7 +194,11 @@ async fn read(
                 to.end_doubt();
                 continue;
             }
-            line = lines.next(|text| is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
+            () = tokio::time::sleep_until(settles_at.unwrap_or(begun)), if settles_at.is_some() => {
+                to.settle();
+                continue;
+            }
+            line = lines.next(|text| is_complete(text) || is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
         };
         let probe = match line {
             // The server ended while it wrote this.
@@ -200,7 +213,7 @@ async fn read(
                     continue;
                 }
                 if !has_spoken {
-                    has_spoken = is_message(line) || messages_in(line) != Within::Nothing;
+                    has_spoken = is_message(line) || has_message(line);
                     match (has_spoken, &foreign) {
                         (true, _) => *foreign = None,
                         (false, Some(_)) => {}
@@ -234,5 +247,10 @@ fn is_message(line: &[u8]) -> bool {
 /// Whether this is the beginning of a message.
 fn is_cut(rest: &[u8]) -> bool {
     let begins = rest.trim_ascii_start().starts_with(b"{") || is_meant_as_batch(rest);
-    begins && !is_message(rest) && messages_in(rest) == Within::Nothing
+    begins && !is_message(rest) && !has_message(rest)
+}
+
+/// Whether there is a message in a line that is none.
+fn has_message(line: &[u8]) -> bool {
+    matches!(messages_in(line), Within::Messages(..) | Within::Mentioned(_))
 }

@@ -1,5 +1,6 @@
-//! Messages that a server has not written as one line each: two on a line, behind words for people, in UTF-16, or over several lines.
+//! Messages that a server has not written as one line each: two on a line, behind words for people, or over several lines.
 
+use super::unreadable::Outline;
 use longhaul_wire::Message;
 use serde_json::{Deserializer, value::RawValue};
 
@@ -8,51 +9,69 @@ const MOST_BEGINNINGS: usize = 20;
 
 /// What is found in a line that is no message itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum Within<'a> {
     Nothing,
-    /// Messages, with nothing before them.
-    Messages(Vec<Vec<u8>>),
+    /// Messages, with nothing before them, and what is behind them.
+    Messages(Vec<&'a [u8]>, &'a [u8]),
     /// Responses behind words for people, which may be about something else.
-    Mentioned(Vec<Vec<u8>>),
+    Mentioned(Vec<&'a [u8]>),
+    /// What may be a response that cannot be read, behind words for people.
+    Unreadable(&'a [u8]),
 }
 
-/// Looks for messages in a line that is none itself.
-pub(super) fn messages_in(line: &[u8]) -> Within {
-    let narrow: Vec<u8>;
-    let line = match line.contains(&0) {
-        true => {
-            // UTF-16 has such a byte beside each character of ASCII.
-            narrow = line.iter().copied().filter(|byte| *byte != 0).collect();
-            narrow
-                .strip_prefix(b"\xff\xfe")
-                .or_else(|| narrow.strip_prefix(b"\xfe\xff"))
-                .unwrap_or(&narrow)
-        }
-        false => line,
-    };
+/// Looks for messages in a line that is none itself. Within an object, such as a record of a log, there is none.
+pub(super) fn messages_in(line: &[u8]) -> Within<'_> {
+    let line = line.trim_ascii();
     let is_message = |text: &[u8]| Message::parse(text).is_ok();
-    let found = objects(line.trim_ascii_start(), is_message);
-    if !found.is_empty() {
-        return Within::Messages(found);
+    let (found, rest) = objects(line, is_message);
+    match (found.is_empty(), rest) {
+        (false, rest) => return Within::Messages(found, rest),
+        (true, []) => return Within::Nothing,
+        (true, _) => {}
     }
     let is_response = |text: &[u8]| matches!(Message::parse(text), Ok(Message::Response(_)));
     let begins = |at: &usize| line[*at] == b'{' && line[at + 1..].trim_ascii_start().starts_with(b"\"");
-    let beginnings = (0..line.len()).filter(begins).take(MOST_BEGINNINGS);
-    let mut mentioned = beginnings.map(|at| objects(&line[at..], is_response));
-    match mentioned.find(|found| !found.is_empty()) {
-        Some(found) => Within::Mentioned(found),
-        None => Within::Nothing,
+    let beginnings = || (0..line.len()).filter(begins).take(MOST_BEGINNINGS);
+    let mut mentioned = beginnings().map(|at| objects(&line[at..], is_response).0);
+    if let Some(found) = mentioned.find(|found| !found.is_empty()) {
+        return Within::Mentioned(found);
     }
+    let may_respond = |text: &&[u8]| Outline::of(text).is_some_and(|outline| outline.is_response());
+    let unreadable = beginnings()
+        .filter(|at| *at > 0)
+        .map(|at| &line[at..])
+        .find(may_respond);
+    unreadable.map_or(Within::Nothing, Within::Unreadable)
 }
 
-/// Those of the objects at the beginning of a text, one behind the other, that count.
-fn objects(text: &[u8], counts: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+/// Whether a text that has no end of a line yet is messages up to its end.
+pub(super) fn is_complete(text: &[u8]) -> bool {
+    let mut parts = text
+        .split(|byte| *byte == b'\r')
+        .filter(|part| !part.trim_ascii().is_empty());
+    parts.next_back().is_some_and(|last| match messages_in(last) {
+        Within::Messages(_, rest) => rest.is_empty(),
+        Within::Mentioned(responses) => responses
+            .last()
+            .is_some_and(|response| last.trim_ascii().ends_with(response)),
+        Within::Nothing | Within::Unreadable(_) => false,
+    })
+}
+
+/// Those of the objects at the beginning of a text, one behind the other, that count, and what is behind the objects.
+fn objects(text: &[u8], counts: impl Fn(&[u8]) -> bool) -> (Vec<&[u8]>, &[u8]) {
     if !text.starts_with(b"{") {
-        return Vec::new();
+        return (Vec::new(), text);
     }
-    let values = Deserializer::from_slice(text).into_iter::<&RawValue>();
-    let values = values.map_while(Result::ok).map(|value| value.get().as_bytes());
-    values.filter(|value| counts(value)).map(<[u8]>::to_vec).collect()
+    let mut values = Deserializer::from_slice(text).into_iter::<&RawValue>();
+    let mut found = Vec::new();
+    let mut end = 0;
+    while let Some(Ok(value)) = values.next() {
+        end = values.byte_offset();
+        found.push(value.get().as_bytes());
+    }
+    found.retain(|value| counts(value));
+    (found, text[end..].trim_ascii())
 }
 
 /// The beginning of an object, of which more lines may come.
@@ -60,6 +79,9 @@ fn objects(text: &[u8], counts: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
 pub(super) struct Unfinished {
     text: Vec<u8>,
     nesting: Nesting,
+    lines: usize,
+    /// Its lines are not indented.
+    is_flat: bool,
 }
 
 /// How deep within objects and arrays a text has come.
@@ -99,9 +121,22 @@ impl Unfinished {
         (begins && depth > 0 && !is_in_string).then_some(unfinished)
     }
 
+    /// Whether a line can be a part of it: within an object lines are indented, or none is.
+    pub(super) fn takes(&self, line: &[u8]) -> bool {
+        match line.first() {
+            Some(b'{') => self.is_flat,
+            Some(first) => {
+                b" \t\"}],[".contains(first) || self.is_flat && (first.is_ascii_digit() || b"-tfn".contains(first))
+            }
+            None => false,
+        }
+    }
+
     /// Adds a line. The whole text, if that has ended the object.
     pub(super) fn add(&mut self, line: &[u8]) -> Option<Vec<u8>> {
         self.nesting = self.nesting.after(line);
+        self.lines += 1;
+        self.is_flat |= self.lines == 2 && line.starts_with(b"\"");
         self.text.extend_from_slice(line);
         self.text.push(b' ');
         (self.nesting.depth == 0).then(|| std::mem::take(&mut self.text))
@@ -109,7 +144,7 @@ impl Unfinished {
 
     /// Whether this line would end the object.
     pub(super) fn is_ended_by(&self, line: &[u8]) -> bool {
-        self.nesting.after(line).depth == 0
+        self.takes(line) && self.nesting.after(line).depth == 0
     }
 
     pub(super) fn len(&self) -> usize {
@@ -127,30 +162,67 @@ mod tests {
 
     #[test]
     fn messages_are_found_wherever_they_stand() {
-        let wide = |begin: &[u8], text: &str| -> Vec<u8> {
-            let units = text.bytes().flat_map(|byte| [byte, 0]);
-            begin.iter().copied().chain(units).collect()
-        };
-        let messages = |found: &[&str]| Within::Messages(found.iter().map(|text| text.as_bytes().to_vec()).collect());
-        let mentioned = || Within::Mentioned(vec![RESPONSE.as_bytes().to_vec()]);
+        let cut = r#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}"#;
         for (line, found) in [
-            (format!("{RESPONSE}{PING}").into_bytes(), messages(&[RESPONSE, PING])),
             (
-                format!("{PING} {RESPONSE} {{").into_bytes(),
-                messages(&[PING, RESPONSE]),
+                format!("{RESPONSE}{PING}"),
+                Within::Messages(vec![RESPONSE.as_bytes(), PING.as_bytes()], b""),
             ),
-            (wide(b"", RESPONSE), messages(&[RESPONSE])),
-            (wide(b"\xff\xfe", RESPONSE), messages(&[RESPONSE])),
-            (format!("DEBUG: {RESPONSE}").into_bytes(), mentioned()),
             (
-                format!("set {{1}} of {{\"a\": 1}}: {RESPONSE}").into_bytes(),
-                mentioned(),
+                format!("{PING} {RESPONSE} {{"),
+                Within::Messages(vec![PING.as_bytes(), RESPONSE.as_bytes()], b"{"),
             ),
-            (format!("got {PING}").into_bytes(), Within::Nothing),
-            (b"ready {\"a\":1}".to_vec(), Within::Nothing),
-            (b"ready".to_vec(), Within::Nothing),
+            (
+                format!("{PING}{cut}"),
+                Within::Messages(vec![PING.as_bytes()], cut.as_bytes()),
+            ),
+            (
+                format!("DEBUG: {RESPONSE}"),
+                Within::Mentioned(vec![RESPONSE.as_bytes()]),
+            ),
+            (
+                format!("set {{1}} of {{\"a\": 1}}: {RESPONSE}"),
+                Within::Mentioned(vec![RESPONSE.as_bytes()]),
+            ),
+            (format!("DEBUG: {cut}"), Within::Unreadable(cut.as_bytes())),
+            (format!("{{\"level\":20,\"out\":{RESPONSE}}}"), Within::Nothing),
+            (format!("got {PING}"), Within::Nothing),
+            ("ready {\"a\":1}".to_owned(), Within::Nothing),
+            ("ready".to_owned(), Within::Nothing),
         ] {
-            assert_eq!(messages_in(&line), found, "{}", String::from_utf8_lossy(&line));
+            assert_eq!(messages_in(line.as_bytes()), found, "{line}");
+        }
+        for (text, complete) in [
+            (format!("{PING}{RESPONSE}"), true),
+            (format!("> {RESPONSE}"), true),
+            (format!("10%\r{PING}\r{RESPONSE}\r"), true),
+            (format!("{PING}{}", &RESPONSE[..30]), false),
+            (format!("> {RESPONSE} {{"), false),
+            ("ready".to_owned(), false),
+        ] {
+            assert_eq!(is_complete(text.as_bytes()), complete, "{text}");
+        }
+    }
+
+    /// With notes of the server between its lines.
+    #[test]
+    fn lines_that_are_no_part_of_an_object_are_told() {
+        for (pretty, noise) in [
+            ("{\n  \"a\": [\n    { \"id\": 1 },\n    2\n  ]\n}", "INFO 5\" disk"),
+            ("{\n\"a\": [\n{\n\"id\": 1\n},\n2,\ntrue\n]\n}", "INFO 5\" disk"),
+        ] {
+            let mut lines = pretty.lines();
+            let mut unfinished = Unfinished::begun_by(lines.next().unwrap().as_bytes()).unwrap();
+            let mut whole = None;
+            for line in lines {
+                assert!(
+                    !unfinished.takes(noise.as_bytes()) && unfinished.takes(line.as_bytes()),
+                    "{line}"
+                );
+                whole = unfinished.add(line.as_bytes());
+            }
+            let read: serde_json::Value = serde_json::from_slice(&whole.unwrap()).unwrap();
+            assert_eq!(read["a"][0]["id"], 1);
         }
     }
 

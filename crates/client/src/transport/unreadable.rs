@@ -75,6 +75,17 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// Whether it may answer any request: it is of JSON-RPC, and has no id that another request could have.
+    pub(super) fn may_be_anyones(&self) -> bool {
+        let could_be_others = |id: &[u8]| {
+            id.starts_with(b"\"")
+                || id
+                    .first()
+                    .is_some_and(|first| b"'-".contains(first) || first.is_ascii_digit())
+        };
+        self.is_marked && !self.id.is_some_and(could_be_others)
+    }
+
     /// Whether it is a request or a notification.
     pub(super) fn has_method(&self) -> bool {
         self.has_method
@@ -89,7 +100,7 @@ impl<'a> Outline<'a> {
 }
 
 /// The value of `id`, if that is the last member of the object that ends here. It is a string or a number, so the last brace is that of the object.
-fn last_id(end: &[u8]) -> Option<&[u8]> {
+pub(super) fn last_id(end: &[u8]) -> Option<&[u8]> {
     let members = end.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
     let is_of_value = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let begin = match members.strip_suffix(b"\"") {

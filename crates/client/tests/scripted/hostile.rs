@@ -378,3 +378,19 @@ fn arbitrary_answers_are_survived() {
         })
         .unwrap();
 }
+
+/// What some servers write that have compressed nothing, and a byte order mark.
+#[tokio::test]
+async fn a_body_that_is_plain_is_read_whatever_its_header_says() {
+    for encoding in ["none", "utf-8", "", "Identity", "identity, identity"] {
+        let peer = server(Box::new(move |id| {
+            let task = json!({"taskId": "t-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
+                "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null});
+            let message = json!({"jsonrpc": "2.0", "id": id, "result": task});
+            let mut answer = response("application/json", format!("\u{feff}{message}"));
+            (answer.headers_mut()).insert("content-encoding", http::HeaderValue::from_static(encoding));
+            answer
+        }));
+        read_task(&peer).await.unwrap();
+    }
+}

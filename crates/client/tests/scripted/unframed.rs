@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 /// An answer that cannot be read is the answer to a request all the same. `ID` stands for its id; what the error must say.
-const UNREADABLE: [(&[u8], &str); 9] = [
+const UNREADABLE: [(&[u8], &str); 12] = [
     (b"{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}", "no JSON"),
     (
         br#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN,"method":"m"}}}"#,
@@ -34,6 +34,18 @@ const UNREADABLE: [(&[u8], &str); 9] = [
     (
         br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"out of memory"}}"#,
         "out of memory",
+    ),
+    (
+        b"DEBUG: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"n\":NaN}}",
+        "no JSON",
+    ),
+    (
+        b"{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a\nb\"}]},\"jsonrpc\":\"2.0\",\"id\":ID}",
+        "not one line",
+    ),
+    (
+        b"\xff\xfe{\0\"\0j\0s\0o\0n\0r\0p\0c\0\"\0:\0\"\x002\0.\x000\0\"\0,\0\"\0i\0d\0\"\0:\0ID\0,\0\"\0r\0e\0s\0u\0l\0t\0\"\0:\0{\0}\0}\0",
+        "UTF-16",
     ),
 ];
 
@@ -82,7 +94,10 @@ async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_
         server.discovered().await;
         server.listed().await;
         let calls = [server.next().await, server.next().await, server.next().await];
-        for line in [&b"{\"id\":null,\"result\":{\"x\":NaN}}\n"[..], b"caf\xe9 is noise\n"] {
+        for line in [
+            &b"{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{\"x\":NaN}}\n"[..],
+            b"caf\xe9 is noise\n",
+        ] {
             server.writer.write_all(line).await.unwrap();
         }
         let probe = server.next().await;
@@ -140,7 +155,6 @@ fn misplaced(answer: &str) -> Vec<Vec<u8>> {
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
     let value: Value = serde_json::from_str(answer).unwrap();
     let pretty = serde_json::to_string_pretty(&value).unwrap();
-    let wide = answer.encode_utf16().flat_map(u16::to_le_bytes);
     vec![
         format!("{answer}{note}\n").into_bytes(),
         format!("{note} {answer}\n").into_bytes(),
@@ -149,16 +163,35 @@ fn misplaced(answer: &str) -> Vec<Vec<u8>> {
         format!("{pretty}\n").into_bytes(),
         pretty.clone().into_bytes(),
         format!("{{\n a: 'it\"s',\n{pretty}\n").into_bytes(),
-        wide.chain(*b"\n\0").collect(),
         format!("{answer}\r").into_bytes(),
         answer.as_bytes().to_vec(),
+        format!("10%\r{note}\r{answer}\r").into_bytes(),
+        format!("> {answer}").into_bytes(),
+        format!("{note}{answer}").into_bytes(),
+        format!("{}\n", with_lines_between(&pretty, note)).into_bytes(),
+        format!(
+            "{}\n",
+            pretty.replace("\n ", "\n").replace("\n ", "\n").replace("  ", "")
+        )
+        .into_bytes(),
+        format!("{}\n", answer.replacen(",", ",\n", 1)).into_bytes(),
+        format!("{{\n  {}\n", &answer[1..]).into_bytes(),
     ]
+}
+
+/// With notifications, records of a log and lines for people between its lines.
+fn with_lines_between(pretty: &str, note: &str) -> String {
+    let mut lines: Vec<&str> = pretty.lines().collect();
+    for between in [note, r#"{"level":30,"id":5,"msg":"x"}"#, "INFO 5\" disk"] {
+        lines.insert(2, between);
+    }
+    lines.join("\n")
 }
 
 #[tokio::test]
 async fn an_answer_that_is_not_one_line_is_read() {
     let answer = json!({"content": [{"type": "text", "text": "a \"b\" }{"}], "structuredContent": {"x": [{}]}});
-    for nth in 0..misplaced("{}").len() {
+    for nth in 0..misplaced(r#"{"a":1,"b":[1]}"#).len() {
         let (connection, mut server) = Server::connected();
         let script = async {
             server.discovered().await;
@@ -192,6 +225,18 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
         r#"{"jsonrpc":"2.0","id":9999,"result":{"foo":1}}"#,
         "{\n  a: 1,\n  b: { c: [ 1 ] }\n}",
         "{",
+        r#"{"level":"warn","id":"job-a1","error":"retrying"}"#,
+        r#"{"level":"warn","id":null,"error":"retrying"}"#,
+        r#"{"time":1,"id":42,"event":"job","result":"ok"}"#,
+        r#"{"jsonrpc":"2.0","id":12345,"msg":"request done"}"#,
+        "{'jsonrpc': '2.0', 'id': 5, 'result': None}",
+        // Of the true answer, which follows.
+        "{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}",
+        "{'id': ID,\n 'jsonrpc': '2.0',\n 'result': {'content': []}}",
+        r#"{"level":20,"out":{"jsonrpc":"2.0","id":ID,"result":{}}}"#,
+        r#"DEBUG out={"jsonrpc":"2.0","id":ID,"result":"[Object]"}"#,
+        r#"debug: sending {"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"WRONG"}}"#,
+        r#"debug: got {"jsonrpc":"2.0","method":"tools/call","params":{},"id":ID}"#,
     ];
     let (connection, mut server) = Server::connected();
     let script = async {
@@ -200,19 +245,68 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
         for _ in noise {
             let request = server.next().await;
             for line in noise {
-                server.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+                server
+                    .writer
+                    .write_all(&with_id(line.as_bytes(), &request))
+                    .await
+                    .unwrap();
             }
-            server.answer(&request, json!({"content": []})).await;
+            server
+                .answer(&request, json!({"content": [{"type": "text", "text": "true"}]}))
+                .await;
         }
     };
     let call = async {
         let tools = connection.list_tools().await.unwrap();
         for _ in noise {
             let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await;
-            assert!(called.is_ok(), "{called:?}");
+            assert!(format!("{called:?}").contains("true"), "{called:?}");
         }
     };
     tokio::join!(call, script);
+}
+
+/// A server that answers notifications, which it may not: the calls that run are not meant.
+#[tokio::test]
+async fn an_answer_to_a_notification_ends_no_call() {
+    for answer in [
+        json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found: notifications/cancelled"}}),
+        json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "?"}}),
+        json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "?"}}),
+        json!({"jsonrpc": "2.0", "id": null, "result": {}}),
+        json!({"jsonrpc": "2.0", "result": {}}),
+    ] {
+        let (connection, mut server) = Server::connected();
+        let (cancelled, over) = tokio::sync::oneshot::channel();
+        let script = async {
+            server.discovered().await;
+            server.listed().await;
+            let calls = [server.next().await, server.next().await];
+            cancelled.send(()).unwrap();
+            assert_eq!(server.next().await["method"], "notifications/cancelled");
+            server.send(&answer).await;
+            // Longer than a better answer is waited for.
+            tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+            let other = calls.iter().find(|call| call["params"]["arguments"]["n"] == 2).unwrap();
+            server.answer(other, json!({"content": []})).await;
+        };
+        let calls = async {
+            let tools = connection.list_tools().await.unwrap();
+            let call = async |n: u32| {
+                let arguments = Map::from_iter([("n".to_owned(), n.into())]);
+                connection.call_tool(&tools[0], &arguments, &mut |_| {}).await
+            };
+            let first = async {
+                tokio::select! {
+                    _ = call(1) => panic!("it was not answered"),
+                    _ = over => {}
+                }
+            };
+            tokio::join!(first, call(2)).1
+        };
+        let (called, ()) = tokio::join!(calls, script);
+        assert!(called.is_ok(), "{answer}: {called:?}");
+    }
 }
 
 /// What a server writes when it is killed is no answer: the call may be made again.

@@ -2,7 +2,11 @@
 
 use longhaul_json_schema::{Origin, Schema, Unchecked, Violation, off_thread, text_len};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::{sync::Semaphore, task::JoinSet};
 
 const OLD: &str = "http://json-schema.org/draft-07/schema#";
 const NEW: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -133,13 +137,41 @@ fn long_texts_take_linear_time() {
 async fn long_checks_run_beside_other_work() {
     let schema = Arc::new(Schema::compile(&doubling(NEW), Origin::Own).unwrap());
     let checks: Vec<_> = (0..3)
-        .map(|_| {
-            let schema = Arc::clone(&schema);
-            Box::pin(off_thread(move || schema.check(&json!("x"), 3, all)))
-        })
+        .map(|_| Box::pin(off_thread(&schema, |schema| schema.check(&json!("x"), 3, all))))
         .collect();
     for check in checks {
         assert_eq!(check.await, Ok(Err(Unchecked)));
     }
-    assert_eq!(off_thread(|| 1).await, Ok(1));
+    assert_eq!(off_thread(&schema, |_| 1).await, Ok(1));
+}
+
+/// Many slow checks against one schema, and then one against another.
+#[tokio::test]
+async fn checks_against_one_schema_do_not_hold_up_those_against_others() {
+    let slow = Arc::new(Schema::compile(&doubling(NEW), Origin::Own).unwrap());
+    let other = Arc::new(Schema::compile(&json!({}), Origin::Own).unwrap());
+    let (ended, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let mut checks = JoinSet::new();
+    for _ in 0..8 {
+        let (slow, ended, started) = (Arc::clone(&slow), Arc::clone(&ended), Arc::clone(&started));
+        checks.spawn(async move {
+            let checked = off_thread(&slow, move |slow| {
+                started.add_permits(1);
+                slow.check(&json!("x"), 3, all)
+            });
+            assert_eq!(checked.await, Ok(Err(Unchecked)));
+            ended.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    let _ = started.acquire_many(2).await.unwrap();
+    tokio::task::yield_now().await;
+    let checked = off_thread(&other, |other| other.check(&json!("x"), 3, all)).await;
+    assert_eq!(checked, Ok(Ok(Ok(()))));
+    let before = ended.load(Ordering::SeqCst);
+    assert!(before <= 4, "{before} slow checks came first");
+    checks.abort_all();
+    // Those that wait for no caller any more do not run; a panic is told to its own caller.
+    let panicked = off_thread(&other, |_| -> u8 { panic!("as a test wants") }).await;
+    assert!(panicked.is_err());
+    assert_eq!(off_thread(&other, |_| 1).await, Ok(1));
 }

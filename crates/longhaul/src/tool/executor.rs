@@ -59,9 +59,8 @@ impl Results {
         let checked = match schema.check_now(value, size, first) {
             Some(checked) => checked,
             None => {
-                let (schema, value) = (Arc::clone(schema), value.clone());
-                let check = move || schema.check(&value, size, first);
-                match off_thread(check).await {
+                let value = value.clone();
+                match off_thread(schema, move |schema| schema.check(&value, size, first)).await {
                     Ok(Ok(checked)) => checked,
                     Ok(Err(unchecked)) => Err(unchecked.to_string()),
                     Err(busy) => Err(busy.to_string()),

@@ -301,12 +301,8 @@ impl Tool {
             }
         }
         // Boxed, since calls are rarely so large.
-        let value = Box::pin(check_elsewhere(
-            Arc::clone(&self.settings.name),
-            Arc::clone(schema),
-            arguments.clone(),
-        ))
-        .await?;
+        let name = Arc::clone(&self.settings.name);
+        let value = Box::pin(check_elsewhere(name, schema, arguments.clone())).await?;
         self.check_own_rules(text, &value)
     }
 
@@ -321,8 +317,8 @@ impl Tool {
 }
 
 /// Returns the arguments as a value.
-async fn check_elsewhere(tool: Arc<str>, schema: Arc<Schema>, arguments: Json) -> Result<Value, ArgumentError> {
-    let check = move || {
+async fn check_elsewhere(tool: Arc<str>, schema: &Arc<Schema>, arguments: Json) -> Result<Value, ArgumentError> {
+    let check = move |schema: &Schema| {
         let text = arguments.as_str();
         let value = read(text)?;
         match schema.check(&value, text.len(), |violations| describe(&tool, violations)) {
@@ -337,7 +333,7 @@ async fn check_elsewhere(tool: Arc<str>, schema: Arc<Schema>, arguments: Json) -
             "The arguments were not checked: {busy}; call again in a moment"
         ))
     };
-    off_thread(check).await.map_err(busy)?
+    off_thread(schema, check).await.map_err(busy)?
 }
 
 fn read(arguments: &str) -> Result<Value, ArgumentError> {

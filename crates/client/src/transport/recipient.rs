@@ -1,0 +1,158 @@
+//! Whom a message of a stream is for.
+
+use super::{
+    batch::is_meant_as_batch,
+    unreadable::{Outline, number_of},
+};
+use crate::error::excerpt;
+use longhaul_wire::{Message, Method, Rejection, jsonrpc::Notification};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The id of the probe. Other requests have numbers.
+pub(super) const PROBE: &str = r#""longhaul-probe""#;
+
+/// The JSON-RPC error of a server that does not have a method.
+const METHOD_NOT_FOUND: i32 = -32601;
+
+#[derive(Debug)]
+pub(super) enum Recipient {
+    /// The response to this request.
+    Response(u64),
+    /// Another message; it belongs to this request, if to any.
+    Request(Option<u64>),
+    /// What may be an answer, and cannot be read or does not name its request.
+    Unclear(Unclear),
+    /// The answer to the probe.
+    Probe,
+    /// A line for people, or an answer to a request that is not ours.
+    Noise,
+}
+
+#[derive(Debug)]
+pub(super) struct Unclear {
+    /// The number that its id may stand for.
+    pub(super) id: Option<u64>,
+    /// Whether it is no answer unless a request of this id is open: a program's own objects have ids, too.
+    pub(super) needs_id: bool,
+    /// Whether it is how servers answer a notification, which they may not, and some do.
+    pub(super) fits_notification: bool,
+    /// What is wrong.
+    pub(super) why: String,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    code: i32,
+}
+
+/// Whether no id of ours, which are whole numbers from 1, can have become this text or number.
+fn cannot_be_ours(id: &str) -> bool {
+    match id.trim_matches('"').parse::<f64>() {
+        Ok(number) => !(0.0..1e15).contains(&number),
+        Err(_) => id.starts_with('"'),
+    }
+}
+
+/// Whom a message is for.
+///
+/// # Errors
+/// It is no message.
+pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
+    Ok(match Message::parse(message)? {
+        Message::Response(response) => {
+            let Some(id) = response.id else {
+                let said = response.outcome.err().map(RawValue::get).unwrap_or_default();
+                let code = serde_json::from_str(said).map(|Failure { code }| code);
+                return Ok(Recipient::Unclear(Unclear {
+                    id: None,
+                    needs_id: false,
+                    fits_notification: code.is_ok_and(|code| code == METHOD_NOT_FOUND)
+                        || said.contains("notifications/"),
+                    why: "it answered a request without its id".to_owned(),
+                }));
+            };
+            match id.as_json().parse() {
+                Ok(id) => Recipient::Response(id),
+                Err(_) if id.as_json() == PROBE => Recipient::Probe,
+                Err(_) if cannot_be_ours(id.as_json()) => Recipient::Noise,
+                Err(_) => Recipient::Unclear(Unclear {
+                    id: number_of(id.as_json().as_bytes()),
+                    needs_id: true,
+                    fits_notification: false,
+                    why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
+                }),
+            }
+        }
+        Message::Notification(notification) => Recipient::Request(request_of(&notification)),
+        Message::Request(_) => Recipient::Request(None),
+    })
+}
+
+/// Whose a line is that is no message.
+pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipient {
+    let shown = || excerpt(&String::from_utf8_lossy(message)).into_owned();
+    if message.contains(&0) {
+        return of_wide(message);
+    }
+    match Outline::of(message) {
+        None if is_meant_as_batch(message) => Recipient::Unclear(Unclear {
+            id: None,
+            needs_id: false,
+            fits_notification: false,
+            why: format!("its batch of answers cannot be read: {}: {}", rejection.error, shown()),
+        }),
+        None => Recipient::Noise,
+        Some(outline) if outline.is_response() => {
+            let (is_json, why) = match serde_json::from_slice::<&RawValue>(message) {
+                Err(error) => (false, format!("its answer is no JSON: {error}")),
+                Ok(_) => (true, format!("its answer cannot be read: {}", rejection.error)),
+            };
+            Recipient::Unclear(Unclear {
+                id: outline.id.and_then(number_of),
+                needs_id: !outline.may_be_anyones(),
+                fits_notification: is_json,
+                why: format!("{why}: {}", shown()),
+            })
+        }
+        // An unreadable message goes to the one who reports it.
+        Some(_) => Recipient::Request(None),
+    }
+}
+
+/// Whose a line is in UTF-16, which has such a byte beside each character of ASCII.
+fn of_wide(line: &[u8]) -> Recipient {
+    let narrow: Vec<u8> = line.iter().copied().filter(|byte| *byte != 0 && *byte < 0x80).collect();
+    match Outline::of(&narrow) {
+        Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
+            id: outline.id.and_then(number_of),
+            needs_id: !outline.may_be_anyones(),
+            fits_notification: false,
+            why: "its answer is in UTF-16, and MCP is in UTF-8".to_owned(),
+        }),
+        _ => Recipient::Noise,
+    }
+}
+
+/// The request that a notification belongs to: by its progress token, which is the request's id, or by its subscription.
+fn request_of(notification: &Notification<'_>) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(rename = "progressToken", borrow)]
+        progress_token: Option<&'a RawValue>,
+        #[serde(rename = "_meta", borrow)]
+        meta: Option<Meta<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
+        subscription: Option<&'a RawValue>,
+    }
+    let params: Params<'_> = serde_json::from_str(notification.raw_params()?.get()).ok()?;
+    let id = if notification.method == Method::Progress.as_str() {
+        params.progress_token?
+    } else {
+        params.meta?.subscription?
+    };
+    id.get().parse().ok()
+}
