@@ -2,7 +2,6 @@
 
 use super::support::*;
 use serde_json::Value;
-use std::{thread, time::Duration};
 
 const FLAKY: &str = r#"
 [[tool]]
@@ -62,9 +61,7 @@ task = "always"
     let started = run(&["call", url, "long", "--detach"]);
     let id = stdout(&started).trim().to_owned();
     let log = |options: &[&str]| run(&[&["task", url, &id, "--log"], options].concat());
-    while !stdout(&log(&["--tail"])).ends_with("go on? \n") {
-        thread::sleep(Duration::from_millis(50));
-    }
+    while !stdout(&log(&["--tail"])).ends_with("go on? \n") {}
     let all: String = (1..=400_000).map(|line| format!("{line}\n")).collect();
     let read = log(&[]);
     assert_eq!(exit(&read), 0, "{}", stderr(&read));

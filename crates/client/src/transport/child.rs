@@ -1,7 +1,7 @@
 //! A server that is a child process, with messages on its standard input and output.
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
-use super::{Outgoing, Reply, StreamTransport, Transport, demultiplexer::StreamEnd};
+use super::{Outgoing, Reply, StreamTransport, Transport, open_requests::StreamEnd};
 use crate::{RequestError, address::masked_address};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;

@@ -1,146 +1,39 @@
 //! Sorts the messages of one stream by the requests that they belong to.
+#![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
-    recipient::{PROBE, Recipient, Unclear, of_unreadable, recipient},
+    open_requests::{Delivery, Joined, Messages, OpenReader, OpenRequests, Others, StreamEnd},
+    recipient::{OfNotification, Recipient, Unclear, of_unreadable, recipient},
     unframed::{Unfinished, Within, messages_in},
     unreadable::{Outline, last_id, number_of},
 };
-use crate::{RequestError, error::excerpt};
+use crate::RequestError;
 use futures_util::{StreamExt, stream};
 use longhaul_wire::{Batch, Message};
 use parking_lot::Mutex;
-use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 
-/// How long the true answer is waited for behind what may be one: servers print what they are about to send.
-const SUSPICION: Duration = Duration::from_secs(2);
-/// How long any answer without an id may be that to a notification.
-const NOTIFICATION: Duration = Duration::from_secs(10);
-
 /// The messages that wait to be read, for each request. More notifications are dropped: they are hints.
 const MAX_WAITING: usize = 1_024;
-
-/// The longest message over several lines, in bytes.
-const MAX_JOINED: usize = 1 << 20;
-
-type Messages = mpsc::Sender<Delivery>;
-
-/// Who waits for the messages of a request.
-struct OpenReader {
-    messages: Messages,
-    /// It is answered when its client does not want to watch any more.
-    watches: bool,
-}
-
-/// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
-struct Doubt {
-    requests: Vec<u64>,
-    why: String,
-}
-
-/// What may be an answer.
-struct Suspected {
-    answer: Result<Vec<u8>, RequestError>,
-    until: Instant,
-}
-
-/// A message for the reader of a request.
-struct Delivery {
-    message: Result<Vec<u8>, RequestError>,
-    /// What must have been handled before it.
-    behind: Option<Behind>,
-}
-
-/// What came before on the same stream and belongs to no request. Its reader is another one, and a log message of a call must not be handled behind the
-/// call's response.
-struct Behind {
-    handled: watch::Receiver<u64>,
-    count: u64,
-}
-
-impl Behind {
-    async fn until_handled(mut self) {
-        // An error: nobody reads it any more.
-        let _ = self.handled.wait_for(|handled| *handled >= self.count).await;
-    }
-}
-
-/// The reader of what belongs to no request.
-struct Others {
-    reader: Messages,
-    /// How many messages it was sent.
-    sent: u64,
-    /// How many of them it has handled.
-    handled: watch::Receiver<u64>,
-}
-
-impl Others {
-    /// What it was sent and has not handled, if anything.
-    fn unhandled(&self) -> Option<Behind> {
-        let is_behind = *self.handled.borrow() < self.sent;
-        is_behind.then(|| Behind {
-            handled: self.handled.clone(),
-            count: self.sent,
-        })
-    }
-}
 
 /// The open requests of one stream.
 pub(super) struct Demultiplexer {
     address: String,
-    state: Mutex<State>,
-}
-
-/// Why a stream has ended.
-#[derive(Debug, Clone)]
-pub(super) struct StreamEnd {
-    pub(super) reason: String,
-    /// The last that its child process has written to its standard error.
-    pub(super) stderr: Option<String>,
-}
-
-impl<T: Into<String>> From<T> for StreamEnd {
-    fn from(reason: T) -> Self {
-        Self {
-            reason: reason.into(),
-            stderr: None,
-        }
-    }
-}
-
-struct State {
-    open: HashMap<u64, OpenReader>,
-    /// The smallest and the largest id of a request so far.
-    ids: Option<(u64, u64)>,
-    /// What may be a message over several lines.
-    unfinished: Option<Unfinished>,
-    /// What may be the answers to requests, and when it is taken for them if no other comes.
-    suspected: HashMap<u64, Suspected>,
-    /// The notifications that were sent and not answered, and when the last one was.
-    notified: (u32, Option<Instant>),
-    /// Set while it is not known whose an answer was that could not be read.
-    doubt: Option<Doubt>,
-    /// Gets what belongs to no request.
-    others: Option<Others>,
-    /// Why the stream has ended, if it has.
-    ended: Option<StreamEnd>,
-    /// How many messages were dropped because they were not read in time.
-    dropped: u64,
-    /// A line that is no message was named since the last request was opened.
-    has_named_noise: bool,
+    state: Mutex<OpenRequests>,
 }
 
 impl Demultiplexer {
     pub(super) fn new(address: String) -> Arc<Self> {
         Arc::new(Self {
             address,
-            state: Mutex::new(State {
+            state: Mutex::new(OpenRequests {
                 open: HashMap::new(),
                 ids: None,
                 unfinished: None,
@@ -262,18 +155,13 @@ impl Demultiplexer {
                             return probes.fold(None, Option::or);
                         }
                         Within::Mentioned(responses) => {
-                            let named = responses
-                                .into_iter()
-                                .filter_map(|response| match recipient_of(response) {
-                                    Some(id) if state.open.contains_key(&id) => Some((id, response.to_vec())),
-                                    _ => None,
-                                });
-                            let named: Vec<_> = named.collect();
+                            let named = responses.into_iter().filter_map(answer_of);
+                            let named: Vec<_> = named.filter(|(id, _)| state.open.contains_key(id)).collect();
                             if named.is_empty() {
                                 state.name_noise(&self.address, &message);
                             }
-                            for (id, response) in named {
-                                state.suspect(id, Ok(response));
+                            for (id, answer) in named {
+                                state.suspect(id, answer);
                             }
                             return None;
                         }
@@ -300,7 +188,7 @@ impl Demultiplexer {
             };
             return state.unclear(&self.address, unclear, answer);
         }
-        let State {
+        let OpenRequests {
             open,
             others,
             ids,
@@ -384,7 +272,7 @@ impl Demultiplexer {
         let unclear = Unclear {
             id,
             needs_id: false,
-            fits_notification: false,
+            of_notification: OfNotification::Never,
             why,
         };
         let answer = Err(RequestError::TooLarge { limit });
@@ -405,7 +293,7 @@ impl Demultiplexer {
 
     /// Takes what may be an answer for one, if no other has come in time.
     pub(super) fn settle(&self) {
-        self.state.lock().settle(Instant::now());
+        self.state.lock().settle(Some(Instant::now()));
     }
 
     /// Whether it is not known whose an answer was.
@@ -423,7 +311,7 @@ impl Demultiplexer {
         let mut state = self.state.lock();
         state.ended.get_or_insert_with(|| end.clone());
         // No other comes any more.
-        state.settle(Instant::now() + SUSPICION);
+        state.settle(None);
         state.others = None;
         for (_, reader) in state.open.drain() {
             let _ = reader.messages.try_send(Delivery {
@@ -466,11 +354,11 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The request that a response names, also by an id of another type.
-fn recipient_of(response: &[u8]) -> Option<u64> {
+/// The request that a response names, and what is its answer then. An id of another type is an error.
+fn answer_of(response: &[u8]) -> Option<(u64, Result<Vec<u8>, RequestError>)> {
     match recipient(response).ok()? {
-        Recipient::Response(id) => Some(id),
-        Recipient::Unclear(Unclear { id, .. }) => id,
+        Recipient::Response(id) => Some((id, Ok(response.to_vec()))),
+        Recipient::Unclear(Unclear { id, why, .. }) => Some((id?, Err(RequestError::Invalid(why)))),
         _ => None,
     }
 }
@@ -482,158 +370,9 @@ fn of_end(line: &[u8]) -> Recipient {
         Some(id) => Recipient::Unclear(Unclear {
             id: Some(id),
             needs_id: true,
-            fits_notification: false,
+            of_notification: OfNotification::Never,
             why: "its answer is not one line of JSON".to_owned(),
         }),
         None => Recipient::Noise,
-    }
-}
-
-/// What is wrong with an answer, without what it says.
-fn kind(why: &str) -> &str {
-    why.split_once(':').map_or(why, |(kind, _)| kind)
-}
-
-/// Whether a line that is no message is a part of one.
-enum Joined {
-    /// The last part: this is the text.
-    Whole(Vec<u8>),
-    /// There may be more.
-    Unfinished,
-    No,
-}
-
-impl State {
-    /// Joins a line with those before it, if they may be one message.
-    fn join(&mut self, line: &[u8]) -> Joined {
-        let Some(unfinished) = self.unfinished.as_mut().filter(|unfinished| unfinished.takes(line)) else {
-            return Joined::No;
-        };
-        // Of an object that is not indented, a line that is a message is none of its lines.
-        if line.starts_with(b"{") && Message::parse(line).is_ok() {
-            return Joined::No;
-        }
-        match unfinished.add(line) {
-            Some(text) => {
-                self.unfinished = None;
-                Joined::Whole(text)
-            }
-            None if unfinished.len() > MAX_JOINED => {
-                self.unfinished = None;
-                Joined::No
-            }
-            None => Joined::Unfinished,
-        }
-    }
-
-    /// A line that is no message may be what a request waits for. One is named for each request.
-    fn name_noise(&mut self, address: &str, line: &[u8]) {
-        let is_waited_for = self.open.values().any(|reader| !reader.watches);
-        if is_waited_for && !std::mem::replace(&mut self.has_named_noise, true) {
-            let line = String::from_utf8_lossy(line);
-            // No log has results.
-            let line = match line.contains(['{', '}']) {
-                true => Cow::Borrowed("(not shown: it may be a part of an answer)"),
-                false => line,
-            };
-            tracing::warn!(
-                server = &*excerpt(address),
-                line = &*excerpt(&line),
-                "a server has written a line that is no message of MCP, or answers nobody, while a request was open"
-            );
-        }
-    }
-
-    /// What may be the answer to an open request: that is waited for, for a moment.
-    fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>) {
-        if answer.is_err() && self.suspected.get(&id).is_some_and(|earlier| earlier.answer.is_ok()) {
-            return;
-        }
-        let until = Instant::now() + SUSPICION;
-        self.suspected.insert(id, Suspected { answer, until });
-    }
-
-    fn settle(&mut self, now: Instant) {
-        for (id, suspected) in self
-            .suspected
-            .extract_if(|_, suspected| suspected.until <= now)
-            .collect::<Vec<_>>()
-        {
-            self.answer(id, suspected.answer);
-        }
-    }
-
-    /// Whether it is how a server answers a notification that it was sent.
-    fn answers_notification(&mut self, fits: bool) -> bool {
-        let (count, last) = self.notified;
-        let is_new = last.is_some_and(|last| last.elapsed() < NOTIFICATION);
-        let answers = count > 0 && (fits || is_new);
-        self.notified.0 -= u32::from(answers);
-        answers
-    }
-
-    /// An answer of which it is not certain whose it is, or whether it is one. If only one request can be meant, that gets it, unless a better one follows; else a
-    /// probe is sent, and what is open when that is answered fails.
-    fn unclear(&mut self, address: &str, unclear: Unclear, answer: Result<Vec<u8>, RequestError>) -> Option<String> {
-        let named = unclear.id.filter(|id| self.open.contains_key(id));
-        let Unclear {
-            needs_id,
-            fits_notification,
-            why,
-            ..
-        } = unclear;
-        if named.is_none() && (needs_id || unclear.id.is_none() && self.answers_notification(fits_notification)) {
-            self.name_noise(address, why.as_bytes());
-            return None;
-        }
-        let mut waiting = self
-            .open
-            .iter()
-            .filter(|(_, reader)| !reader.watches)
-            .map(|(id, _)| *id);
-        let only = match (named, waiting.next(), waiting.next()) {
-            (Some(id), ..) | (None, Some(id), None) => id,
-            (None, None, _) => {
-                tracing::warn!(why = kind(&why), "ignored an answer while no request was open");
-                return None;
-            }
-            (None, Some(one), Some(other)) => {
-                let mut requests: Vec<u64> = vec![one, other];
-                requests.extend(waiting);
-                tracing::warn!(
-                    why = kind(&why),
-                    open = requests.len(),
-                    "it is not known whose an answer is; the server is asked whether it is there"
-                );
-                let is_probed = self.doubt.is_some();
-                let doubt = self.doubt.get_or_insert(Doubt {
-                    requests: Vec::new(),
-                    why,
-                });
-                doubt.requests.extend(requests);
-                return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
-            }
-        };
-        self.suspect(only, answer);
-        None
-    }
-
-    fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
-        self.suspected.remove(&id);
-        if let Some(reader) = self.open.remove(&id) {
-            let behind = self.others.as_ref().and_then(Others::unhandled);
-            let _ = reader.messages.try_send(Delivery { message, behind });
-        }
-    }
-
-    fn end_doubt(&mut self) {
-        let Some(Doubt { requests, why }) = self.doubt.take() else {
-            return;
-        };
-        let open = requests.len();
-        for id in requests {
-            let why = format!("{why} (one of {open} requests that were open; it is not known which)");
-            self.answer(id, Err(RequestError::Invalid(why)));
-        }
     }
 }

@@ -7,6 +7,7 @@ mod demultiplexer;
 mod http;
 mod lines;
 mod observed;
+mod open_requests;
 mod recipient;
 mod retry_after;
 mod sse;

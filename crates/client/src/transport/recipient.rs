@@ -29,14 +29,24 @@ pub(super) enum Recipient {
     Noise,
 }
 
+/// Whether something may be the answer to a notification: servers may not answer one, and some do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfNotification {
+    Never,
+    /// If one was sent lately.
+    Lately,
+    /// If one was sent.
+    Ever,
+}
+
 #[derive(Debug)]
 pub(super) struct Unclear {
     /// The number that its id may stand for.
     pub(super) id: Option<u64>,
     /// Whether it is no answer unless a request of this id is open: a program's own objects have ids, too.
     pub(super) needs_id: bool,
-    /// Whether it is how servers answer a notification, which they may not, and some do.
-    pub(super) fits_notification: bool,
+    /// Whether it may be the answer to a notification.
+    pub(super) of_notification: OfNotification,
     /// What is wrong.
     pub(super) why: String,
 }
@@ -67,8 +77,12 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 return Ok(Recipient::Unclear(Unclear {
                     id: None,
                     needs_id: false,
-                    fits_notification: code.is_ok_and(|code| code == METHOD_NOT_FOUND)
-                        || said.contains("notifications/"),
+                    of_notification: match code.is_ok_and(|code| code == METHOD_NOT_FOUND)
+                        || said.contains("notifications/")
+                    {
+                        true => OfNotification::Ever,
+                        false => OfNotification::Lately,
+                    },
                     why: "it answered a request without its id".to_owned(),
                 }));
             };
@@ -79,7 +93,7 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 Err(_) => Recipient::Unclear(Unclear {
                     id: number_of(id.as_json().as_bytes()),
                     needs_id: true,
-                    fits_notification: false,
+                    of_notification: OfNotification::Never,
                     why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
                 }),
             }
@@ -99,7 +113,7 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
         None if is_meant_as_batch(message) => Recipient::Unclear(Unclear {
             id: None,
             needs_id: false,
-            fits_notification: false,
+            of_notification: OfNotification::Never,
             why: format!("its batch of answers cannot be read: {}: {}", rejection.error, shown()),
         }),
         None => Recipient::Noise,
@@ -111,7 +125,11 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
             Recipient::Unclear(Unclear {
                 id: outline.id.and_then(number_of),
                 needs_id: !outline.may_be_anyones(),
-                fits_notification: is_json,
+                of_notification: if is_json {
+                    OfNotification::Ever
+                } else {
+                    OfNotification::Never
+                },
                 why: format!("{why}: {}", shown()),
             })
         }
@@ -127,7 +145,7 @@ fn of_wide(line: &[u8]) -> Recipient {
         Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
             id: outline.id.and_then(number_of),
             needs_id: !outline.may_be_anyones(),
-            fits_notification: false,
+            of_notification: OfNotification::Never,
             why: "its answer is in UTF-16, and MCP is in UTF-8".to_owned(),
         }),
         _ => Recipient::Noise,

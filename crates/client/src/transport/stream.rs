@@ -4,8 +4,9 @@
 use super::{
     Outgoing, Reply, Transport,
     batch::{is_meant_as_batch, messages},
-    demultiplexer::{Demultiplexer, StreamEnd},
+    demultiplexer::Demultiplexer,
     lines::{Line, Lines},
+    open_requests::StreamEnd,
     unframed::{Within, is_complete, messages_in},
 };
 use crate::{RequestError, address::masked_address, error::excerpt};

@@ -104,6 +104,11 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
                 panic!("{error}")
             };
             let is_refused = recorded == Some(&refused);
+            // Tools of servers without keys fail so, too.
+            let recorded = match (recorded, status, code) {
+                (Some(_), _, -32602..=-32600) if !takes_keys => Some(&failed),
+                (recorded, ..) => recorded,
+            };
             assert_eq!(error.is_refusal(), is_refused, "{status} {code}: {error}");
             let states = states(&journal).await;
             match (recorded, takes_keys, states.as_slice()) {

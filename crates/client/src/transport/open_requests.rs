@@ -1,0 +1,279 @@
+//! The requests of a stream that wait for answers, and what may be an answer.
+#![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
+
+use super::{
+    recipient::{OfNotification, PROBE, Unclear},
+    unframed::Unfinished,
+};
+use crate::{RequestError, error::excerpt};
+use longhaul_wire::Message;
+use std::{borrow::Cow, collections::HashMap, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+/// How long the true answer is waited for behind what may be one: servers print what they are about to send.
+const SUSPICION: Duration = Duration::from_secs(2);
+/// How long any answer without an id may be that to a notification.
+const NOTIFICATION: Duration = Duration::from_secs(10);
+/// The longest message over several lines, in bytes.
+const MAX_JOINED: usize = 1 << 20;
+
+pub(super) type Messages = mpsc::Sender<Delivery>;
+
+/// Who waits for the messages of a request.
+pub(super) struct OpenReader {
+    pub(super) messages: Messages,
+    /// It is answered when its client does not want to watch any more.
+    pub(super) watches: bool,
+}
+
+/// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
+pub(super) struct Doubt {
+    pub(super) requests: Vec<u64>,
+    pub(super) why: String,
+}
+
+/// What may be an answer.
+pub(super) struct Suspected {
+    pub(super) answer: Result<Vec<u8>, RequestError>,
+    pub(super) until: Instant,
+}
+
+/// A message for the reader of a request.
+pub(super) struct Delivery {
+    pub(super) message: Result<Vec<u8>, RequestError>,
+    /// What must have been handled before it.
+    pub(super) behind: Option<Behind>,
+}
+
+/// What came before on the same stream and belongs to no request. Its reader is another one, and a log message of a call must not be handled behind the
+/// call's response.
+pub(super) struct Behind {
+    pub(super) handled: watch::Receiver<u64>,
+    pub(super) count: u64,
+}
+
+impl Behind {
+    pub(super) async fn until_handled(mut self) {
+        // An error: nobody reads it any more.
+        let _ = self.handled.wait_for(|handled| *handled >= self.count).await;
+    }
+}
+
+/// The reader of what belongs to no request.
+pub(super) struct Others {
+    pub(super) reader: Messages,
+    /// How many messages it was sent.
+    pub(super) sent: u64,
+    /// How many of them it has handled.
+    pub(super) handled: watch::Receiver<u64>,
+}
+
+impl Others {
+    /// What it was sent and has not handled, if anything.
+    pub(super) fn unhandled(&self) -> Option<Behind> {
+        let is_behind = *self.handled.borrow() < self.sent;
+        is_behind.then(|| Behind {
+            handled: self.handled.clone(),
+            count: self.sent,
+        })
+    }
+}
+
+/// The requests of one stream, and what it has sent that is not handed on yet.
+pub(super) struct OpenRequests {
+    pub(super) open: HashMap<u64, OpenReader>,
+    /// The smallest and the largest id of a request so far.
+    pub(super) ids: Option<(u64, u64)>,
+    /// What may be a message over several lines.
+    pub(super) unfinished: Option<Unfinished>,
+    /// What may be the answers to requests, and when it is taken for them if no other comes.
+    pub(super) suspected: HashMap<u64, Suspected>,
+    /// The notifications that were sent and not answered, and when the last one was.
+    pub(super) notified: (u32, Option<Instant>),
+    /// Set while it is not known whose an answer was that could not be read.
+    pub(super) doubt: Option<Doubt>,
+    /// Gets what belongs to no request.
+    pub(super) others: Option<Others>,
+    /// Why the stream has ended, if it has.
+    pub(super) ended: Option<StreamEnd>,
+    /// How many messages were dropped because they were not read in time.
+    pub(super) dropped: u64,
+    /// A line that is no message was named since the last request was opened.
+    pub(super) has_named_noise: bool,
+}
+
+/// Whether a line that is no message is a part of one.
+pub(super) enum Joined {
+    /// The last part: this is the text.
+    Whole(Vec<u8>),
+    /// There may be more.
+    Unfinished,
+    No,
+}
+
+impl OpenRequests {
+    /// Joins a line with those before it, if they may be one message.
+    pub(super) fn join(&mut self, line: &[u8]) -> Joined {
+        let Some(unfinished) = self.unfinished.as_mut().filter(|unfinished| unfinished.takes(line)) else {
+            return Joined::No;
+        };
+        // Of an object that is not indented, a line that is a message is none of its lines.
+        if line.starts_with(b"{") && Message::parse(line).is_ok() {
+            return Joined::No;
+        }
+        match unfinished.add(line) {
+            Some(text) => {
+                self.unfinished = None;
+                Joined::Whole(text)
+            }
+            None if unfinished.len() > MAX_JOINED => {
+                self.unfinished = None;
+                Joined::No
+            }
+            None => Joined::Unfinished,
+        }
+    }
+
+    /// A line that is no message may be what a request waits for. One is named for each request.
+    pub(super) fn name_noise(&mut self, address: &str, line: &[u8]) {
+        let is_waited_for = self.open.values().any(|reader| !reader.watches);
+        if is_waited_for && !std::mem::replace(&mut self.has_named_noise, true) {
+            let line = String::from_utf8_lossy(line);
+            // No log has results.
+            let line = match line.contains(['{', '}']) {
+                true => Cow::Borrowed("(not shown: it may be a part of an answer)"),
+                false => line,
+            };
+            tracing::warn!(
+                server = &*excerpt(address),
+                line = &*excerpt(&line),
+                "a server has written a line that is no message of MCP, or answers nobody, while a request was open"
+            );
+        }
+    }
+
+    /// What may be the answer to an open request: that is waited for, for a moment.
+    pub(super) fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>) {
+        if answer.is_err() && self.suspected.get(&id).is_some_and(|earlier| earlier.answer.is_ok()) {
+            return;
+        }
+        let until = Instant::now() + SUSPICION;
+        self.suspected.insert(id, Suspected { answer, until });
+    }
+
+    /// Takes what may be an answer for one, if a better one has not come by `now`; all of it if none can come.
+    pub(super) fn settle(&mut self, now: Option<Instant>) {
+        let is_over = |suspected: &mut Suspected| now.is_none_or(|now| suspected.until <= now);
+        let over: Vec<_> = self.suspected.extract_if(|_, suspected| is_over(suspected)).collect();
+        for (id, suspected) in over {
+            self.answer(id, suspected.answer);
+        }
+    }
+
+    /// Whether it is the answer to a notification that was sent, if it may be one.
+    pub(super) fn answers_notification(&mut self, may: OfNotification) -> bool {
+        let (count, last) = self.notified;
+        let was_sent = match may {
+            OfNotification::Never => false,
+            OfNotification::Lately => count > 0 && last.is_some_and(|last| last.elapsed() < NOTIFICATION),
+            OfNotification::Ever => count > 0,
+        };
+        self.notified.0 -= u32::from(was_sent);
+        was_sent
+    }
+
+    /// An answer of which it is not certain whose it is, or whether it is one. If only one request can be meant, that gets it, unless a better one follows; else a
+    /// probe is sent, and what is open when that is answered fails.
+    pub(super) fn unclear(
+        &mut self,
+        address: &str,
+        unclear: Unclear,
+        answer: Result<Vec<u8>, RequestError>,
+    ) -> Option<String> {
+        let named = unclear.id.filter(|id| self.open.contains_key(id));
+        let Unclear {
+            needs_id,
+            of_notification,
+            why,
+            ..
+        } = unclear;
+        if named.is_none() && (needs_id || unclear.id.is_none() && self.answers_notification(of_notification)) {
+            self.name_noise(address, why.as_bytes());
+            return None;
+        }
+        let mut waiting = self
+            .open
+            .iter()
+            .filter(|(_, reader)| !reader.watches)
+            .map(|(id, _)| *id);
+        let only = match (named, waiting.next(), waiting.next()) {
+            (Some(id), ..) | (None, Some(id), None) => id,
+            (None, None, _) => {
+                tracing::warn!(why = kind(&why), "ignored an answer while no request was open");
+                return None;
+            }
+            (None, Some(one), Some(other)) => {
+                let mut requests: Vec<u64> = vec![one, other];
+                requests.extend(waiting);
+                tracing::warn!(
+                    why = kind(&why),
+                    open = requests.len(),
+                    "it is not known whose an answer is; the server is asked whether it is there"
+                );
+                let is_probed = self.doubt.is_some();
+                let doubt = self.doubt.get_or_insert(Doubt {
+                    requests: Vec::new(),
+                    why,
+                });
+                doubt.requests.extend(requests);
+                return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
+            }
+        };
+        self.suspect(only, answer);
+        None
+    }
+
+    pub(super) fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
+        self.suspected.remove(&id);
+        if let Some(reader) = self.open.remove(&id) {
+            let behind = self.others.as_ref().and_then(Others::unhandled);
+            let _ = reader.messages.try_send(Delivery { message, behind });
+        }
+    }
+
+    pub(super) fn end_doubt(&mut self) {
+        let Some(Doubt { requests, why }) = self.doubt.take() else {
+            return;
+        };
+        let open = requests.len();
+        for id in requests {
+            let why = format!("{why} (one of {open} requests that were open; it is not known which)");
+            self.answer(id, Err(RequestError::Invalid(why)));
+        }
+    }
+}
+
+/// What is wrong with an answer, without what it says.
+pub(super) fn kind(why: &str) -> &str {
+    why.split_once(':').map_or(why, |(kind, _)| kind)
+}
+
+/// Why a stream has ended.
+#[derive(Debug, Clone)]
+pub(super) struct StreamEnd {
+    pub(super) reason: String,
+    /// The last that its child process has written to its standard error.
+    pub(super) stderr: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for StreamEnd {
+    fn from(reason: T) -> Self {
+        Self {
+            reason: reason.into(),
+            stderr: None,
+        }
+    }
+}
