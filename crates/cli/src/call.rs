@@ -156,8 +156,15 @@ impl Called<'_> {
             }
         };
         let unusable = connection.unusable_tools();
+        let (tools, off): (Vec<Tool>, Vec<Tool>) = tools.into_iter().partition(|tool| self.server.offers(&tool.name));
         let tool = match find(&tools, tool) {
             Ok(tool) => tool,
+            Err(_) if off.iter().any(|off| off.name == *tool) => {
+                return Err(Failure::usage(format!(
+                    "{}; nothing was called",
+                    listings::switched_off(tool)
+                )));
+            }
             Err(_) if let Some(unusable) = unusable.iter().find(|unusable| unusable.name == *tool) => {
                 return Err(Failure::usage(listings::cannot_be_called(unusable)));
             }

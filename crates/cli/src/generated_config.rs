@@ -41,6 +41,7 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
             given,
             name: upstream,
             line,
+            ignored,
             section,
         } = server;
         // What its section says is checked for itself, since the lines of a generated file mean nothing to its user.
@@ -58,9 +59,12 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
         match checked {
             Ok((section, probably_wrong)) => {
                 let probably_wrong: Vec<String> = probably_wrong;
+                let ignored = ignored.iter();
+                let ignored = ignored.map(|member| format!("its `{member}` is not known here, and is ignored"));
                 warnings.extend(
                     probably_wrong
-                        .iter()
+                        .into_iter()
+                        .chain(ignored)
                         .map(|why| problem(format!("the server `{given}`: {why}"))),
                 );
                 sections.push(section);

@@ -52,7 +52,9 @@ pub(crate) const MORE_TOOLS: &str = "the server may have more tools, since the n
 pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
     // Servers list some tools only to clients that can be asked, as `call` can.
     let connection = server.connection(|options| options.inputs = Some(Asking::new().0))?;
-    let (tools, unread) = with_notice(connection.address(), connection.list_readable_tools()).await;
+    let (listed, unread) = with_notice(connection.address(), connection.list_readable_tools()).await;
+    let has_any = !listed.is_empty();
+    let tools: Vec<Tool> = listed.into_iter().filter(|tool| server.offers(&tool.name)).collect();
     let unread = match unread {
         Some(error) if json || tools.is_empty() => return Err(error.into()),
         unread => unread,
@@ -68,6 +70,8 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
             shown["unusableTools"] = unusable.collect::<Vec<_>>().into();
         }
         output::json_line(&shown);
+    } else if tools.is_empty() && has_any {
+        output::note("all tools of the server are switched off in its entry");
     } else if tools.is_empty() && unusable.is_empty() {
         output::note(match server.is_logged_in().await {
             true => "the server shows no tools to this login",
@@ -87,6 +91,11 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
         }
         None => Ok(Exit::Answered),
     }
+}
+
+/// Why a tool is not called that the server has.
+pub(crate) fn switched_off(tool: &str) -> String {
+    format!("the tool `{tool}` is switched off in the entry of its server")
 }
 
 /// Why a tool is not listed. MCP wants it to be left out.

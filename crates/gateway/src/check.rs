@@ -7,14 +7,15 @@ use crate::{
     gateway::make_all,
     listed::{Lists, text_member},
     offering::{Offering, offering, too_long},
+    unused_names::unused,
     upstream::Upstream,
 };
 use futures_util::future::join_all;
 use longhaul_client::{RequestError, ServerDescription};
-use longhaul_core::{Json, Millis, TaskPolicy, ToolPattern, format_duration, whole_millis};
+use longhaul_core::{Json, Millis, TaskPolicy, format_duration, whole_millis};
 use longhaul_runtime::{DEFAULT_HANDOFF, Handoff, Ports, Tool};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -136,7 +137,7 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     report
         .warnings
         .extend(dropped.map(|(list, what)| format!("of its list of {list} is ignored: {what}")));
-    let (mut names, mut offered) = (BTreeSet::new(), BTreeSet::new());
+    let (mut names, mut offered) = (HashSet::new(), BTreeSet::new());
     for listed in &lists.tools {
         let Some(name) = text_member(listed, "name") else {
             continue;
@@ -216,29 +217,6 @@ fn odd_name(name: &str, shown: &str) -> Option<String> {
     Some(format!(
         "the name of its tool `{shown}` {why}, and some hosts take only letters, digits, `_`, `-` and `.`: give it another name with `tools = {{ rename = {{ {name:?} = \"…\" }} }}`"
     ))
-}
-
-/// What the configuration says of tools that do not exist.
-fn unused(options: &UpstreamOptions, names: &BTreeSet<String>) -> Vec<String> {
-    let fits = |pattern: &ToolPattern| names.iter().any(|name| pattern.matches(name));
-    let mut unused = Vec::new();
-    for (key, patterns) in [("allow", &options.tools.allow), ("deny", &options.tools.deny)] {
-        let idle = patterns.iter().filter(|pattern| !fits(pattern));
-        unused.extend(idle.map(|pattern| format!("`tools.{key}`: it has no tool `{pattern}`")));
-    }
-    let renamed = options.tools.rename.keys().filter(|name| !names.contains(*name));
-    unused.extend(renamed.map(|name| format!("`tools.rename`: it has no tool `{name}`")));
-    for job in &options.jobs {
-        let missing = job.bound().filter(|tool| !names.contains(*tool));
-        unused.extend(missing.map(|tool| format!("its job `{}`: it has no tool `{tool}`", job.name)));
-    }
-    // The last rule is that of the upstream as a whole, which fits any.
-    let rules = options
-        .rules
-        .iter()
-        .filter(|rule| !fits(&rule.tools) && !rule.tools.is_any());
-    unused.extend(rules.map(|rule| format!("its settings for the tool `{}`: it has none", rule.tools)));
-    unused
 }
 
 fn find_collisions(reports: &mut [UpstreamReport]) {

@@ -44,6 +44,7 @@ mod sound_entry;
 mod status;
 mod supervision;
 mod unavailable;
+mod unused_names;
 mod upstream;
 mod upstreams;
 

@@ -8,6 +8,7 @@ use crate::{
     names::Naming,
     public_error::public,
     silent_calls::SilentCalls,
+    unused_names::unused,
 };
 use longhaul_client::RequestError;
 use longhaul_core::{Millis, approximate_duration, whole_millis};
@@ -129,6 +130,18 @@ impl Upstream {
             let told = |list: &str| before.as_ref().and_then(|before| before.dropped.get(list));
             for (list, what) in lists.dropped.iter().filter(|(list, what)| told(list) != Some(what)) {
                 tracing::warn!(upstream = self.name(), list, what, "ignored entries of a list");
+            }
+            let unused = |lists: &Arc<Lists>| match lists.failures.contains_key("tools") {
+                true => Vec::new(),
+                false => unused(self.options(), &lists.index().tools),
+            };
+            let told = before.as_ref().map(unused).unwrap_or_default();
+            for what in unused(lists).iter().filter(|what| !told.contains(what)) {
+                tracing::warn!(
+                    upstream = self.name(),
+                    what,
+                    "the configuration names what the upstream does not have"
+                );
             }
         }
         *self.lists.write() = lists;

@@ -3,7 +3,8 @@
 use crate::{
     failure::Failure,
     json_text::{self, TextError},
-    nearest,
+    listings, nearest,
+    servers::Server,
     tool_schema::ToolSchema,
 };
 use longhaul_client::Tool;
@@ -43,6 +44,8 @@ pub(super) struct BatchFile<'a> {
     /// The number of the line that was read last.
     number: usize,
     tools: HashMap<&'a str, CheckedTool<'a>>,
+    /// Those that the entry of the server leaves out.
+    switched_off: HashSet<&'a str>,
     /// The tool of all lines, which then hold arguments alone.
     tool: Option<&'a str>,
     takes_keys: bool,
@@ -58,6 +61,7 @@ impl<'a> BatchFile<'a> {
     pub(super) fn open(
         path: &Path,
         tools: &'a [Tool],
+        server: &Server,
         tool: Option<&'a str>,
         takes_keys: bool,
     ) -> Result<Self, Failure> {
@@ -67,7 +71,8 @@ impl<'a> BatchFile<'a> {
             false => Err(io::Error::other("it must be a file, since it is read twice")),
         });
         let file = file.map_err(|error| Failure::usage(format!("--batch {shown}: {error}")))?;
-        let checked = tools.iter().map(|tool| {
+        let (tools, off): (Vec<&Tool>, Vec<&Tool>) = tools.iter().partition(|tool| server.offers(&tool.name));
+        let checked = tools.into_iter().map(|tool| {
             let schema = ToolSchema::of(tool);
             (tool.name.as_str(), CheckedTool { tool, schema })
         });
@@ -76,6 +81,7 @@ impl<'a> BatchFile<'a> {
             reader: BufReader::new(file),
             number: 0,
             tools: checked.collect(),
+            switched_off: off.into_iter().map(|tool| tool.name.as_str()).collect(),
             tool,
             takes_keys,
             has_own_keys: false,
@@ -185,6 +191,9 @@ impl<'a> BatchFile<'a> {
 
     fn find(&self, name: &str) -> Result<&CheckedTool<'a>, String> {
         self.tools.get(name).ok_or_else(|| {
+            if self.switched_off.contains(name) {
+                return listings::switched_off(name);
+            }
             let hint = nearest::suggestion(name, self.tools.keys().copied());
             let hint = hint.unwrap_or_else(|| "the server has no tools".to_owned());
             format!("there is no tool `{name}`; {hint}")

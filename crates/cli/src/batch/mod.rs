@@ -72,7 +72,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
             return Err(Failure::from(error).with_run(may_have_run));
         }
     };
-    let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
+    let mut lines = BatchFile::open(file, &tools, &server, tool, takes_keys)?;
     let total = lines.check()?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_new = call.repeat == Some(args::Repeat::All);

@@ -1,29 +1,48 @@
-//! What a user has switched off beside the servers of a file: in settings that hold for all of them.
+//! What a user has switched off beside the servers of a file: in settings that hold for all of them. Hosts have many other settings in such a file, so only members whose names
+//! speak of MCP servers and their tools are looked at, and those in `mcp`, `tools` and `permissions`.
 
 use super::{
-    restriction_words::{ListKind, list_kind, normalized, restricts},
-    usable_name,
+    restriction_words::{
+        ListKind, flag, gives, is_access, is_harmless, is_nothing, is_off, list_kind, read_switch, restricts_something,
+        takes, words,
+    },
+    restrictions::EntryRestrictions,
+    tool_names::{names_server, of_server, spellings},
 };
 use serde_json::Value;
 
-/// What names of lists of servers say beside what the lists do.
+/// What a name has beside what it does, if it is one of servers.
 const SERVER_NOUNS: [&str; 4] = ["mcpjson", "mcp", "servers", "server"];
-/// The same of lists of tools.
+/// The same of tools.
 const TOOL_NOUNS: [&str; 3] = ["mcp", "tools", "tool"];
-/// Members that restrict nothing, by their paths. They say which tools of the host there are or run without a question, and that servers start without one.
-const HARMLESS: [&str; 4] = ["tools.allowed", "tools.core", "coreTools", "enableAllProjectMcpServers"];
+/// Words of names that say where in a host's settings something is.
+const PLACES: [&str; 6] = ["admin", "chat", "settings", "config", "list", "names"];
+/// Members that restrict nothing, by their paths. They say which tools of the host there are or run without a question, that servers start without one, and that a host
+/// reads other files, or has other servers, too.
+const HARMLESS: [&str; 6] = [
+    "tools.allowed",
+    "tools.core",
+    "coreTools",
+    "enableAllProjectMcpServers",
+    "includeMcpJson",
+    "mcp.servers",
+];
 /// The servers themselves.
 const SERVERS: [&str; 2] = ["mcpServers", "servers"];
 
 /// What holds for the servers of a file.
 #[derive(Debug, Default)]
-pub(super) struct FileRestrictions {
+pub(crate) struct FileRestrictions {
     /// Each list of servers of which only these are used.
     allowed: Vec<Vec<String>>,
     /// Servers that are not used.
     excluded: Vec<String>,
     /// Tools that are not offered, as the client names them.
     denied_tools: Vec<String>,
+    /// The same where the client's own tools are named, too: a tool of a server has the server in front.
+    denied_with_server: Vec<String>,
+    /// Only these tools are offered: `@server`, `@server/tool` or `*`.
+    offered: Option<Vec<String>>,
 }
 
 impl FileRestrictions {
@@ -31,115 +50,203 @@ impl FileRestrictions {
     ///
     /// # Errors
     /// A member that cannot be read, or that restricts in a way that is not known.
-    pub(super) fn read(file: &Value) -> Result<Self, String> {
+    pub(crate) fn read(file: &Value) -> Result<Self, String> {
         let mut read = Self::default();
         for (member, value) in file.as_object().into_iter().flatten() {
-            if SERVERS.contains(&member.as_str()) || HARMLESS.contains(&member.as_str()) {
-                continue;
-            }
-            match value.as_object().filter(|_| list_of(member).is_none()) {
-                Some(members) if is_permission(member) => read.permissions(member, members)?,
-                Some(members) => {
-                    for (inner, value) in members {
-                        let path = format!("{member}.{inner}");
-                        if !HARMLESS.contains(&path.as_str()) {
-                            read.member(&path, value)?;
-                        }
-                    }
-                }
-                None => read.member(member, value)?,
+            if !SERVERS.contains(&member.as_str()) {
+                read.member(member, value)?;
             }
         }
         Ok(read)
     }
 
     fn member(&mut self, path: &str, value: &Value) -> Result<(), String> {
+        let words = words(path);
+        if value.is_null() || HARMLESS.contains(&path) || is_harmless(&words) {
+            return Ok(());
+        }
+        if matches!(&*words, [word] if word == "permission" || word == "permissions") {
+            return self.permissions(path, value);
+        }
         // `true` and `false` are no lists.
-        match list_of(path).filter(|_| !value.is_boolean()) {
-            _ if value.is_null() => {}
-            Some((Named::Servers, kind)) => {
-                let wrong = || format!("`{path}` of the file must be an array of names of servers");
-                let servers = names(value).ok_or_else(wrong)?;
-                match kind {
-                    ListKind::Allowed => self.allowed.push(servers),
-                    ListKind::Denied => self.excluded.extend(servers),
+        if let Some((named, kind)) = list_of(&words).filter(|_| !value.is_boolean()) {
+            // Of tools that run without a question.
+            let is_unasked = words.iter().any(|word| word.starts_with("allow"));
+            return match named {
+                Named::Tools if kind == ListKind::Allowed && is_unasked => Ok(()),
+                named => self.list(path, named, kind, value),
+            };
+        }
+        if words.iter().all(|word| is_place(word)) {
+            let is_none = flag(value) == Some(false) || value == "none";
+            return match value {
+                Value::Array(_) if path == "tools" => {
+                    self.offered = Some(names(value).ok_or_else(|| unknown(path))?);
+                    Ok(())
                 }
-            }
-            Some((Named::Tools, ListKind::Denied)) => {
-                let wrong = || format!("`{path}` of the file must be an array of names of tools");
-                self.denied_tools.extend(names(value).ok_or_else(wrong)?);
-            }
-            // Some clients mean tools that run without asking.
-            Some((Named::Tools, ListKind::Allowed)) if value.as_array().is_some_and(Vec::is_empty) => {}
-            Some((Named::Tools, ListKind::Allowed)) => return Err(unknown(path)),
-            None if is_of_servers(path) && restricts(path, value) => return Err(unknown(path)),
-            None => {}
+                Value::Object(members) => members
+                    .iter()
+                    .try_for_each(|(inner, value)| self.member(&format!("{path}.{inner}"), value)),
+                _ if is_none && words.iter().any(|word| is_noun(word)) => Err(unknown(path)),
+                _ => Ok(()),
+            };
+        }
+        if let Some(tool) = path.strip_prefix("tools.") {
+            self.switch_tool(tool, value);
+        }
+        match restricts(path, &words, value) {
+            true => Err(unknown(path)),
+            false => Ok(()),
+        }
+    }
+
+    fn list(&mut self, path: &str, named: Named, kind: ListKind, value: &Value) -> Result<(), String> {
+        let what = match named {
+            Named::Servers => "servers",
+            Named::Tools => "tools",
+        };
+        let wrong = || format!("`{path}` of the file must be an array of names of {what}");
+        let names = names(value).ok_or_else(wrong)?;
+        match (named, kind) {
+            (Named::Servers, ListKind::Allowed) => self.allowed.push(names),
+            (Named::Servers, ListKind::Denied) => self.excluded.extend(names),
+            (Named::Tools, ListKind::Denied) => self.denied_tools.extend(names),
+            // Of servers, or of the client alone.
+            (Named::Tools, ListKind::Allowed) if !names.is_empty() => return Err(unknown(path)),
+            (Named::Tools, ListKind::Allowed) => {}
         }
         Ok(())
+    }
+
+    /// Reads a switch of a tool, such as `"git_write": false` or `"git": {"write": false}`. Only the name of a server in it tells it from settings of a host's own tools.
+    fn switch_tool(&mut self, named: &str, value: &Value) {
+        match value {
+            Value::Object(members) if is_off(value) || members.is_empty() => {
+                self.denied_with_server.extend(is_off(value).then(|| named.to_owned()));
+            }
+            Value::Object(members) => members
+                .iter()
+                .for_each(|(inner, value)| self.switch_tool(&format!("{named}.{inner}"), value)),
+            Value::String(text) if text.split(' ').all(takes) => self.denied_with_server.push(named.to_owned()),
+            _ if flag(value) == Some(false) => self.denied_with_server.push(named.to_owned()),
+            _ => {}
+        }
     }
 
     /// Reads what is permitted: `mcp__SERVER` and `mcp__SERVER__TOOL` in `deny` are not offered. What is allowed runs without asking.
-    fn permissions(&mut self, member: &str, members: &serde_json::Map<String, Value>) -> Result<(), String> {
+    fn permissions(&mut self, member: &str, value: &Value) -> Result<(), String> {
+        let Some(members) = value.as_object() else {
+            return match value.as_str().is_some_and(takes) || flag(value) == Some(false) {
+                true => Err(unknown(member)),
+                false => Ok(()),
+            };
+        };
         for (inner, value) in members {
             let path = format!("{member}.{inner}");
-            match normalized(inner).as_str() {
-                "allow" | "ask" | "disablebypasspermissionsmode" => {}
+            let words = words(inner);
+            let mut what = words.iter().filter(|word| !TOOL_NOUNS.contains(&word.as_str()));
+            match inner.as_str() {
+                "allow" | "ask" => {}
                 "deny" => {
-                    let denied =
-                        names(value).ok_or_else(|| format!("`{path}` of the file must be an array of rules"))?;
-                    // `Bash(rm *)` is about a tool of the client itself.
-                    let is_of_mcp = |rule: &str| normalized(rule).starts_with("mcp");
-                    let of_servers = denied.into_iter().filter(|rule| !rule.contains('(') || is_of_mcp(rule));
-                    for rule in of_servers {
-                        let server = rule.strip_prefix("mcp__").unwrap_or_default();
-                        let server = server.split("__").next().unwrap_or_default();
-                        let is_known = !is_of_mcp(&rule) || rule.starts_with("mcp__");
-                        if !is_known || (server.contains('*') && server != "*") {
-                            return Err(format!("{}: {rule:?}", unknown(&path)));
-                        }
-                        self.denied_tools.push(rule);
+                    let wrong = || format!("`{path}` of the file must be an array of rules");
+                    for rule in names(value).ok_or_else(wrong)? {
+                        self.deny(rule)
+                            .map_err(|rule| format!("{}: {rule:?}", unknown(&path)))?;
                     }
                 }
-                _ if restricts(inner, value) => return Err(unknown(&path)),
-                _ => {}
+                "*" if value.as_str().is_some_and(takes) => self.denied_tools.push("*".to_owned()),
+                // Of the client, or of something that is not MCP.
+                _ if what.all(|word| restricts_something(word)) && !is_nothing(value) => {
+                    return Err(unknown(&path));
+                }
+                _ => self.switch_tool(inner, value),
             }
         }
         Ok(())
     }
 
+    /// Reads a rule of what is denied: `Bash(rm *)` is about a tool of the client itself.
+    fn deny(&mut self, rule: String) -> Result<(), String> {
+        let is_of_mcp = words(&rule).first().is_some_and(|word| word.starts_with("mcp"));
+        let server = rule.strip_prefix("mcp__").unwrap_or_default();
+        let server = server.split("__").next().unwrap_or_default();
+        if is_of_mcp && (!rule.starts_with("mcp__") || (server.contains('*') && server != "*")) {
+            return Err(rule);
+        }
+        match is_of_mcp || rule == "*" {
+            true => self.denied_tools.push(rule),
+            false => self.denied_with_server.push(rule),
+        }
+        Ok(())
+    }
+
+    /// What a server's entry and the file say of its tools; `None` if the server is not used.
+    pub(crate) fn of_server(&self, server: &str, entry: &Value) -> Option<Result<EntryRestrictions, String>> {
+        let is_used = !is_off(entry) && !self.excludes(server);
+        let beside = EntryRestrictions {
+            allow: self.offered_tools(server),
+            deny: self.denied_tools(server),
+            ..EntryRestrictions::default()
+        };
+        is_used.then(|| beside.read(entry, server))
+    }
+
     /// Whether a server is not used.
-    pub(super) fn excludes(&self, server: &str) -> bool {
+    fn excludes(&self, server: &str) -> bool {
         let is_in = |list: &[String]| list.iter().any(|name| name == server);
         is_in(&self.excluded) || self.allowed.iter().any(|allowed| !is_in(allowed))
     }
 
     /// The tools of a server that are not offered, as patterns.
-    pub(super) fn denied_tools(&self, server: &str) -> Vec<&str> {
-        let server = usable_name(server);
-        let mut denied: Vec<&str> = Vec::new();
-        for tool in self.denied_tools.iter().filter_map(|tool| denied_tool(tool, &server)) {
-            if !denied.contains(&tool) {
-                denied.push(tool);
+    fn denied_tools(&self, server: &str) -> Vec<String> {
+        let denied = self.denied_tools.iter().flat_map(|tool| spellings(tool, server));
+        let with_server = self.denied_with_server.iter();
+        let mut distinct: Vec<String> = Vec::new();
+        for tool in denied.chain(with_server.filter_map(|tool| of_server(tool, server))) {
+            if !distinct.iter().any(|known| known == tool) {
+                distinct.push(tool.to_owned());
             }
         }
-        denied
+        distinct
+    }
+
+    /// The tools of a server of which only these are offered.
+    fn offered_tools(&self, server: &str) -> Option<Vec<String>> {
+        let offered = self.offered.as_ref()?;
+        let tools: Vec<&str> = (offered.iter())
+            .filter_map(|tool| match names_server(tool) {
+                true => of_server(tool, server),
+                false => (tool == "*").then_some("*"),
+            })
+            .collect();
+        (!tools.contains(&"*")).then(|| tools.into_iter().map(str::to_owned).collect())
     }
 }
 
-/// The tool of a server that a client's name of a tool means, if it means one of this server.
-fn denied_tool<'a>(named: &'a str, server: &str) -> Option<&'a str> {
-    let named = named.split('(').next().unwrap_or(named);
-    if let Some(rest) = named.strip_prefix("mcp__") {
-        return match rest.strip_prefix(server).or_else(|| rest.strip_prefix('*'))? {
-            "" => Some("*"),
-            tool => tool.strip_prefix("__"),
-        };
-    }
-    let of_server = |prefix: &str, separator: &str| {
-        let rest = named.strip_prefix(prefix)?.strip_prefix(server)?;
-        rest.strip_prefix(separator)
+fn is_noun(word: &str) -> bool {
+    SERVER_NOUNS.contains(&word) || TOOL_NOUNS.contains(&word)
+}
+
+fn is_place(word: &str) -> bool {
+    is_noun(word) || PLACES.contains(&word)
+}
+
+/// Whether a member takes something away from servers, or from their tools. Whatever else a setting of tools has in its name is about the host's own.
+fn restricts(path: &str, words: &[String], value: &Value) -> bool {
+    let is_inner = path.contains('.');
+    let has = |is: fn(&str) -> bool| words.iter().any(|word| is(word));
+    let is_of_mcp = has(|word| word.starts_with("mcp")) || (!is_inner && has(|word| SERVER_NOUNS.contains(&word)));
+    let is_of_tools = has(is_noun) && (!is_inner || path.starts_with("tools."));
+    let what: Vec<String> = words.iter().filter(|word| !is_place(word)).cloned().collect();
+    let is_whole = (what.iter()).all(|word| gives(word) || (restricts_something(word) && !word.starts_with("sandbox")));
+    let takes = match what.iter().any(|word| restricts_something(word)) {
+        true => (is_of_mcp || is_whole) && !is_nothing(value),
+        false => is_whole && flag(value) != Some(true),
     };
-    Some(of_server("mcp_", "_").or_else(|| of_server("", "__")).unwrap_or(named))
+    let has_no_access = what.iter().all(|word| is_access(word)) && value != "all" && flag(value) != Some(true);
+    // `"disabled": true` beside the servers.
+    let is_off = read_switch(&what, value) == Some(false) && (is_of_mcp || !is_inner);
+    is_off || (is_of_mcp && (takes || has_no_access)) || (is_of_tools && takes)
 }
 
 /// What a list names.
@@ -149,25 +256,14 @@ enum Named {
     Tools,
 }
 
-/// What the list at this path names, and what it does with it.
-fn list_of(path: &str) -> Option<(Named, ListKind)> {
-    let name = normalized(path);
-    let has = |noun| name.contains(noun);
-    match (has("tool"), has("server") || has("mcp")) {
-        (true, _) => Some((Named::Tools, list_kind(path, &TOOL_NOUNS)?)),
-        (false, true) => Some((Named::Servers, list_kind(path, &SERVER_NOUNS)?)),
+/// What the list with these words in its path names, and what it does with it.
+fn list_of(words: &[String]) -> Option<(Named, ListKind)> {
+    let has = |nouns: &[&str]| words.iter().any(|word| nouns.contains(&word.as_str()));
+    match (has(&["tool", "tools"]), has(&SERVER_NOUNS)) {
+        (true, _) => Some((Named::Tools, list_kind(words, &TOOL_NOUNS)?)),
+        (false, true) => Some((Named::Servers, list_kind(words, &SERVER_NOUNS)?)),
         (false, false) => None,
     }
-}
-
-/// Whether a name is one of servers or their tools: settings of a client have many others.
-fn is_of_servers(path: &str) -> bool {
-    let name = normalized(path);
-    ["mcp", "server", "tool"].iter().any(|noun| name.contains(noun))
-}
-
-fn is_permission(member: &str) -> bool {
-    ["permission", "permissions"].contains(&normalized(member).as_str())
 }
 
 /// The names in a list, or of objects with a name.
@@ -212,7 +308,7 @@ mod tests {
 
     #[test]
     fn tools_are_switched_off_beside_their_servers() {
-        let denied: [(Value, &[&str]); 9] = [
+        let denied: [(Value, &[&str]); 13] = [
             (
                 json!({"permissions": {"deny": ["mcp__a__write", "mcp__b__read", "Bash(rm *)"]}}),
                 &["write"],
@@ -224,13 +320,31 @@ mod tests {
             (json!({"permissions": {"deny": ["mcp__*"]}}), &["*"]),
             (
                 json!({"tools": {"exclude": ["write", "mcp_a_read"], "core": ["x"], "allowed": ["y"]}}),
-                &["write", "read"],
+                &["write", "mcp_a_read", "read"],
             ),
             (
                 json!({"excludeTools": ["write", "run(x)", "a__one", "b__two"]}),
-                &["write", "run", "one", "b__two"],
+                &["write", "run", "a__one", "one", "b__two"],
             ),
             (json!({"disabledTools": []}), &[]),
+            // opencode, whose own tools are named, too.
+            (
+                json!({"tools": {"write": false, "a_read": false, "useRipgrep": false}}),
+                &["read"],
+            ),
+            (
+                json!({"tools": {"a": {"write": false}, "b": {"read": false}}}),
+                &["write"],
+            ),
+            (
+                json!({"permission": {"edit": "deny", "a_write": "deny", "bash": {"rm *": "deny"}}}),
+                &["write"],
+            ),
+            // Claude's own tools.
+            (
+                json!({"permissions": {"deny": ["WebFetch", "mcp__a__write"], "disableAutoMode": "disable", "additionalDirectories": ["x"]}}),
+                &["write"],
+            ),
             (json!({"permissions": {"defaultMode": "plan"}, "allowedTools": []}), &[]),
             // Settings of the client itself.
             (
@@ -249,6 +363,39 @@ mod tests {
         }
     }
 
+    /// An agent of Amazon Q.
+    #[test]
+    fn only_tools_that_are_listed_are_offered() {
+        let file = json!({"tools": ["@a/read", "@b", "fs_read", "@builtin"], "allowedTools": ["fs_read"], "includeMcpJson": false});
+        let read = FileRestrictions::read(&file).unwrap();
+        let allowed = |server| {
+            let read = read.of_server(server, &json!({})).unwrap().unwrap();
+            read.as_key()
+        };
+        assert_eq!(allowed("a"), Some(json!({"allow": ["read"]})));
+        assert_eq!(allowed("b"), None);
+        assert_eq!(allowed("c"), Some(json!({"deny": ["*"]})));
+        let all = FileRestrictions::read(&json!({"tools": ["*"]})).unwrap();
+        assert_eq!(all.offered_tools("c"), None);
+    }
+
+    #[test]
+    fn other_settings_of_hosts_restrict_nothing() {
+        for file in [
+            json!({"tools": {"disableLLMCorrection": true, "sandbox": "docker", "enableToolOutputTruncation": false, "shell": {"inactivityTimeout": 300, "showColor": false}}}),
+            json!({"security": {"toolSandboxing": true}, "experimental": {"toolOutputMasking": {"enabled": false}}}),
+            json!({"toolUsage": {"mcp__db__select_rows": {"usageCount": 1}}, "cachedGates": {"enable_mcp_lazy": false}}),
+            json!({"projects": {"/home/me/mcp-activity": {"allowedTools": []}, "/home/me/restricted-tools": {"disabledMcpServers": ["a"]}}}),
+            json!({"ui": {"hideTooltips": true}, "ui.hideTooltips": true, "typescript.tsserver.enableTracing": false, "toolbar.visible": false}),
+            json!({"allowManagedMcpServersOnly": false, "allowedTools": ["x"], "isUsingBuiltInNodeForMCP": false}),
+            json!({"mcpSettings": {"enableSmartToolRouting": false}, "chat.mcp.discovery.enabled": false, "chat.mcp.access": "all"}),
+        ] {
+            let read = FileRestrictions::read(&file).unwrap();
+            let server = read.of_server("a", &json!({})).unwrap().unwrap();
+            assert_eq!(server, EntryRestrictions::default(), "{file}");
+        }
+    }
+
     #[test]
     fn what_is_not_understood_is_named() {
         for (file, member) in [
@@ -258,13 +405,25 @@ mod tests {
             (json!({"permissions": {"deny": ["mcp__a*__x"]}}), "mcp__a*__x"),
             (json!({"permissions": {"deny": ["Mcp(a:write)"]}}), "Mcp(a:write)"),
             (json!({"permissions": {"blocked": ["x"]}}), "permissions.blocked"),
-            (json!({"allowedTools": ["x"]}), "allowedTools"),
+            (
+                json!({"permissions": {"disallowedTools": ["x"]}}),
+                "permissions.disallowedTools",
+            ),
+            (json!({"enabledTools": ["x"]}), "enabledTools"),
+            (
+                json!({"allowManagedMcpServersOnly": true}),
+                "allowManagedMcpServersOnly",
+            ),
+            (json!({"admin": {"mcp": {"enabled": false}}}), "admin.mcp.enabled"),
+            (json!({"mcp": false}), "mcp"),
+            (json!({"mcpEnabled": false}), "mcpEnabled"),
+            (json!({"disabled": true}), "disabled"),
+            (json!({"permission": "deny"}), "permission"),
+            (json!({"chat.mcp.access": "none"}), "chat.mcp.access"),
+            (json!({"blockUnverifiedMcpServers": true}), "blockUnverifiedMcpServers"),
             (json!({"toolFilter": ["x"]}), "toolFilter"),
             (json!({"mcp": {"enabled": false}}), "mcp.enabled"),
-            (
-                json!({"chat.mcp.access": "x", "serverPermissions": {"a": "none"}}),
-                "serverPermissions",
-            ),
+            (json!({"serverPermissions": {"a": "none"}}), "serverPermissions"),
         ] {
             let error = FileRestrictions::read(&file).unwrap_err();
             assert!(error.contains(member), "{file}: {error}");

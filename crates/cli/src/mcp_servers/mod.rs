@@ -3,6 +3,10 @@
 mod file_restrictions;
 mod restriction_words;
 mod restrictions;
+mod tool_names;
+
+pub(crate) use file_restrictions::FileRestrictions;
+pub(crate) use restrictions::EntryRestrictions;
 
 use crate::{json_text::without_mark, jsonc, variables::expand};
 use jsonc_parser::{ast, common::Ranged as _};
@@ -25,6 +29,8 @@ pub(crate) struct McpServer {
     pub(crate) name: String,
     /// The line of what is wrong with it, or of its name.
     pub(crate) line: usize,
+    /// The members of its entry that are not known, and are ignored.
+    pub(crate) ignored: Vec<String>,
     /// Its section, or why there is none.
     pub(crate) section: Result<Map<String, Value>, String>,
 }
@@ -49,24 +55,28 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
         .find_map(|key| root?.get_object(key))
         .ok_or("it has no `mcpServers`")?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
-    let beside = file_restrictions::FileRestrictions::read(&values)?;
+    let beside = FileRestrictions::read(&values)?;
     let (mut read, mut lines) = (Vec::new(), BTreeMap::new());
     for property in &servers.properties {
         let given = property.name.as_str();
         // Of several with one name `values` has the last one.
         let written = &text[property.value.start()..property.value.end()];
         let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| error.to_string())?;
-        if restriction_words::is_off(entry) || beside.excludes(given) {
+        let Some(restrictions) = beside.of_server(given, entry) else {
             continue;
-        }
+        };
         let name = usable_name(given);
         let begins = line(property.start());
+        let ignored = restrictions
+            .as_ref()
+            .map(|read| read.ignored.clone())
+            .unwrap_or_default();
         let (section, line) = match lines.insert(name.clone(), begins) {
             Some(earlier) => {
                 let why = format!("the one in line {earlier} is called `{name}`, too; rename one of them");
                 (Err(why), begins)
             }
-            None => match read_entry(entry, &beside.denied_tools(given), variable) {
+            None => match restrictions.and_then(|read| read_entry(entry, &read, variable)) {
                 Ok(section) => (Ok(section), begins),
                 Err(why) => (Err(why), unexpandable(&property.value, variable).map_or(begins, line)),
             },
@@ -75,6 +85,7 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
             given: given.to_owned(),
             name,
             line,
+            ignored,
             section,
         });
     }
@@ -103,7 +114,7 @@ fn unexpandable(value: &ast::Value<'_>, variable: fn(&str) -> Option<String>) ->
 /// The section of an upstream.
 fn read_entry(
     entry: &Value,
-    denied_tools: &[&str],
+    restrictions: &EntryRestrictions,
     variable: fn(&str) -> Option<String>,
 ) -> Result<Map<String, Value>, String> {
     let expanded = |member: &str, text: &str| expand(text, variable).map_err(|why| format!("its `{member}`: {why}"));
@@ -113,7 +124,7 @@ fn read_entry(
         return Err(format!("it has a `{one}` and a `{other}`; give one of them"));
     }
     let mut upstream = Map::new();
-    if let Some(tools) = restrictions::selection(entry, denied_tools)? {
+    if let Some(tools) = restrictions.as_key() {
         upstream.insert("tools".to_owned(), tools);
     }
     match (&entry["command"], url) {

@@ -1,28 +1,34 @@
-//! By which words a member of a file takes something away, whatever its client calls it: case and separators make no difference.
+//! By which words a member of a file takes something away, whatever its client calls it. Names are read by their words: case and separators make no difference.
 
 use serde_json::Value;
 
-/// In the name of a member that takes away what it names.
-const TAKES: [&str; 16] = [
-    "disable",
+/// How a word begins that takes away what is named.
+const TAKES: [&str; 18] = [
+    "disabl",
     "disallow",
     "deactiv",
     "inactiv",
     "exclu",
     "deny",
-    "denied",
+    "denie",
     "block",
     "forbid",
-    "restrict",
-    "readonly",
     "blacklist",
     "hide",
     "hidden",
-    "filter",
-    "sandbox",
+    "suppress",
+    "omit",
+    "skip",
+    "remov",
+    "paus",
+    "ignor",
 ];
-/// In the name of a member that takes away what it does not name.
-const GIVES: [&str; 12] = [
+/// The same, of whole words.
+const TAKES_AS_WORD: [&str; 4] = ["off", "mute", "muted", "stopped"];
+/// How a word begins that takes something away, and does not say what.
+const RESTRICTS: [&str; 5] = ["restrict", "readonly", "only", "filter", "sandbox"];
+/// How a word begins that takes away what is not named.
+const GIVES: [&str; 10] = [
     "enabl",
     "includ",
     "allow",
@@ -33,89 +39,137 @@ const GIVES: [&str; 12] = [
     "visib",
     "availab",
     "permi",
-    "status",
-    "only",
 ];
-/// In the name of a member that says what is done without asking, and restricts nothing; with some whole names that have such a word by chance.
-const HARMLESS: [&str; 7] = [
+/// Those of them whose lists restrict whatever is in them.
+const PERMITS: [&str; 3] = ["allow", "whitelist", "permi"];
+/// How a word begins that makes a name one of something else: what is done without asking, and when, and what is told.
+const HARMLESS: [&str; 9] = [
     "approv",
-    "alwaysallow",
-    "autoallow",
     "trust",
-    "includeinstructions",
-    "filtermapping",
+    "timeout",
+    "hint",
     "interactive",
+    "instruction",
+    "mapping",
+    "logging",
+    "telemetry",
 ];
-/// Names of lists that name all there is.
-const ALLOWED: [&str; 20] = [
-    "allow",
-    "allowed",
-    "allowlist",
-    "whitelist",
-    "include",
-    "included",
-    "enable",
-    "enabled",
-    "active",
-    "select",
-    "selected",
-    "expose",
-    "exposed",
-    "available",
-    "visible",
-    "permit",
-    "permitted",
-    "only",
-    "allowonly",
-    "includeonly",
+/// What is given without asking takes nothing away.
+const UNASKED: [&str; 2] = ["always", "auto"];
+/// What servers offer, and how they may be used.
+const OFFERED: [&str; 21] = [
+    "tool",
+    "tools",
+    "prompt",
+    "prompts",
+    "resource",
+    "resources",
+    "templates",
+    "server",
+    "servers",
+    "mcp",
+    "capability",
+    "capabilities",
+    "function",
+    "functions",
+    "method",
+    "methods",
+    "toolset",
+    "toolsets",
+    "tags",
+    "write",
+    "writes",
 ];
-/// Names of lists that name what is left out.
-const DENIED: [&str; 18] = [
-    "deny",
-    "denied",
-    "denylist",
-    "disallow",
-    "disallowed",
-    "blacklist",
-    "blocklist",
-    "block",
-    "blocked",
-    "exclude",
-    "excluded",
-    "disable",
-    "disabled",
-    "hide",
-    "hidden",
-    "forbidden",
-    "ignore",
-    "ignored",
-];
-/// Switches that are on with `true`.
-const ON: [&str; 8] = [
+/// Members whose text says what may be done.
+const ACCESS: [&str; 5] = ["access", "mode", "policy", "role", "scope"];
+/// Words of such a text that leave something out.
+const NO_ACCESS: [&str; 3] = ["none", "no", "read"];
+/// Switches that are on with `true`, and that say how something is.
+const ON: [&str; 10] = [
     "enabled",
     "enable",
-    "isenabled",
     "active",
-    "isactive",
     "activated",
+    "on",
+    "running",
+    "started",
     "status",
     "state",
+    "online",
 ];
 /// Switches that are off with `true`.
-const OFF: [&str; 5] = ["disabled", "disable", "isdisabled", "inactive", "deactivated"];
+const OFF: [&str; 8] = [
+    "disabled",
+    "disable",
+    "inactive",
+    "deactivated",
+    "off",
+    "paused",
+    "stopped",
+    "suspended",
+];
 
-/// A name without case and separators: `disabled_tools` is `disabledtools`.
-pub(super) fn normalized(name: &str) -> String {
-    let letters = name.chars().filter(|char| char.is_alphanumeric());
-    letters.flat_map(char::to_lowercase).collect()
+/// The words of a name: `excludeMCPServers`, `exclude_mcp_servers` and `exclude-mcpservers` have the same ones.
+pub(super) fn words(name: &str) -> Vec<String> {
+    let chars: Vec<char> = name.chars().collect();
+    let (mut words, mut begins) = (Vec::<String>::new(), true);
+    for (at, char) in chars.iter().enumerate() {
+        if !char.is_alphanumeric() {
+            begins = true;
+            continue;
+        }
+        let is_lower = |at: usize| chars.get(at).is_some_and(|char| char.is_lowercase());
+        begins |= char.is_uppercase() && (at.checked_sub(1).is_some_and(is_lower) || is_lower(at + 1));
+        match words.last_mut() {
+            Some(word) if !begins => word.extend(char.to_lowercase()),
+            _ => words.push(char.to_lowercase().collect()),
+        }
+        begins = false;
+    }
+    let split = words.into_iter().flat_map(|word| {
+        let noun = ["tools", "servers"].into_iter().find(|noun| word.ends_with(noun));
+        let cut = noun.map_or(0, |noun| word.len() - noun.len());
+        [word[..cut].to_owned(), word[cut..].to_owned()]
+    });
+    let mut words: Vec<String> = split.filter(|word| !word.is_empty()).collect();
+    if let Some(at) = words.windows(2).position(|pair| pair[0] == "read" && pair[1] == "only") {
+        words.splice(at..at + 2, ["readonly".to_owned()]);
+    }
+    words
+}
+
+fn begins(word: &str, stems: &[&str]) -> bool {
+    stems.iter().any(|stem| word.starts_with(stem))
+}
+
+pub(super) fn takes(word: &str) -> bool {
+    begins(word, &TAKES) || TAKES_AS_WORD.contains(&word)
+}
+
+pub(super) fn restricts_something(word: &str) -> bool {
+    takes(word) || begins(word, &RESTRICTS)
+}
+
+pub(super) fn gives(word: &str) -> bool {
+    begins(word, &GIVES)
+}
+
+pub(super) fn is_offered(word: &str) -> bool {
+    OFFERED.contains(&word)
+}
+
+pub(super) fn is_access(word: &str) -> bool {
+    ACCESS.contains(&word)
 }
 
 /// A switch, which some clients write as a text.
 pub(super) fn flag(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
-        Value::String(text) => match normalized(text).as_str() {
-            "true" | "yes" | "on" | "enabled" | "active" => Some(true),
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "enabled" | "active" | "connected" | "running" | "ready" | "started" | "online" => {
+                Some(true)
+            }
             "false" | "no" | "off" | "disabled" | "inactive" => Some(false),
             _ => None,
         },
@@ -124,27 +178,25 @@ pub(super) fn flag(value: &Value) -> Option<bool> {
     }
 }
 
-/// Whether a member of this name switches the whole of what it belongs to, and where `true` leaves it.
-fn switch(name: &str) -> Option<bool> {
-    match name {
-        name if ON.contains(&name) => Some(true),
-        name if OFF.contains(&name) => Some(false),
+/// Whether a member with these words switches the whole of what it belongs to, and where `true` leaves it.
+fn switch(words: &[String]) -> Option<bool> {
+    let mut words = words.iter().map(String::as_str).filter(|word| *word != "is");
+    match (words.next()?, words.next()) {
+        (word, None) if ON.contains(&word) => Some(true),
+        (word, None) if OFF.contains(&word) => Some(false),
         _ => None,
     }
 }
 
-/// Whether a member is a switch that says what is understood.
-pub(super) fn is_read_switch(member: &str, value: &Value) -> bool {
-    switch(&normalized(member)).is_some() && flag(value).is_some()
+/// Whether a member is a switch, and on. `None` if it is none that is understood.
+pub(super) fn read_switch(words: &[String], value: &Value) -> Option<bool> {
+    Some(switch(words)? == flag(value)?)
 }
 
 /// Whether a server, or a tool, is switched off as a whole.
 pub(super) fn is_off(entry: &Value) -> bool {
     let mut members = entry.as_object().into_iter().flatten();
-    members.any(|(member, value)| {
-        let on = switch(&normalized(member));
-        on.zip(flag(value)).is_some_and(|(on, flag)| on != flag)
-    })
+    members.any(|(member, value)| read_switch(&words(member), value) == Some(false))
 }
 
 /// What a list does with what it names.
@@ -156,40 +208,77 @@ pub(super) enum ListKind {
     Denied,
 }
 
-/// What a list of this name does, if all else in the name are these nouns.
-pub(super) fn list_kind(name: &str, nouns: &[&str]) -> Option<ListKind> {
-    let rest = nouns.iter().fold(normalized(name), |rest, noun| rest.replace(noun, ""));
-    match rest.as_str() {
-        rest if ALLOWED.contains(&rest) => Some(ListKind::Allowed),
-        rest if DENIED.contains(&rest) => Some(ListKind::Denied),
-        _ => None,
+/// What a list with these words in its name does, if all the others are these nouns.
+pub(super) fn list_kind(words: &[String], nouns: &[&str]) -> Option<ListKind> {
+    let rest = words.iter().map(String::as_str);
+    let rest: Vec<&str> = rest
+        .filter(|word| !nouns.contains(word) && !["list", "names"].contains(word))
+        .collect();
+    match rest.is_empty() {
+        true => None,
+        false if rest.iter().all(|word| takes(word)) => Some(ListKind::Denied),
+        false if rest.iter().all(|word| gives(word) || *word == "only") => Some(ListKind::Allowed),
+        false => None,
     }
 }
 
-/// Whether a member seems to take something away.
-pub(super) fn restricts(member: &str, value: &Value) -> bool {
-    let name = normalized(member);
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    if value.is_null() || has(&HARMLESS) {
+/// Whether a member with these words says only what is done without asking, and the like.
+pub(super) fn is_harmless(words: &[String]) -> bool {
+    let takes = words.iter().any(|word| takes(word));
+    let is_time = words.len() > 1 && words.last().is_some_and(|word| word == "at");
+    let is_unasked = words.iter().any(|word| UNASKED.contains(&word.as_str()));
+    (!takes && (is_time || is_unasked)) || words.iter().any(|word| begins(word, &HARMLESS))
+}
+
+/// Whether a member seems to take something away: by its name, or by a text that is its value.
+pub(super) fn restricts(words: &[String], value: &Value) -> bool {
+    if value.is_null() || is_harmless(words) {
         return false;
     }
-    match (has(&TAKES), has(&GIVES) || switch(&name).is_some()) {
-        (true, _) => !is_nothing(value),
-        (false, true) => flag(value) != Some(true),
-        (false, false) => false,
+    let has = |is: fn(&str) -> bool| words.iter().any(|word| is(word));
+    if has(restricts_something) {
+        return !is_nothing(value);
     }
+    let is_list = value.is_array() || value.is_object();
+    let is_whole = words.iter().all(|word| gives(word) || is_offered(word));
+    let permits = is_list && has(|word| begins(word, &PERMITS));
+    if switch(words).is_some() || (has(gives) && (is_whole || permits || has(is_offered))) {
+        return flag(value) != Some(true);
+    }
+    if words.iter().all(|word| is_offered(word) || is_access(word)) && flag(value) == Some(false) {
+        return true;
+    }
+    let said = self::words(value.as_str().unwrap_or_default());
+    let is_left_out = |word: &String| restricts_something(word) || has(is_access) && NO_ACCESS.contains(&word.as_str());
+    // Not what a sentence says.
+    said.len() <= 3 && said.iter().any(is_left_out)
 }
 
 /// Whether a member that takes away what it names names nothing.
-fn is_nothing(value: &Value) -> bool {
+pub(super) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => ["", "none"].contains(&normalized(text).as_str()) || flag(value) == Some(false),
+        Value::String(text) => ["", "none"].contains(&text.as_str()) || flag(value) == Some(false),
         Value::Array(elements) => elements.is_empty(),
         Value::Object(members) => members.iter().all(|(name, value)| {
-            let is_allowed = list_kind(name, &["tools", "tool"]) == Some(ListKind::Allowed);
+            let is_allowed = list_kind(&words(name), &["tools", "tool"]) == Some(ListKind::Allowed);
             !is_allowed && is_nothing(value)
         }),
         value => flag(value) == Some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_same_words_however_they_are_written() {
+        for name in ["excludeMCPServers", "exclude_mcp_servers", "exclude-mcpservers"] {
+            assert_eq!(words(name), ["exclude", "mcp", "servers"]);
+        }
+        assert_eq!(words("disabledtools"), ["disabled", "tools"]);
+        assert_eq!(words("isReadOnly.x"), ["is", "readonly", "x"]);
+        assert_eq!(words("tsserver hideTooltips"), ["tsserver", "hide", "tooltips"]);
     }
 }

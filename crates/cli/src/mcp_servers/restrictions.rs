@@ -1,91 +1,230 @@
 //! What a user has switched off in an entry of the file of another client: the server, and tools of it. Each client has its own words for it. What restricts in a way that is
 //! not known refuses the server, since it would be served with more than its user allows.
 
-use super::restriction_words::{ListKind, flag, is_off, is_read_switch, list_kind, restricts};
+use super::{
+    restriction_words::{
+        ListKind, flag, is_harmless, is_off, is_offered, list_kind, read_switch, restricts, restricts_something, takes,
+        words,
+    },
+    tool_names::spellings,
+};
 use serde_json::{Map, Value};
 
 /// What names of lists of tools say beside what the lists do.
 const TOOL_NOUNS: [&str; 2] = ["tools", "tool"];
+/// Whose objects have the names of what servers offer beside tools.
+const NAMED: [&str; 3] = ["prompts", "resources", "templates"];
+/// Members that restrict nothing: how a server is reached, and what clients note of it.
+const KNOWN: [&str; 34] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "type",
+    "transport",
+    "transportType",
+    "name",
+    "displayName",
+    "title",
+    "description",
+    "version",
+    "id",
+    "icon",
+    "logoUrl",
+    "tags",
+    "provider",
+    "providerUrl",
+    "registryUrl",
+    "installSource",
+    "shouldConfig",
+    "longRunning",
+    "watchPaths",
+    "alwaysAllow",
+    "auth",
+    "oauth",
+    "dev",
+    "gallery",
+    "inputSchema",
+];
 
-/// Which tools of an entry are offered, as the key `tools` of an upstream. `denied` are left out by what the file says beside its servers.
-///
-/// # Errors
-/// A member that restricts the server in a way that is not known.
-pub(super) fn selection(entry: &Value, denied: &[&str]) -> Result<Option<Value>, String> {
-    let Some(members) = entry.as_object() else {
-        return Ok(None);
-    };
-    let mut allow: Option<Vec<Value>> = None;
-    let mut deny: Vec<Value> = denied.iter().map(|tool| Value::from(*tool)).collect();
-    for (member, value) in members {
-        if value.is_null() || is_read_switch(member, value) {
-            continue;
-        }
-        let unknown = || {
-            format!(
-                "its `{member}` may switch something off, and is not understood here: leave it out, or write the server as `[upstream.NAME]` with `tools`"
-            )
-        };
-        let kind = match member.as_str() {
-            "tools" => Some(ListKind::Allowed),
-            // Of tools, and not of something else.
-            name if name.to_ascii_lowercase().contains("tool") => list_kind(name, &TOOL_NOUNS),
-            _ => None,
-        };
-        match (kind.filter(|_| value.is_array()), member.as_str()) {
-            (Some(ListKind::Allowed), _) => {
-                let named = patterns(value).ok_or_else(unknown)?;
-                // What is in each of several lists would be meant: that cannot be said here.
-                if allow.replace(named).is_some() {
-                    return Err(unknown());
-                }
-            }
-            (Some(ListKind::Denied), _) => deny.extend(patterns(value).ok_or_else(unknown)?),
-            (None, "tools") => deny.extend(switched_off(value).ok_or_else(unknown)?),
-            (None, _) if restricts(member, value) => return Err(unknown()),
-            (None, _) => {}
-        }
-    }
-    let mut tools = Map::new();
-    match allow {
-        // None is allowed, where an empty list of ours allows all.
-        Some(allow) if allow.is_empty() => deny = vec!["*".into()],
-        Some(allow) => drop(tools.insert("allow".to_owned(), allow.into())),
-        None => {}
-    }
-    if !deny.is_empty() {
-        tools.insert("deny".to_owned(), deny.into());
-    }
-    Ok((!tools.is_empty()).then(|| tools.into()))
+/// What an entry says of its tools.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryRestrictions {
+    /// Only these, as patterns.
+    pub(crate) allow: Option<Vec<String>>,
+    /// Not these.
+    pub(crate) deny: Vec<String>,
+    /// Members that are not known, and are ignored.
+    pub(crate) ignored: Vec<String>,
 }
 
-/// The names in a list of tools. Gemini CLI allows arguments behind a name.
-fn patterns(list: &Value) -> Option<Vec<Value>> {
-    let names = list.as_array()?.iter().map(|name| {
+impl EntryRestrictions {
+    /// Adds to what the file says beside its servers what the entry of this server says.
+    ///
+    /// # Errors
+    /// A member that restricts the server in a way that is not known.
+    pub(super) fn read(mut self, entry: &Value, server: &str) -> Result<Self, String> {
+        for (member, value) in entry.as_object().into_iter().flatten() {
+            let words = words(member);
+            if KNOWN.contains(&member.as_str()) || is_harmless(&words) || read_switch(&words, value).is_some() {
+                continue;
+            }
+            if !self.member(member, member, value, server)? && !value.is_null() {
+                self.ignored.push(member.clone());
+            }
+        }
+        // None is allowed, where an empty list of ours allows all.
+        if self.allow.as_ref().is_some_and(Vec::is_empty) {
+            self = Self {
+                allow: None,
+                deny: vec!["*".to_owned()],
+                ..self
+            };
+        }
+        Ok(self)
+    }
+
+    /// Reads a member, and those in it. `false` if it says nothing that is known.
+    fn member(&mut self, path: &str, member: &str, value: &Value, server: &str) -> Result<bool, String> {
+        let words = words(member);
+        let unknown = || {
+            Err(format!(
+                "its `{path}` may switch something off, and is not understood here: leave it out, or write the server as `[upstream.NAME]` with `tools`"
+            ))
+        };
+        if value.is_null() || is_harmless(&words) {
+            return Ok(true);
+        }
+        match read_switch(&words, value) {
+            Some(true) => return Ok(true),
+            // Of something in the entry, and not of the server.
+            Some(false) => return unknown(),
+            None => {}
+        }
+        let is_of_tools = words.iter().any(|word| TOOL_NOUNS.contains(&word.as_str()));
+        let is_named = words.iter().all(|word| is_offered(word))
+            && words.last().is_some_and(|word| NAMED.contains(&word.as_str()));
+        let kind = match member {
+            "tools" => Some(ListKind::Allowed),
+            // Of tools, and not of something else.
+            _ if is_of_tools => list_kind(&words, &TOOL_NOUNS),
+            _ => None,
+        };
+        match (value, kind) {
+            (Value::Array(names), Some(kind)) => {
+                let named = patterns(names, kind, server);
+                let added = named.and_then(|named| self.add(kind, named));
+                return added.map_or_else(unknown, |()| Ok(true));
+            }
+            (Value::Object(members), _) if is_of_tools => {
+                let added = match filter(members, server) {
+                    Some((kind, named)) => self.add(kind, named),
+                    None => switched_off(members).map(|off| {
+                        let off = off.into_iter().flat_map(|tool| spellings(tool, server));
+                        self.deny.extend(off.map(str::to_owned));
+                    }),
+                };
+                return added.map_or_else(unknown, |()| Ok(true));
+            }
+            (Value::Array(names), None) if is_of_tools && !names.is_empty() => return unknown(),
+            (Value::Object(members), _) if is_named => {
+                for (name, value) in members {
+                    let path = format!("{path}.{name}");
+                    match flag(value) {
+                        Some(false) => return self.member(&path, "enabled", value, server),
+                        _ => drop(self.nested(&path, value, server)?),
+                    }
+                }
+                return Ok(true);
+            }
+            (Value::Array(names), _) if is_named && !names.is_empty() => return unknown(),
+            _ if member == "tools" || restricts(&words, value) => return unknown(),
+            _ if words.iter().any(|word| restricts_something(word)) => return Ok(true),
+            _ => {}
+        }
+        self.nested(path, value, server)
+    }
+
+    /// Reads the members of a value. `false` if they say nothing that is known.
+    fn nested(&mut self, path: &str, value: &Value, server: &str) -> Result<bool, String> {
+        let mut is_known = false;
+        for (member, value) in value.as_object().into_iter().flatten() {
+            if !KNOWN.contains(&member.as_str()) {
+                is_known |= self.member(&format!("{path}.{member}"), member, value, server)?;
+            }
+        }
+        for element in value.as_array().into_iter().flatten() {
+            is_known |= self.nested(path, element, server)?;
+        }
+        Ok(is_known)
+    }
+
+    /// `None` if there is another list of what is allowed: what is in both would be meant, and that cannot be said here.
+    fn add(&mut self, kind: ListKind, named: Vec<String>) -> Option<()> {
+        match kind {
+            ListKind::Allowed if self.allow.is_some() => return None,
+            ListKind::Allowed => self.allow = Some(named),
+            ListKind::Denied => self.deny.extend(named),
+        }
+        Some(())
+    }
+
+    /// The key `tools` of an upstream.
+    pub(super) fn as_key(&self) -> Option<Value> {
+        let mut tools = Map::new();
+        tools.extend(
+            self.allow
+                .iter()
+                .map(|allow| ("allow".to_owned(), allow.clone().into())),
+        );
+        if !self.deny.is_empty() {
+            tools.insert("deny".to_owned(), self.deny.clone().into());
+        }
+        (!tools.is_empty()).then(|| tools.into())
+    }
+}
+
+/// The names in a list of tools. What is denied is so under each of its names.
+fn patterns(names: &[Value], kind: ListKind, server: &str) -> Option<Vec<String>> {
+    let mut patterns = Vec::new();
+    for name in names {
         let name = name.as_str()?;
-        Some(Value::from(name.split('(').next().unwrap_or(name)))
-    });
-    names.collect()
+        let own = name.split('(').next().unwrap_or(name);
+        match kind {
+            ListKind::Allowed => patterns.push(own.to_owned()),
+            ListKind::Denied => patterns.extend(spellings(own, server).into_iter().map(str::to_owned)),
+        }
+    }
+    Some(patterns)
+}
+
+/// `{"mode": "block", "list": […]}`, as TBXark's mcp-proxy has it.
+fn filter(members: &Map<String, Value>, server: &str) -> Option<(ListKind, Vec<String>)> {
+    let kind = list_kind(&words(members.get("mode")?.as_str()?), &[])?;
+    let named = patterns(members.get("list")?.as_array()?, kind, server)?;
+    (members.len() == 2).then_some((kind, named))
 }
 
 /// The tools that an object of tools switches off; `None` if it says what is not understood.
-fn switched_off(tools: &Value) -> Option<Vec<Value>> {
+fn switched_off(tools: &Map<String, Value>) -> Option<Vec<&str>> {
     let mut off = Vec::new();
-    for (name, tool) in tools.as_object()? {
+    for (name, tool) in tools {
         let is_off = match tool {
-            Value::Object(members) => {
-                if members
-                    .iter()
-                    .any(|(member, value)| !is_read_switch(member, value) && restricts(member, value))
-                {
-                    return None;
-                }
-                is_off(tool)
-            }
+            Value::Object(_) if is_off(tool) => true,
+            Value::Object(_) => match EntryRestrictions::default().nested(name, tool, "") {
+                Ok(_) => false,
+                Err(_) => return None,
+            },
+            Value::String(text) if words(text).iter().all(|word| takes(word)) => true,
             flat => !flag(flat)?,
         };
         if is_off {
-            off.push(name.as_str().into());
+            off.push(name.as_str());
         }
     }
     Some(off)
@@ -122,15 +261,81 @@ mod tests {
             (json!({"disabledTools": "a"}), Err("disabledTools")),
             (json!({"disabledTools": [1]}), Err("disabledTools")),
             (json!({"disabledResources": ["x"]}), Err("disabledResources")),
+            (json!({"disabled_prompts": {"x": true}}), Err("disabled_prompts")),
+            (json!({"disabled_prompts": [], "resources": []}), Ok(all.clone())),
             (json!({"readOnly": true}), Err("readOnly")),
             (
                 json!({"readOnly": false, "blockedHosts": [], "enableLogs": true}),
                 Ok(all.clone()),
             ),
             (json!({"allowWrites": false}), Err("allowWrites")),
+            // Of TBXark's mcp-proxy.
+            (
+                json!({"options": {"toolFilter": {"mode": "block", "list": ["a"]}}}),
+                Ok(json!({"deny": ["a"]})),
+            ),
+            (
+                json!({"options": {"toolFilter": {"mode": "allow", "list": ["a"]}, "logEnabled": false}}),
+                Ok(json!({"allow": ["a"]})),
+            ),
+            (
+                json!({"options": {"toolFilter": {"mode": "some", "list": ["a"]}}}),
+                Err("options.toolFilter"),
+            ),
+            (json!({"config": {"disabledTools": ["a"]}}), Ok(json!({"deny": ["a"]}))),
+            (
+                json!({"toolOverrides": {"a": {"enabled": false}}}),
+                Ok(json!({"deny": ["a"]})),
+            ),
+            (
+                json!({"toolPermissions": {"a": "deny", "b": "on"}}),
+                Ok(json!({"deny": ["a"]})),
+            ),
+            (
+                json!({"toolOverrides": [{"name": "a", "enabled": false}]}),
+                Err("toolOverrides"),
+            ),
+            (json!({"settings": {"disabled": true}}), Err("settings.disabled")),
+            (json!({"settings": [{"readOnly": true}]}), Err("settings.readOnly")),
+            // MCPHub.
+            (
+                json!({"tools": {"hub-a": {"enabled": false}}}),
+                Ok(json!({"deny": ["hub-a", "a"]})),
+            ),
+            (json!({"disabledTools": ["mcp__hub__a"]}), Ok(json!({"deny": ["a"]}))),
+            (json!({"prompts": {"p": {"enabled": false}}}), Err("prompts.p")),
+            (json!({"resources": {"x://a": false}}), Err("resources.x://a")),
+            (json!({"prompts": {"exclude": {"enabled": true}}}), Ok(all.clone())),
+            (
+                json!({"suppressedTools": ["a"], "omitTools": ["b"], "skipTools": ["c"], "mutedTools": ["d"], "removeTools": ["e"], "toolsOff": ["f"]}),
+                Ok(json!({"deny": ["a", "b", "c", "d", "e", "f"]})),
+            ),
+            (json!({"toolChoice": ["a"]}), Err("toolChoice")),
+            (json!({"tools": "a"}), Err("tools")),
+            (json!({"mode": "readonly"}), Err("mode")),
+            (json!({"writeAccess": false}), Err("writeAccess")),
+            (json!({"prompts": false}), Err("prompts")),
+            (json!({"resources": ["x://a"]}), Err("resources")),
+            (json!({"disabledAt": "2026-01-01"}), Err("disabledAt")),
+            (json!({"access": "none"}), Err("access")),
+            (json!({"anyName": "read-only"}), Err("anyName")),
+            (json!({"skip": true}), Err("skip")),
+            (
+                json!({
+                    "inactivityTimeout": 60, "enableLogging": false, "allowInsecure": false, "readOnlyHint": true, "includeEnv": ["A"],
+                    "lastActiveAt": "2026-01-01", "status": "connected", "state": "running", "selectedModel": "x", "visibleName": "x",
+                    "mode": "fast", "env": {"DISABLED_TOOLS": "a"}, "oauth": {"enabled": false}, "logging": {"enabled": false}
+                }),
+                Ok(all.clone()),
+            ),
             (json!({"toolsDenyRegex": "^x"}), Err("toolsDenyRegex")),
             (json!({"enabled": "sometimes"}), Err("enabled")),
             (json!({"tools": {"a": {"deniedArguments": ["x"]}}}), Err("tools")),
+            (
+                json!({"tools": {"a": {"arguments": {"x": {"hide": true}}}}}),
+                Err("tools"),
+            ),
+            (json!({"include_tags": ["x"]}), Err("include_tags")),
             (json!({"includeTools": ["a"], "allowedTools": ["b"]}), Err("Tools")),
             (
                 json!({"hiddenTools": ["a"], "tools-blocklist": ["b"]}),
@@ -149,12 +354,19 @@ mod tests {
             ),
         ];
         for (entry, expected) in cases {
-            match (selection(&entry, &[]), expected) {
-                (Ok(tools), Ok(expected)) => assert_eq!(tools.unwrap_or_default(), expected, "{entry}"),
+            match (EntryRestrictions::default().read(&entry, "hub"), expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read.as_key().unwrap_or_default(), expected, "{entry}"),
                 (Err(error), Err(member)) => assert!(error.contains(member), "{entry}: {error}"),
                 (found, expected) => panic!("{entry}: {found:?}, expected {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let entry = json!({"command": "x", "timeout": 5, "includeEnv": ["A"], "config": {"a": 1}, "options": {"toolFilter": {}, "a": 1}, "sandboxEnabled": false, "disabled": false, "other": null});
+        let read = EntryRestrictions::default().read(&entry, "hub").unwrap();
+        assert_eq!(read.ignored, ["includeEnv", "config"]);
     }
 
     #[test]
@@ -171,6 +383,10 @@ mod tests {
             json!({"active": false}),
             json!({"status": "disabled"}),
             json!({"is_enabled": "no"}),
+            json!({"paused": true}),
+            json!({"off": true}),
+            json!({"running": false}),
+            json!({"on": false}),
         ] {
             assert!(is_off(&off), "{off}");
         }

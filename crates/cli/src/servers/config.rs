@@ -1,7 +1,14 @@
 //! The configured servers: `servers.toml` of the user, and an `mcpServers` file in JSON.
 
 use super::ServerError;
-use crate::{args::EraArg, json_text::without_mark, jsonc};
+use crate::{
+    args::EraArg,
+    json_text::without_mark,
+    jsonc,
+    mcp_servers::{EntryRestrictions, FileRestrictions},
+};
+use longhaul_core::InvalidToolPattern;
+use longhaul_gateway::ToolSelection;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -48,6 +55,9 @@ pub(super) struct Entry {
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
     pub(super) uid: Option<u32>,
+    /// Which of its tools are offered.
+    #[serde(skip)]
+    pub(super) tools: ToolSelection,
 }
 
 /// `servers.toml`. A member that is not known is an error there, since it is our own format.
@@ -125,9 +135,24 @@ impl Configured {
         let text = without_mark(text);
         let value =
             jsonc_parser::parse_to_serde_value(text, &jsonc::options()).map_err(|error| wrong(&file, &error))?;
+        let beside = FileRestrictions::read(&value).map_err(|error| wrong(&file, &error))?;
         let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;
-        let read = |entry| serde_json::from_value(entry).map_err(|error| wrong_entry(file, &error));
-        let entries = servers.into_iter().map(|(name, entry)| (name, read(entry)));
+        let read = |name: &str, entry: serde_json::Value| {
+            let restrictions = beside.of_server(name, &entry);
+            let disabled = restrictions.is_none();
+            let restrictions = restrictions.transpose().map_err(|error| wrong_entry(file, &error))?;
+            let tools = selection(restrictions.unwrap_or_default()).map_err(|error| wrong_entry(file, &error))?;
+            let entry = serde_json::from_value(entry).map_err(|error| wrong_entry(file, &error))?;
+            Ok(Entry {
+                disabled,
+                tools,
+                ..entry
+            })
+        };
+        let entries = servers.into_iter().map(|(name, entry)| {
+            let entry = read(&name, entry);
+            (name, entry)
+        });
         Ok(Self {
             entries: entries.collect(),
             file: file.to_owned(),
@@ -159,8 +184,19 @@ impl From<StrictEntry> for Entry {
             era,
             headers,
             uid,
+            tools: ToolSelection::default(),
         }
     }
+}
+
+/// The tools that the file of another client leaves.
+fn selection(restrictions: EntryRestrictions) -> Result<ToolSelection, InvalidToolPattern> {
+    let patterns = |names: Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_, _>>();
+    Ok(ToolSelection {
+        allow: patterns(restrictions.allow.unwrap_or_default())?,
+        deny: patterns(restrictions.deny)?,
+        ..ToolSelection::default()
+    })
 }
 
 /// `$XDG_CONFIG_HOME/longhaul/servers.toml`, else `~/.config/longhaul/servers.toml`.
@@ -203,6 +239,29 @@ mod tests {
         assert!(web.disabled);
         assert_eq!(web.url.as_deref(), Some("http://h/mcp"));
         assert_eq!(code.entries["surf"].as_ref().unwrap().url, web.url);
+    }
+
+    /// As `serve --mcp-config` does it.
+    #[test]
+    fn what_a_client_has_switched_off_stays_off() {
+        let theirs = r#"{"mcpServers": {
+            "a": {"command": "x", "disabledTools": ["write"]}, "b": {"command": "x", "isActive": false}, "c": {"command": "x"},
+            "d": {"command": "x", "readOnly": true}
+        }, "mcp": {"excluded": ["c"]}}"#;
+        let theirs = Configured::parse_json(theirs, "f").unwrap();
+        let server = |name: &str| {
+            theirs
+                .server(name, (Vec::new(), Vec::new()))
+                .map_err(|error| error.to_string())
+        };
+        let a = server("a").unwrap();
+        assert!(a.offers("read") && !a.offers("write"));
+        for off in ["b", "c"] {
+            assert!(server(off).unwrap_err().contains("disabled"), "{off}");
+        }
+        assert!(server("d").unwrap_err().contains("readOnly"));
+        let whole = Configured::parse_json(r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": false}"#, "f");
+        assert!(whole.unwrap_err().to_string().contains("`mcp` of the file"));
     }
 
     /// Its variables would be missing without a word.

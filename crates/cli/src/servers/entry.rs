@@ -11,6 +11,7 @@ use crate::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::EraChoice;
+use longhaul_gateway::ToolSelection;
 use std::{
     env,
     path::{Path, PathBuf},
@@ -40,6 +41,7 @@ impl Configured {
 
     /// The server of this URL, name or configuration file.
     pub(super) fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
+        let mut tools = ToolSelection::default();
         let (endpoint, headers, uid, era) = if is_url(name) {
             (Endpoint::Http(name.to_owned()), HeaderMap::new(), None, EraChoice::Auto)
         } else if self.is_config_file(name) {
@@ -67,11 +69,13 @@ impl Configured {
             };
             let endpoint = endpoint(entry).map_err(wrong)?;
             let headers = headers(entry).map_err(wrong)?;
+            tools.clone_from(&entry.tools);
             (endpoint, headers, entry.uid, entry.era.into())
         };
         Ok(Server {
             endpoint,
             headers,
+            tools,
             uid,
             era,
             given_era: None,

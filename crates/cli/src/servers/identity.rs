@@ -4,6 +4,7 @@ use super::{Command, Endpoint, NamedBy, Server, config::Configured, masked::mask
 use http::HeaderMap;
 use longhaul_client::{EraChoice, RecordedCall};
 use longhaul_core::masked_words;
+use longhaul_gateway::ToolSelection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -138,6 +139,7 @@ fn unnamed(call: &RecordedCall) -> Server {
     Server {
         endpoint,
         headers: HeaderMap::new(),
+        tools: ToolSelection::default(),
         uid: None,
         era: EraChoice::Auto,
         given_era: None,

@@ -30,6 +30,7 @@ use http::{
 };
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use longhaul_core::masked_words;
+use longhaul_gateway::ToolSelection;
 use loopback::{LoopbackServer, OfAnotherUser};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,8 @@ pub(crate) struct Server {
     endpoint: Endpoint,
     /// HTTP headers of its entry, which may be secret.
     headers: HeaderMap,
+    /// Which of its tools its entry leaves.
+    tools: ToolSelection,
     /// Whose it is on this machine, if its entry says so.
     uid: Option<u32>,
     era: EraChoice,
@@ -121,6 +124,7 @@ impl Server {
         Self {
             endpoint,
             headers: HeaderMap::new(),
+            tools: ToolSelection::default(),
             uid: None,
             era: EraChoice::Auto,
             given_era: None,
@@ -200,6 +204,11 @@ impl Server {
                 masked_words(line).join(" ")
             }
         }
+    }
+
+    /// Whether its entry leaves a tool of this name.
+    pub(crate) fn offers(&self, tool: &str) -> bool {
+        self.tools.offers(tool)
     }
 
     /// Whether the command line names it; else it is the default one.

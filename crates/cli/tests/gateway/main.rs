@@ -13,6 +13,7 @@ mod owners;
 mod principals;
 mod restarts;
 mod support;
+mod switched_off;
 mod talking_upstream;
 
 use rustix::{

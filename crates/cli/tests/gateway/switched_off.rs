@@ -1,0 +1,46 @@
+//! What another client's file switches off is neither served nor called.
+
+use crate::support::*;
+use std::fs;
+
+#[test]
+fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
+    let folder = folder();
+    let folder = folder.path();
+    let file = format!(
+        r#"{{"mcpServers": {{"one": {{
+            "command": "{LONGHAUL}", "args": ["stdio", "upstream.toml"], "cwd": "{path}",
+            "tools": {{"one-gate": {{"enabled": false}}}}, "disabledTools": ["no_such"], "includeEnv": ["A"]
+        }}}}}}"#,
+        path = folder.display()
+    );
+    fs::write(folder.join("mcp.json"), file).unwrap();
+    let gateway = serve_with_log(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
+    let served = text(&run(folder, &["tools", &gateway.url]));
+    assert!(served.contains("greet") && !served.contains("gate"), "{served}");
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    assert!(log.contains("its `includeEnv` is not known here"), "{log}");
+    assert!(
+        log.contains("it has no tool `no_such`") && !log.contains("no tool `one-gate`"),
+        "{log}"
+    );
+
+    let listed = text(&run(folder, &["tools", "--mcp-config", "mcp.json", "one"]));
+    assert!(listed.contains("greet") && !listed.contains("gate"), "{listed}");
+    fs::write(folder.join("lines"), "{\"tool\": \"gate\"}\n").unwrap();
+    for words in [
+        &["one", "gate"][..],
+        &["one", "--batch", "lines"],
+        &["one", "gate", "--batch", "lines"],
+    ] {
+        let refused = run(folder, &[&["call", "--mcp-config", "mcp.json"], words].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("`gate` is switched off"), "{said}");
+    }
+    assert_eq!(
+        text(&run(folder, &["call", "--mcp-config", "mcp.json", "one", "greet"])),
+        "Hello"
+    );
+    assert!(!folder.join("starts").exists());
+}
