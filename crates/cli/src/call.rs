@@ -242,14 +242,20 @@ impl Called<'_> {
         let repeated = record::answered(&pending, &by_key);
         if let Some(earlier) = repeated {
             self.display.note(&format!(
-                "a call with this idempotency key was made {} ago and is not made again: this is its result, or its task (for a new call: --idempotency-key NEW)",
+                "a call with this idempotency key was made {} ago; while the server knows the key, nothing is called, and this is the result or task of that call (for a new call: --idempotency-key NEW)",
                 approximate_duration(record::age(earlier.begun_at))
             ));
         }
-        let is_repeated = repeated.is_some();
         let key = call.idempotency_key.as_deref();
         let was_made = key.is_some() && record::may_have_run_before(&by_key, Some(&tool.name), key);
         let (response, stopped) = self.send(&mut pending, until).await;
+        let made_again = record::made_again(repeated, &response);
+        if made_again {
+            self.display.note(
+                "the server does not know the key any more, as when the earlier call was deleted, and has made the call again",
+            );
+        }
+        let is_repeated = repeated.is_some() && !made_again;
         let task = match (response, &stopped) {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();

@@ -8,8 +8,8 @@ use crate::{
     states,
 };
 use longhaul_client::{
-    CallFilter, CallState, Client, ClientJournal, Connection, Finished, InputRequest, JournalError, PendingCall,
-    RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    CallFilter, CallResponse, CallState, Client, ClientJournal, Connection, Finished, InputRequest, JournalError,
+    PendingCall, RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, approximate_duration};
 use std::{
@@ -103,6 +103,18 @@ pub(crate) fn answered<'a>(
 ) -> Option<&'a RecordedCall> {
     let mut earlier = by_key.get(call.idempotency_key()?)?.iter();
     earlier.find(|earlier| call.has_answer_of(earlier))
+}
+
+/// Whether the answer is not that of an earlier call under the same key: it is another task.
+pub(crate) fn made_again(
+    earlier: Option<&RecordedCall>,
+    response: &Option<Result<CallResponse, RequestError>>,
+) -> bool {
+    let known = earlier.and_then(|earlier| earlier.task.as_ref());
+    match (known, response) {
+        (Some(known), Some(Ok(CallResponse::Task(task)))) => known.task_id != task.id(),
+        _ => false,
+    }
 }
 
 /// An earlier call that is made again, although nobody has seen how it ended: it has a task, or was interrupted and cannot be continued.

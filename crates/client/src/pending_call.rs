@@ -203,7 +203,7 @@ impl PendingCall {
     }
 
     /// Whether `other` is this call, made before under the same idempotency key, and has an answer that the server still knows. Then it is not run again: the answer is that
-    /// of `other`. The servers are not compared.
+    /// of `other`, unless `other` was deleted there. The servers are not compared.
     pub fn has_answer_of(&self, other: &RecordedCall) -> bool {
         let is_same = self.idempotency_key().is_some()
             && self.idempotency_key() == other.idempotency_key.as_deref()

@@ -263,7 +263,7 @@ impl Batch<'_> {
             self.bars
                 .print(|| output::note(&format!("line {}: {warning}", line.number)));
         }
-        let is_repeated = record::answered(&call, &self.by_key).is_some();
+        let repeated = record::answered(&call, &self.by_key);
         let mut asked = None;
         let asks = async {
             asked = Some(self.open.of_call(source).await);
@@ -273,6 +273,7 @@ impl Batch<'_> {
             self.unclear.lock().insert(line.number);
         }
         let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
+        let is_repeated = repeated.is_some() && !record::made_again(repeated, &sent);
         let Some(sent) = sent else {
             call.unanswered().await;
             return Err(Failure::asked_before_task(&asked.unwrap_or_default()));

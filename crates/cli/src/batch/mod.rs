@@ -190,7 +190,7 @@ impl Batch<'_> {
         }
         if let repeated @ 1.. = self.answered_again.load(Ordering::Relaxed) {
             output::note(&format!(
-                "{repeated} of them not called again: under their own idempotency keys the server has given the answers of earlier calls (\"repeated\": true)"
+                "{repeated} of them have the idempotency keys of earlier calls, whose answers the server gives again while it knows the keys (\"repeated\": true)"
             ));
         }
         if interrupted.is_some() || tally.has(ASKING) {

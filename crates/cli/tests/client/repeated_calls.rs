@@ -2,7 +2,7 @@
 
 use crate::{
     batch::lines,
-    scripted::{created, scripted, task},
+    scripted::{created, scripted, scripted_with, task},
     support::*,
 };
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn a_line_under_a_known_key_says_that_it_is_not_called_again() {
         assert_eq!(of(2)["repeated"], Value::Null, "a new call: {run:?}");
         let said = stderr(&run);
         assert_eq!(
-            said.contains("1 of them not called again"),
+            said.contains("1 of them have the idempotency keys of earlier calls"),
             !repeated.is_null(),
             "{said}"
         );
@@ -101,6 +101,25 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
         assert!(!stderr(&waited).contains("running"), "{waited:?}");
         assert!(!stderr(&waited).contains("is waited for"), "{waited:?}");
     }
+}
+
+/// An operator has deleted the first task, so the server does not know its key.
+#[test]
+fn a_call_that_is_made_again_under_its_key_says_so() {
+    let count = AtomicUsize::new(0);
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+    let keys = json!({"dev.longhaul/idempotency": {"retentionMs": 86_400_000}});
+    let served = scripted_with(&keys, tool, move |seen| match seen.method() {
+        "tools/call" => seen.result(created(&format!("task-{}", count.fetch_add(1, Ordering::SeqCst)))),
+        _ => seen.error(404, -32601),
+    });
+    let words = ["call", "t", "--detach", "--idempotency-key", "k", "--json"];
+    exit(&served.run(&words), 0);
+    let again = served.run(&words);
+    exit(&again, 0);
+    let shown = json(&again);
+    assert_eq!((&shown["taskId"], &shown["repeated"]), (&json!("task-1"), &Value::Null));
+    assert!(stderr(&again).contains("has made the call again"), "{again:?}");
 }
 
 /// Equal lines are different calls, also in a run that is continued.
