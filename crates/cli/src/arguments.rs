@@ -107,11 +107,12 @@ pub(crate) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
 }
 
 fn read_file(name: &str, file: &str) -> Result<String, ArgumentError> {
-    longhaul_private_dir::read_named_text(file.as_ref()).map_err(|error| ArgumentError::File {
+    let text = longhaul_private_dir::read_named_text(file.as_ref()).map_err(|error| ArgumentError::File {
         name: name.to_owned(),
         file: file.to_owned(),
         reason: error.to_string(),
-    })
+    })?;
+    Ok(json_text::without_mark(&text).to_owned())
 }
 
 fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {

@@ -178,16 +178,27 @@ async fn list_resources(connection: &Connection, json: bool) -> Result<(), Failu
     if resources.is_empty() && templates.is_empty() {
         output::note("the server has no resources");
     }
-    let line = |entry: &Value, member: &str| {
-        let (uri, name) = (&entry[member], &entry["name"]);
-        format!("{}  {}\n", plain(&as_word(uri), ""), plain(&as_word(name), ""))
+    let line = |(uri, entry): (&str, &Value)| {
+        let name = plain(entry["name"].as_str().unwrap_or_default(), "");
+        format!("{}  {name}", plain(uri, "")).trim_end().to_owned() + "\n"
     };
-    let lines = resources.iter().map(|entry| line(entry, "uri"));
-    let lines: String = lines
-        .chain(templates.iter().map(|entry| line(entry, "uriTemplate")))
-        .collect();
-    output::text(&lines);
+    let lines = known_by(&resources, "uri")
+        .chain(known_by(&templates, "uriTemplate"))
+        .map(line);
+    output::text(&lines.collect::<String>());
     Ok(())
+}
+
+/// The entries of a list by what they are used with. Those without it cannot be used.
+fn known_by<'a>(entries: &'a [Value], member: &'static str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let known = move |entry: &'a Value| Some((entry[member].as_str()?, entry));
+    match entries.iter().filter(|entry| known(entry).is_none()).count() {
+        0 => {}
+        unusable => output::note(&format!(
+            "{unusable} of the list cannot be used, since they have no `{member}`"
+        )),
+    }
+    entries.iter().filter_map(known)
 }
 
 /// Texts and bytes as they are, so that they can be piped; on a terminal, what kind of bytes there are.
@@ -245,8 +256,8 @@ async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure
     if prompts.is_empty() {
         output::note("the server has no prompts");
     }
-    for prompt in &prompts {
-        let mut lines = format!("{}\n", plain(&as_word(&prompt["name"]), ""));
+    for (name, prompt) in known_by(&prompts, "name") {
+        let mut lines = format!("{}\n", plain(name, ""));
         if let Some(description) = prompt["description"].as_str() {
             lines.push_str(&format!("    {}\n", plain(description, "")));
         }

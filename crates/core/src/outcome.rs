@@ -333,7 +333,9 @@ fn says_is_error(result: &str) -> bool {
         #[serde(borrow, rename = "isError", default)]
         is_error: Option<&'a RawValue>,
     }
-    serde_json::from_str::<Flag>(result).is_ok_and(|flag| flag.is_error.is_some_and(|raw| raw.get() == "true"))
+    // Some servers write it as a text. Whoever took that for `false` would go on as if the tool had done its work.
+    let says = |raw: &RawValue| raw.get().trim_matches('"').eq_ignore_ascii_case("true");
+    serde_json::from_str::<Flag>(result).is_ok_and(|flag| flag.is_error.is_some_and(says))
 }
 
 /// Why Longhaul could not carry a call through. Becomes a JSON-RPC error −32603 with `data.reason`.

@@ -11,10 +11,9 @@ use crate::{
     result::Exit,
     servers,
 };
-use longhaul_client::{Connection, Json, RequestError};
+use longhaul_client::{Connection, Json, Outcome, RequestError};
 use mask::Mask;
 use printer::Printer;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -62,15 +61,7 @@ async fn inspect(args: &args::Inspect, mask: &Arc<Mask>) -> Result<Exit, Failure
 
 /// The status for a result: as that of `call`, if a tool returned it.
 fn exit_for(result: &Json) -> Exit {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct OfTool {
-        is_error: bool,
-    }
-    match serde_json::from_str::<OfTool>(result.as_str()) {
-        Ok(OfTool { is_error: true }) => Exit::ToolError,
-        _ => Exit::Answered,
-    }
+    Exit::from(&Outcome::result(result.clone()))
 }
 
 /// Values are texts, or JSON behind `:=`.

@@ -40,6 +40,42 @@ fn tools_before_a_page_that_fails_are_listed_and_called() {
     );
 }
 
+/// They cannot be used. A server that writes `isError` as a text has an error to report.
+#[test]
+fn entries_without_a_name_and_results_with_a_text_for_a_flag() {
+    let served = serving(|seen| {
+        match seen.method() {
+        "server/discover" => seen.result(discovered(json!({"tools": {}, "prompts": {}, "resources": {}}))),
+        "prompts/list" => seen.result(json!({"resultType": "complete", "prompts": [{"description": "x"}, {"name": "p"}]})),
+        "resources/list" => {
+            seen.result(json!({"resultType": "complete", "resources": [{"uri": "x:/a"}, {"name": "n"}, {"uri": "x:/b", "name": "b"}]}))
+        }
+        "tools/list" => {
+            let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+            seen.result(json!({"resultType": "complete", "tools": [tool]}))
+        }
+        "tools/call" => {
+            let said = seen.body["params"]["arguments"].clone();
+            let text = json!({"type": "text", "text": said.to_string()});
+            seen.result(json!({"resultType": "complete", "content": [text], "isError": "true"}))
+        }
+        _ => seen.error(404, -32601),
+    }
+    });
+    let prompts = served.run(&["prompts"]);
+    assert_eq!(exit(&prompts, 0), "p");
+    assert!(stderr(&prompts).contains("1 of the list cannot be used"), "{prompts:?}");
+    assert_eq!(exit(&served.run(&["resources"]), 0), "x:/a\nx:/b  b");
+
+    // A byte order mark is no part of what a file says.
+    let file = served.home.path().join("marked");
+    std::fs::write(&file, "\u{feff}[1]").unwrap();
+    let file = file.display();
+    let words = [format!("a=@{file}"), format!("j:=@{file}")];
+    let called = served.run(&["call", "t", &words[0], &words[1]]);
+    assert_eq!(exit(&called, 1), r#"{"a":"[1]","j":[1]}"#);
+}
+
 #[test]
 fn results_without_what_was_asked_for_are_not_taken_for_empty_ones() {
     let served = serving(|seen| match seen.method() {
