@@ -1,12 +1,11 @@
 //! Sorts the messages of one stream by the requests that they belong to.
-#![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
-    open_requests::{Delivery, Joined, Messages, OpenReader, OpenRequests, Others, StreamEnd},
-    recipient::{OfNotification, Recipient, Unclear, of_unreadable, recipient},
+    open_requests::{Delivery, Joined, Messages, Notified, OpenReader, OpenRequests, Others, StreamEnd},
+    recipient::{Recipient, Unclear, of_unreadable, recipient},
     unframed::{Unfinished, Within, messages_in},
     unreadable::{Outline, last_id, number_of},
 };
@@ -38,7 +37,8 @@ impl Demultiplexer {
                 ids: None,
                 unfinished: None,
                 suspected: HashMap::new(),
-                notified: (0, None),
+                mentions_answers: false,
+                notified: Notified::default(),
                 doubt: None,
                 others: None,
                 ended: None,
@@ -61,11 +61,13 @@ impl Demultiplexer {
         state.has_named_noise = false;
         let (first, last) = state.ids.unwrap_or((id, id));
         state.ids = Some((first.min(id), last.max(id)));
+        let notified = state.notified.sent;
         state.open.insert(
             id,
             OpenReader {
                 messages: sender,
                 watches,
+                notified,
             },
         );
         let open = OpenRequest {
@@ -161,7 +163,7 @@ impl Demultiplexer {
                                 state.name_noise(&self.address, &message);
                             }
                             for (id, answer) in named {
-                                state.suspect(id, answer);
+                                state.suspect(id, answer, true);
                             }
                             return None;
                         }
@@ -183,30 +185,23 @@ impl Demultiplexer {
         if let Recipient::Unclear(unclear) = recipient {
             let answer = match Message::parse(&message) {
                 // Without an id: what it says is the answer.
-                Ok(Message::Response(response)) if response.id.is_none() => Ok(message),
+                Ok(Message::Response(response)) if response.id.is_none() => Ok(message.clone()),
                 _ => Err(RequestError::Invalid(unclear.why.clone())),
             };
-            return state.unclear(&self.address, unclear, answer);
+            return state.unclear(&self.address, unclear, &message, answer);
         }
-        let OpenRequests {
-            open,
-            others,
-            ids,
-            suspected,
-            ..
-        } = &mut *state;
+        if let Recipient::Request(Some(id)) = recipient {
+            state.goes_on(id);
+        }
+        let OpenRequests { open, others, ids, .. } = &mut *state;
         match recipient {
-            Recipient::Response(id) => match open.remove(&id).inspect(|_| drop(suspected.remove(&id))) {
-                // A place is kept free for it.
-                Some(OpenReader { messages, .. }) => drop(messages.try_send(Delivery {
-                    message: Ok(message),
-                    behind: others.as_ref().and_then(Others::unhandled),
-                })),
+            Recipient::Response(id) => match open.contains_key(&id) {
+                true => state.answer(id, Ok(message)),
                 // Of a request that is not waited for any more.
-                None if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
+                false if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
                     tracing::debug!(id, "ignored a response to an unknown request");
                 }
-                None => state.name_noise(&self.address, &message),
+                false => state.name_noise(&self.address, &message),
             },
             Recipient::Request(id) => {
                 let request = id.and_then(|id| open.get(&id)).map(|reader| &reader.messages);
@@ -271,18 +266,17 @@ impl Demultiplexer {
         let mut state = self.state.lock();
         let unclear = Unclear {
             id,
-            needs_id: false,
-            of_notification: OfNotification::Never,
+            needs_id: id.is_some(),
+            of_notification: false,
             why,
         };
         let answer = Err(RequestError::TooLarge { limit });
-        state.unclear(&self.address, unclear, answer)
+        state.unclear(&self.address, unclear, &ends.begin, answer)
     }
 
     /// A notification is sent, which servers may not answer.
     pub(super) fn notify(&self) {
-        let mut state = self.state.lock();
-        state.notified = (state.notified.0 + 1, Some(Instant::now()));
+        self.state.lock().notified.sent += 1;
     }
 
     /// When what may be an answer is taken for one.
@@ -291,9 +285,14 @@ impl Demultiplexer {
         state.suspected.values().map(|suspected| suspected.until).min()
     }
 
-    /// Takes what may be an answer for one, if no other has come in time.
-    pub(super) fn settle(&self) {
-        self.state.lock().settle(Some(Instant::now()));
+    /// Takes what may be an answer for one, if no other has come in time. It is waited for longer while the server `writes`.
+    pub(super) fn settle(&self, writes: bool) {
+        self.state.lock().settle(writes);
+    }
+
+    /// Takes all that may be an answer for one now.
+    pub(super) fn settle_all(&self) {
+        self.state.lock().settle_all();
     }
 
     /// Whether it is not known whose an answer was.
@@ -311,7 +310,7 @@ impl Demultiplexer {
         let mut state = self.state.lock();
         state.ended.get_or_insert_with(|| end.clone());
         // No other comes any more.
-        state.settle(None);
+        state.settle_all();
         state.others = None;
         for (_, reader) in state.open.drain() {
             let _ = reader.messages.try_send(Delivery {
@@ -370,7 +369,7 @@ fn of_end(line: &[u8]) -> Recipient {
         Some(id) => Recipient::Unclear(Unclear {
             id: Some(id),
             needs_id: true,
-            of_notification: OfNotification::Never,
+            of_notification: false,
             why: "its answer is not one line of JSON".to_owned(),
         }),
         None => Recipient::Noise,

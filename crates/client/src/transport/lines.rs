@@ -95,6 +95,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// Whether the beginning of a line was read.
+    pub(super) fn is_within_line(&self) -> bool {
+        !self.buffer.is_empty() || self.dropping.is_some()
+    }
+
     /// The first line of the buffer.
     fn line(&mut self) -> Option<Line> {
         let rest = &self.buffer[self.searched..];

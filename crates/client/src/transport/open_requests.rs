@@ -2,12 +2,15 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use super::{
-    recipient::{OfNotification, PROBE, Unclear},
+    recipient::{PROBE, Recipient, Unclear, recipient},
     unframed::Unfinished,
 };
 use crate::{RequestError, error::excerpt};
-use longhaul_wire::Message;
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+    time::Duration,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -15,10 +18,12 @@ use tokio::{
 
 /// How long the true answer is waited for behind what may be one: servers print what they are about to send.
 const SUSPICION: Duration = Duration::from_secs(2);
-/// How long any answer without an id may be that to a notification.
-const NOTIFICATION: Duration = Duration::from_secs(10);
+/// How long it is waited for behind a response that is only mentioned in a line.
+const MENTIONED: Duration = Duration::from_secs(5);
+/// How long at most, while the server writes.
+const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
 /// The longest message over several lines, in bytes.
-const MAX_JOINED: usize = 1 << 20;
+const MAX_JOINED: usize = 64 << 20;
 
 pub(super) type Messages = mpsc::Sender<Delivery>;
 
@@ -27,6 +32,8 @@ pub(super) struct OpenReader {
     pub(super) messages: Messages,
     /// It is answered when its client does not want to watch any more.
     pub(super) watches: bool,
+    /// How many notifications were sent before it.
+    pub(super) notified: u64,
 }
 
 /// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
@@ -38,7 +45,17 @@ pub(super) struct Doubt {
 /// What may be an answer.
 pub(super) struct Suspected {
     pub(super) answer: Result<Vec<u8>, RequestError>,
+    /// It is only mentioned in a line.
+    pub(super) is_mentioned: bool,
     pub(super) until: Instant,
+    pub(super) last: Instant,
+}
+
+/// The notifications that were sent, and those of them that will not be answered any more: a server takes one message after the other.
+#[derive(Default)]
+pub(super) struct Notified {
+    pub(super) sent: u64,
+    pub(super) over: u64,
 }
 
 /// A message for the reader of a request.
@@ -91,8 +108,9 @@ pub(super) struct OpenRequests {
     pub(super) unfinished: Option<Unfinished>,
     /// What may be the answers to requests, and when it is taken for them if no other comes.
     pub(super) suspected: HashMap<u64, Suspected>,
-    /// The notifications that were sent and not answered, and when the last one was.
-    pub(super) notified: (u32, Option<Instant>),
+    /// The server writes words before its messages: a response behind words was an answer.
+    pub(super) mentions_answers: bool,
+    pub(super) notified: Notified,
     /// Set while it is not known whose an answer was that could not be read.
     pub(super) doubt: Option<Doubt>,
     /// Gets what belongs to no request.
@@ -120,8 +138,13 @@ impl OpenRequests {
         let Some(unfinished) = self.unfinished.as_mut().filter(|unfinished| unfinished.takes(line)) else {
             return Joined::No;
         };
-        // Of an object that is not indented, a line that is a message is none of its lines.
-        if line.starts_with(b"{") && Message::parse(line).is_ok() {
+        // An answer to an open request is none of its lines, nor is a message that is not indented.
+        let is_message = match recipient(line) {
+            Ok(Recipient::Response(id)) if self.open.contains_key(&id) => true,
+            Ok(_) => line.starts_with(b"{"),
+            Err(_) => false,
+        };
+        if is_message {
             return Joined::No;
         }
         match unfinished.add(line) {
@@ -155,34 +178,65 @@ impl OpenRequests {
         }
     }
 
-    /// What may be the answer to an open request: that is waited for, for a moment.
-    pub(super) fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>) {
-        if answer.is_err() && self.suspected.get(&id).is_some_and(|earlier| earlier.answer.is_ok()) {
-            return;
+    /// What may be the answer to an open request: a better one is waited for, for a moment.
+    pub(super) fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>, is_mentioned: bool) {
+        if is_mentioned && self.mentions_answers {
+            return self.answer(id, answer);
         }
-        let until = Instant::now() + SUSPICION;
-        self.suspected.insert(id, Suspected { answer, until });
+        let now = Instant::now();
+        let until = now + if is_mentioned { MENTIONED } else { SUSPICION };
+        let last = now + LONGEST_SUSPICION;
+        let new = Suspected {
+            answer,
+            is_mentioned,
+            until,
+            last,
+        };
+        // What is said again is not waited for again.
+        match self.suspected.entry(id) {
+            Entry::Occupied(mut earlier) if new.answer.is_ok() => {
+                let (until, last) = (earlier.get().until, earlier.get().last);
+                earlier.insert(Suspected { until, last, ..new });
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(entry) => drop(entry.insert(new)),
+        }
     }
 
-    /// Takes what may be an answer for one, if a better one has not come by `now`; all of it if none can come.
-    pub(super) fn settle(&mut self, now: Option<Instant>) {
-        let is_over = |suspected: &mut Suspected| now.is_none_or(|now| suspected.until <= now);
+    /// A request goes on, so what may be its answer and cannot be read is none.
+    pub(super) fn goes_on(&mut self, id: u64) {
+        self.suspected
+            .retain(|suspected, of| *suspected != id || of.answer.is_ok());
+    }
+
+    /// Takes what may be an answer for one, if a better one has not come in time. It is waited for longer while the server `writes`.
+    pub(super) fn settle(&mut self, writes: bool) {
+        let now = Instant::now();
+        let is_over = |suspected: &mut Suspected| {
+            if writes && suspected.until <= now && now < suspected.last {
+                suspected.until = suspected.last.min(now + SUSPICION);
+            }
+            suspected.until <= now
+        };
         let over: Vec<_> = self.suspected.extract_if(|_, suspected| is_over(suspected)).collect();
         for (id, suspected) in over {
+            self.mentions_answers |= suspected.is_mentioned;
+            self.answer(id, suspected.answer);
+        }
+    }
+
+    /// Takes all that may be an answer for one, since no other comes.
+    pub(super) fn settle_all(&mut self) {
+        for (id, suspected) in std::mem::take(&mut self.suspected) {
             self.answer(id, suspected.answer);
         }
     }
 
     /// Whether it is the answer to a notification that was sent, if it may be one.
-    pub(super) fn answers_notification(&mut self, may: OfNotification) -> bool {
-        let (count, last) = self.notified;
-        let was_sent = match may {
-            OfNotification::Never => false,
-            OfNotification::Lately => count > 0 && last.is_some_and(|last| last.elapsed() < NOTIFICATION),
-            OfNotification::Ever => count > 0,
-        };
-        self.notified.0 -= u32::from(was_sent);
-        was_sent
+    fn answers_notification(&mut self, may_be: bool) -> bool {
+        let is_one = may_be && self.notified.over < self.notified.sent;
+        self.notified.over += u64::from(is_one);
+        is_one
     }
 
     /// An answer of which it is not certain whose it is, or whether it is one. If only one request can be meant, that gets it, unless a better one follows; else a
@@ -191,6 +245,7 @@ impl OpenRequests {
         &mut self,
         address: &str,
         unclear: Unclear,
+        message: &[u8],
         answer: Result<Vec<u8>, RequestError>,
     ) -> Option<String> {
         let named = unclear.id.filter(|id| self.open.contains_key(id));
@@ -201,7 +256,7 @@ impl OpenRequests {
             ..
         } = unclear;
         if named.is_none() && (needs_id || unclear.id.is_none() && self.answers_notification(of_notification)) {
-            self.name_noise(address, why.as_bytes());
+            self.name_noise(address, message);
             return None;
         }
         let mut waiting = self
@@ -232,14 +287,17 @@ impl OpenRequests {
                 return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
             }
         };
-        self.suspect(only, answer);
+        self.suspect(only, answer, false);
         None
     }
 
     pub(super) fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
         self.suspected.remove(&id);
         if let Some(reader) = self.open.remove(&id) {
+            // A server takes one message after the other, so those before it were not answered.
+            self.notified.over = self.notified.over.max(reader.notified);
             let behind = self.others.as_ref().and_then(Others::unhandled);
+            // A place is kept free for it.
             let _ = reader.messages.try_send(Delivery { message, behind });
         }
     }

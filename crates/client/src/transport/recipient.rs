@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 /// The id of the probe. Other requests have numbers.
 pub(super) const PROBE: &str = r#""longhaul-probe""#;
 
-/// The JSON-RPC error of a server that does not have a method.
-const METHOD_NOT_FOUND: i32 = -32601;
+/// The JSON-RPC error of a server that cannot read a message.
+const PARSE_ERROR: i32 = -32700;
 
 #[derive(Debug)]
 pub(super) enum Recipient {
@@ -29,24 +29,14 @@ pub(super) enum Recipient {
     Noise,
 }
 
-/// Whether something may be the answer to a notification: servers may not answer one, and some do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfNotification {
-    Never,
-    /// If one was sent lately.
-    Lately,
-    /// If one was sent.
-    Ever,
-}
-
 #[derive(Debug)]
 pub(super) struct Unclear {
     /// The number that its id may stand for.
     pub(super) id: Option<u64>,
     /// Whether it is no answer unless a request of this id is open: a program's own objects have ids, too.
     pub(super) needs_id: bool,
-    /// Whether it may be the answer to a notification.
-    pub(super) of_notification: OfNotification,
+    /// Whether it may be the answer to a notification: servers may not answer one, and some do.
+    pub(super) of_notification: bool,
     /// What is wrong.
     pub(super) why: String,
 }
@@ -77,12 +67,8 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 return Ok(Recipient::Unclear(Unclear {
                     id: None,
                     needs_id: false,
-                    of_notification: match code.is_ok_and(|code| code == METHOD_NOT_FOUND)
-                        || said.contains("notifications/")
-                    {
-                        true => OfNotification::Ever,
-                        false => OfNotification::Lately,
-                    },
+                    // What was sent can be read.
+                    of_notification: code.is_ok_and(|code| code != PARSE_ERROR),
                     why: "it answered a request without its id".to_owned(),
                 }));
             };
@@ -93,7 +79,7 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 Err(_) => Recipient::Unclear(Unclear {
                     id: number_of(id.as_json().as_bytes()),
                     needs_id: true,
-                    of_notification: OfNotification::Never,
+                    of_notification: false,
                     why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
                 }),
             }
@@ -110,12 +96,15 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
         return of_wide(message);
     }
     match Outline::of(message) {
-        None if is_meant_as_batch(message) => Recipient::Unclear(Unclear {
-            id: None,
-            needs_id: false,
-            of_notification: OfNotification::Never,
-            why: format!("its batch of answers cannot be read: {}: {}", rejection.error, shown()),
-        }),
+        None if is_meant_as_batch(message) => match Outline::of(&message.trim_ascii_start()[1..]) {
+            Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
+                id: outline.id.and_then(number_of),
+                needs_id: !outline.may_be_anyones(),
+                of_notification: false,
+                why: format!("its batch of answers cannot be read: {}: {}", rejection.error, shown()),
+            }),
+            _ => Recipient::Noise,
+        },
         None => Recipient::Noise,
         Some(outline) if outline.is_response() => {
             let (is_json, why) = match serde_json::from_slice::<&RawValue>(message) {
@@ -125,11 +114,7 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
             Recipient::Unclear(Unclear {
                 id: outline.id.and_then(number_of),
                 needs_id: !outline.may_be_anyones(),
-                of_notification: if is_json {
-                    OfNotification::Ever
-                } else {
-                    OfNotification::Never
-                },
+                of_notification: is_json,
                 why: format!("{why}: {}", shown()),
             })
         }
@@ -145,7 +130,7 @@ fn of_wide(line: &[u8]) -> Recipient {
         Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
             id: outline.id.and_then(number_of),
             needs_id: !outline.may_be_anyones(),
-            of_notification: OfNotification::Never,
+            of_notification: false,
             why: "its answer is in UTF-16, and MCP is in UTF-8".to_owned(),
         }),
         _ => Recipient::Noise,

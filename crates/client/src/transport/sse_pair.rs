@@ -64,6 +64,7 @@ impl SsePair {
                                 // No probe is sent here.
                                 messages.end_doubt();
                             }
+                            messages.settle_all();
                         }
                         Ok(None) => break "it closed the stream".to_owned(),
                         Err(RequestError::Unreachable { reason, .. }) => break reason,

@@ -195,11 +195,11 @@ async fn read(
                 to.end_doubt();
                 continue;
             }
+            line = lines.next(|text| is_complete(text) || is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
             () = tokio::time::sleep_until(settles_at.unwrap_or(begun)), if settles_at.is_some() => {
-                to.settle();
+                to.settle(lines.is_within_line());
                 continue;
             }
-            line = lines.next(|text| is_complete(text) || is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
         };
         let probe = match line {
             // The server ended while it wrote this.

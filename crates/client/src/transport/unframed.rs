@@ -125,9 +125,9 @@ impl Unfinished {
     pub(super) fn takes(&self, line: &[u8]) -> bool {
         match line.first() {
             Some(b'{') => self.is_flat,
-            Some(first) => {
-                b" \t\"}],[".contains(first) || self.is_flat && (first.is_ascii_digit() || b"-tfn".contains(first))
-            }
+            Some(first) if b" \t\"}]".contains(first) => true,
+            Some(b'[') => self.is_flat && line.trim_ascii_end().len() == 1,
+            Some(first) => self.is_flat && (first.is_ascii_digit() || b"-tfn,".contains(first)),
             None => false,
         }
     }

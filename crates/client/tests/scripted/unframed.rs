@@ -230,6 +230,9 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
         r#"{"time":1,"id":42,"event":"job","result":"ok"}"#,
         r#"{"jsonrpc":"2.0","id":12345,"msg":"request done"}"#,
         "{'jsonrpc': '2.0', 'id': 5, 'result': None}",
+        "[{'id': 5, 'name': 'a'}, {'id': 6}]",
+        r#"[{"v":NaN}]"#,
+        "[{} items] loaded",
         // Of the true answer, which follows.
         "{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}",
         "{'id': ID,\n 'jsonrpc': '2.0',\n 'result': {'content': []}}",
