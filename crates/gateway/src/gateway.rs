@@ -19,7 +19,9 @@ use futures_util::future::{join_all, select_all};
 use longhaul_client::{InvalidAddress, RequestError};
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::{AuthorHandlers, Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
+use longhaul_runtime::{
+    AuthorHandlers, Completeness, Engine, PendingTools, Ports, Provider, SessionChange, Unavailable,
+};
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +78,12 @@ impl PendingTools for UnseenUpstreams {
                 && upstream.naming.can_make(upstream.options().prefix(), tool)
         });
         (!unseen.is_empty()).then(|| Box::pin(settled_all(unseen)) as _)
+    }
+
+    fn why_missing(&self, tool: &str) -> Option<Unavailable> {
+        let upstreams = self.0.all().into_iter();
+        let may_have_it = upstreams.filter(|upstream| upstream.naming.can_make(upstream.options().prefix(), tool));
+        unavailable::of_all(may_have_it.filter_map(|upstream| upstream.failure.read().clone()))
     }
 }
 

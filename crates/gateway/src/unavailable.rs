@@ -33,20 +33,23 @@ pub(crate) fn of_silent(name: &str) -> Unavailable {
     }
 }
 
+/// All of these together.
+pub(crate) fn of_all(failures: impl IntoIterator<Item = Unavailable>) -> Option<Unavailable> {
+    let joined = |all: Unavailable, more: Unavailable| Unavailable {
+        for_local: format!("{}; {}", all.for_local, more.for_local).into(),
+        for_others: format!("{}; {}", all.for_others, more.for_others).into(),
+    };
+    failures.into_iter().reduce(joined)
+}
+
 /// Tells clients that there are no tools because no upstream can be reached, for as long as that is so. Most hosts show the error of a list, and nothing of an
 /// empty one.
 pub(crate) fn offer(upstreams: &Upstreams, engine: &Engine) {
     let all = upstreams.all();
     let failures: Option<Vec<Unavailable>> = all.iter().map(|upstream| upstream.failure.read().clone()).collect();
-    let unavailable = failures.filter(|failures| !failures.is_empty()).map(|failures| {
-        let joined = |text: fn(&Unavailable) -> &str| {
-            let texts: Vec<&str> = failures.iter().map(text).collect();
-            format!("There are no tools: {}", texts.join("; ")).into()
-        };
-        Unavailable {
-            for_local: joined(|failure| &failure.for_local),
-            for_others: joined(|failure| &failure.for_others),
-        }
+    let unavailable = failures.and_then(of_all).map(|all| Unavailable {
+        for_local: format!("There are no tools: {}", all.for_local).into(),
+        for_others: format!("There are no tools: {}", all.for_others).into(),
     });
     let catalog = engine.catalog();
     if catalog.snapshot().unavailable != unavailable {

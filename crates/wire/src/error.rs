@@ -90,9 +90,12 @@ impl RpcError {
         Self::new(-32602, BAD_REQUEST, message)
     }
 
-    /// −32602: no tool of that name.
-    pub fn unknown_tool(name: &str) -> Self {
-        Self::invalid_params(format!("Unknown tool: {name}"))
+    /// −32602: no tool of that name; `why` if there may be one later.
+    pub fn unknown_tool(name: &str, why: Option<&str>) -> Self {
+        Self::invalid_params(match why {
+            Some(why) => format!("Unknown tool: {name}. It may be one of those that are not available now: {why}"),
+            None => format!("Unknown tool: {name}"),
+        })
     }
 
     /// −32602: there is no such task, or it belongs to someone else. Both have the same message, so that a caller cannot learn that

@@ -83,6 +83,16 @@ async fn a_gateway_without_any_upstream_says_why_it_has_no_tools() {
     let engine = gateway.server.engine().unwrap();
     until("the tools", || engine.catalog().tool("up_echo").is_some()).await;
     assert!(!client.connection.list_tools().await.unwrap().is_empty());
+    // A tool of the other one may be known from before.
+    let call = json!({"name": "down_build", "arguments": {}});
+    let missing = client
+        .connection
+        .send("tools/call", call)
+        .await
+        .unwrap_err()
+        .to_string();
+    let why = "Unknown tool: down_build. It may be one of those that are not available now: upstream `down`: it cannot be reached";
+    assert!(missing.contains(why) && !missing.contains("SECRET"), "{missing}");
     gateway.reload(upstreams[..1].to_vec()).await.unwrap();
     // It is dialled anew.
     until("the reason", || engine.catalog().snapshot().unavailable.is_some()).await;

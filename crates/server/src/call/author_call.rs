@@ -75,7 +75,7 @@ pub(crate) async fn answer(
         origin,
         named: named.clone(),
     };
-    let failure = FailureWriter::of(request, handler::not_found(RpcError::unknown_tool(&named)));
+    let failure = FailureWriter::of(request, handler::not_found(RpcError::unknown_tool(&named, None)));
     let write = handler::result_writer(&interaction.identity, request.caller.generation);
     let handler: Handler<CallAnswer> = Box::new(move |cx| author.call(called, cx));
     let finish: Finish<CallAnswer> = Box::new(move |answer, notifications| match answer {

@@ -84,7 +84,7 @@ pub(crate) async fn rejoin(
             };
             let waiting = calls.engine.rejoin(&task.id).await.map_err(store_failed)?;
             // Its retention may have passed since it was found.
-            let waiting = waiting.ok_or_else(|| RpcError::unknown_tool(&task.tool))?;
+            let waiting = waiting.ok_or_else(|| RpcError::unknown_tool(&task.tool, None))?;
             let call = BlockingCall::begun(context, waiting);
             Ok(exchange::answer_with(&calls.interaction, request, Box::new(call)))
         }

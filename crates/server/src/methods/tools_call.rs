@@ -51,10 +51,13 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     };
     match tool {
         Some(tool) => start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await,
-        None => Err(match catalog.snapshot().unavailable_for(request.caller.principal()) {
-            Some(why) => RpcError::internal(why.to_string()),
-            None => RpcError::unknown_tool(&params.name),
-        }),
+        None => {
+            let (snapshot, principal) = (catalog.snapshot(), request.caller.principal());
+            Err(match snapshot.unavailable_for(principal) {
+                Some(why) => RpcError::internal(why.to_string()),
+                None => RpcError::unknown_tool(&params.name, snapshot.why_missing(&params.name, principal).as_deref()),
+            })
+        }
     }
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn every_error() -> Vec<RpcError> {
         RpcError::method_not_found(Generation::Legacy, "m"),
         RpcError::invalid_params("m"),
         RpcError::malformed_meta("m"),
-        RpcError::unknown_tool("t\n"),
+        RpcError::unknown_tool("t\n", Some("x\n")),
         RpcError::task_not_found(),
         RpcError::cannot_cancel("failed"),
         RpcError::must_be_task("t"),

@@ -186,7 +186,7 @@ fn an_error_has_a_bounded_length() {
     for long in ["x".repeat(1 << 20), "€".repeat(1 << 19), "\u{1}".repeat(1 << 20)] {
         let errors = [
             RpcError::method_not_found(Generation::Legacy, &long),
-            RpcError::unknown_tool(&long),
+            RpcError::unknown_tool(&long, Some(&long)),
             RpcError::invalid_params(format!("params holds {long} twice")),
             RpcError::header_mismatch(long.clone()),
             RpcError::unsupported_version(&long),
