@@ -20,6 +20,25 @@ use std::{
 
 /// The first file in a data directory.
 const LOCK: &str = "lock";
+/// The database in one, which may be a copy.
+const DATABASE: &str = "longhaul.db";
+/// How names begin of what is in a directory of a server, and on a new disk.
+const NOT_FOREIGN: [&str; 14] = [
+    ".",
+    "admin",
+    "attempts",
+    "events",
+    "host",
+    "keys",
+    "lock",
+    "longhaul",
+    "lost+found",
+    "metrics",
+    "node",
+    "owner",
+    "reserve",
+    "upstreams",
+];
 
 /// Why a file or directory is not used. Inside an [`io::Error`] of the kind [`InvalidData`](io::ErrorKind::InvalidData).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +73,14 @@ pub enum Unfit {
     /// All users of the machine share it, as `/tmp` and `/`, and it holds nothing of Longhaul.
     #[error("all users share it (mode {mode:o}), and it has no data of Longhaul; choose a directory of its own")]
     Shared {
+        /// Its mode.
+        mode: u32,
+    },
+    /// Other users may read it, and it holds their files or others, and nothing of Longhaul.
+    #[error(
+        "other users may read it (mode {mode:o}), it has other files, and it would be closed to them; choose a directory of its own, or run `chmod 700` on it"
+    )]
+    Foreign {
         /// Its mode.
         mode: u32,
     },
@@ -101,6 +128,27 @@ impl PrivateDir {
                 Ok(rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK)?)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether it is a directory that other users may read, and has files that are not of a server: it would be closed to those users.
+    ///
+    /// # Errors
+    /// [`Unfit::Foreign`].
+    pub fn check_foreign(path: &Path) -> Result<(), Unfit> {
+        let (Ok(found), Ok(mut entries)) = (path.metadata(), fs::read_dir(path)) else {
+            return Ok(());
+        };
+        let mode = found.permissions().mode() & 0o7777;
+        let is_foreign = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            !NOT_FOREIGN.iter().any(|begin| name.starts_with(begin))
+        };
+        let is_ours = || path.join(LOCK).exists() || path.join(DATABASE).exists();
+        match mode & 0o077 != 0 && !is_ours() && entries.any(|entry| entry.is_ok_and(is_foreign)) {
+            true => Err(Unfit::Foreign { mode }),
+            false => Ok(()),
         }
     }
 

@@ -53,6 +53,27 @@ fn a_folder_of_others_is_refused_and_keeps_its_mode() {
     assert_eq!(mode() & 0o777, 0o700);
 }
 
+/// Such as the root of a web server. Nobody is locked out of it.
+#[test]
+fn a_folder_with_other_files_that_others_read_gets_no_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = |mode| fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+    let checked = || PrivateDir::check_foreign(folder.path());
+    set(0o755);
+    for of_disk in ["lost+found", ".snapshot"] {
+        fs::create_dir(folder.path().join(of_disk)).unwrap();
+    }
+    checked().unwrap();
+    PrivateDir::check_foreign(&folder.path().join("new")).unwrap();
+    fs::write(folder.path().join("index.html"), "").unwrap();
+    assert_eq!(checked(), Err(Unfit::Foreign { mode: 0o755 }));
+    set(0o700);
+    checked().unwrap();
+    set(0o755);
+    fs::write(folder.path().join("longhaul.db"), "").unwrap();
+    checked().unwrap();
+}
+
 #[test]
 fn a_link_above_the_directory_is_followed_and_none_in_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,11 +34,26 @@ pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
     let audit = server.audit.as_ref().and_then(|audit| AuditLog::check(audit).err());
     let audit = audit.filter(|error| for_any_user(&error.source));
     let audit = audit.map(|error| error.to_string());
-    [clock_or_disk_fault(server), data_dir, audit, no_socket(server)]
-        .into_iter()
-        .flatten()
-        .chain(keys)
-        .collect()
+    [
+        clock_or_disk_fault(server),
+        data_dir,
+        foreign_data_dir(server),
+        audit,
+        no_socket(server),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(keys)
+    .collect()
+}
+
+/// Why a data directory is not taken from those who read it.
+pub(crate) fn foreign_data_dir(server: &ServerConfig) -> Option<String> {
+    let error = PrivateDir::check_foreign(&server.data_dir).err()?;
+    Some(format!(
+        "cannot use the data directory {}: {error}",
+        server.data_dir.display()
+    ))
 }
 
 /// Why files of keys in the data directory cannot be used.

@@ -407,9 +407,12 @@ pub(super) fn read_cwd(section: &Section<'_>, environment: &Environment) -> Opti
     section.get_or("cwd", folder.to_owned(), |entry| {
         let path = environment.resolve(entry.text()?, folder);
         let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
+        // It may be on a disk that comes later, and other tools need nothing of it.
         if !path.is_dir() {
-            entry.report(format!("`cwd`: {} is not a folder", path.display()));
-            return None;
+            entry.warn(format!(
+                "`cwd`: {} is not a folder, so every call would fail",
+                path.display()
+            ));
         }
         if path.to_str().is_none() {
             entry.report(format!(

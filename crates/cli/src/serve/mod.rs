@@ -184,7 +184,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     served
 }
 
-/// Whether the clock and the disk are such that tasks can be stored.
+/// Whether the clock, the disk and the data directory are such that tasks can be stored.
 fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
     if let Some(space) = DiskSpace::of(&server.data_dir).filter(DiskSpace::has_few_inodes) {
         tracing::warn!("{space}");
@@ -192,7 +192,8 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
     if let Some(why) = crate::check::machine::reserve_doubt(&server.data_dir, server.disk_reserve) {
         tracing::warn!("{why}");
     }
-    match crate::check::machine::clock_or_disk_fault(server) {
+    let fault = crate::check::machine::clock_or_disk_fault(server);
+    match fault.or_else(|| crate::check::machine::foreign_data_dir(server)) {
         Some(why) => Err(ServeError::Machine(why)),
         None => Ok(()),
     }

@@ -372,9 +372,9 @@ fn mistakes_elsewhere_in_the_file_are_warnings() {
     let mut served = Served::start();
     let file = served.folder.path().join("jobs.toml");
     let mistakes = "\n[server.audit]\nfile = \"gone/audit.jsonl\"\n[server.tls]\ncert = \"no.pem\"\nkey = \"no.pem\"\n\
-         [[tool]]\nname = \"away\"\ndescription = \"x\"\ncommand = [\"true\"]\ncwd = \"no-folder\"\noutput = \"json\"\noutput_schema = \"no.json\"\n";
+         [[tool]]\nname = \"away\"\ndescription = \"x\"\ncommand = [\"true\"]\noutput = \"json\"\noutput_schema = \"no.json\"\n";
     fs::write(&file, [JOBS, mistakes].concat()).unwrap();
-    let named = ["gone", "no.pem", "no-folder", "no.json"];
+    let named = ["gone", "no.pem", "no.json"];
     let stats = admin(&served, "stats", &["--json"]);
     assert_eq!(json(&stats)["name"], "test");
     let data_dir = served.folder.path().join("data");

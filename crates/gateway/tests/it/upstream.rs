@@ -201,7 +201,14 @@ impl Upstream {
         let work = Work::new(folder.path());
         let server = server(tasks, &work);
         let server = server.start().await.unwrap();
-        let listener: HttpListener = server.listen(address).await.unwrap();
+        // Another socket may have the port for a moment.
+        let listener: HttpListener = loop {
+            match server.listen(address).await {
+                Ok(listener) => break listener,
+                Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
+            }
+            tokio::task::yield_now().await;
+        };
         let url = listener.url();
         let (stop, stopped) = oneshot::channel();
         #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]

@@ -70,6 +70,10 @@ fn a_program_that_is_missing_is_pointed_out() {
         ["jobs.toml:6: `command`: the program ./x.sh does not exist, so every call would fail"]
     );
     assert_eq!(
+        at("true", "cwd = \"nowhere\"\n"),
+        ["jobs.toml:7: `cwd`: nowhere is not a folder, so every call would fail"]
+    );
+    assert_eq!(
         at("./jobs.toml", ""),
         ["jobs.toml:6: `command`: the program ./jobs.toml is not executable, so every call would fail"]
     );
