@@ -30,6 +30,9 @@ const LONGEST_CHECK: Duration = Duration::from_secs(10);
 /// The longest key or pasted address that is read, in bytes.
 const MOST_INPUT: u64 = 64 * 1024;
 
+/// After which time a key that is unknown is tried again.
+const NEW_KEY: Duration = Duration::from_secs(1);
+
 /// `longhaul login`
 pub(crate) async fn log_in(args: &args::Login) -> ExitCode {
     report(try_log_in(args).await, args.json)
@@ -58,7 +61,15 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
             ));
         }
         AccessToken::new(&key).map_err(Failure::usage)?;
-        let checked = check(&server.clone().with_key(&key).map_err(Failure::usage)?, None).await;
+        let keyed = server.clone().with_key(&key).map_err(Failure::usage)?;
+        let checked = match check(&keyed, None).await {
+            // A server learns of a key that was made just now within half a second.
+            Err(RequestError::Unauthorized { .. }) => {
+                SystemClock.sleep(NEW_KEY).await;
+                check(&keyed, None).await
+            }
+            checked => checked,
+        };
         let checked = checked.map_err(|error| Failure::refused(format!("{error}; the key is not kept")))?;
         login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
         checked
