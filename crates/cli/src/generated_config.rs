@@ -9,6 +9,9 @@ use longhaul_core::Millis;
 use serde_json::{Map, Value};
 use std::path::Path;
 
+/// Why there is nothing to serve.
+const NOTHING_LEFT: &str = "it has no server that is not switched off";
+
 /// The name of an upstream, and its section.
 type Section = (String, Map<String, Value>);
 
@@ -17,13 +20,25 @@ type Section = (String, Map<String, Value>);
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
+    load_from(source, false)
+}
+
+/// The same for a server that runs: what is switched off in another client's file is not served any more, if nothing else is left, either.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn load_again(source: &Source) -> Result<Config, ConfigError> {
+    load_from(source, true)
+}
+
+fn load_from(source: &Source, may_be_empty: bool) -> Result<Config, ConfigError> {
     let environment = Environment::of_this_process();
     let Some(file) = source.mcp_config() else {
         return config::load(source.path(), &environment);
     };
     let text = longhaul_private_dir::read_named_text(file)
         .map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
-    of_mcp_servers(file, &text, &environment)
+    of_mcp_servers(file, &text, &environment, may_be_empty)
 }
 
 /// The configuration of a server in front of all servers in a file of another client, in their order. A server with a mistake is left out, with a warning: the
@@ -31,7 +46,12 @@ pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
 ///
 /// # Errors
 /// No server is left.
-fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<Config, ConfigError> {
+fn of_mcp_servers(
+    file: &Path,
+    text: &str,
+    environment: &Environment,
+    may_be_empty: bool,
+) -> Result<Config, ConfigError> {
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = mcp_servers::usable_name(&name.unwrap_or_default());
     let servers = mcp_servers::read(text, environment.variable).map_err(|error| ConfigError::of_file(file, error))?;
@@ -79,6 +99,23 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
         });
         told.collect::<Vec<_>>()
     };
+    if sections.is_empty() && left_out.is_empty() && !may_be_empty {
+        return Err(ConfigError::of_file(file, NOTHING_LEFT.to_owned()));
+    }
+    if sections.is_empty() && may_be_empty {
+        warnings.extend(told(" is left out"));
+        // A configuration needs something to serve.
+        let unused = (
+            "unused".to_owned(),
+            Map::from_iter([("command".to_owned(), vec![Value::from("true")].into())]),
+        );
+        let config = config::load_generated(file, document(&[("name", &name)], &[unused]), environment)?;
+        return Ok(Config {
+            upstreams: Vec::new(),
+            warnings,
+            ..config
+        });
+    }
     if sections.is_empty() {
         return Err(ConfigError {
             file: file.display().to_string(),
@@ -210,7 +247,7 @@ mod tests {
     }"#;
 
     fn of_servers(text: &str) -> Result<Config, ConfigError> {
-        of_mcp_servers(Path::new("mine.json"), text, &Environment::of_this_process())
+        of_mcp_servers(Path::new("mine.json"), text, &Environment::of_this_process(), false)
     }
 
     fn lines(problems: &[Problem]) -> Vec<String> {

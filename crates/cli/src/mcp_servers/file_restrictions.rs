@@ -105,6 +105,12 @@ impl FileRestrictions {
             Named::Servers => "servers",
             Named::Tools => "tools",
         };
+        // Managers of servers keep there what is not in `mcpServers`.
+        if let (Named::Servers, ListKind::Denied, Value::Object(parked)) = (named, kind, value) {
+            let off = parked.iter().filter(|(_, value)| flag(value) == Some(true));
+            self.excluded.extend(off.map(|(name, _)| name.clone()));
+            return Ok(());
+        }
         let wrong = || format!("`{path}` of the file must be an array of names of {what}");
         let names = names(value).ok_or_else(wrong)?;
         match (named, kind) {
@@ -191,9 +197,9 @@ impl FileRestrictions {
         is_used.then(|| beside.read(entry, server))
     }
 
-    /// Whether a server is not used.
+    /// Whether a server is not used. Gemini CLI compares names so.
     fn excludes(&self, server: &str) -> bool {
-        let is_in = |list: &[String]| list.iter().any(|name| name == server);
+        let is_in = |list: &[String]| list.iter().any(|name| name.trim().eq_ignore_ascii_case(server));
         is_in(&self.excluded) || self.allowed.iter().any(|allowed| !is_in(allowed))
     }
 
@@ -299,6 +305,8 @@ mod tests {
             json!({"deniedMcpServers": [{"serverName": "a"}]}),
             json!({"disabledServers": ["a"]}),
             json!({"disabled_mcp_servers": ["a"]}),
+            json!({"mcp": {"excluded": [" A "]}}),
+            json!({"disabledMcpServers": {"a": true}}),
         ] {
             assert!(FileRestrictions::read(&file).unwrap().excludes("a"), "{file}");
         }
@@ -386,6 +394,7 @@ mod tests {
             json!({"security": {"toolSandboxing": true}, "experimental": {"toolOutputMasking": {"enabled": false}}}),
             json!({"toolUsage": {"mcp__db__select_rows": {"usageCount": 1}}, "cachedGates": {"enable_mcp_lazy": false}}),
             json!({"projects": {"/home/me/mcp-activity": {"allowedTools": []}, "/home/me/restricted-tools": {"disabledMcpServers": ["a"]}}}),
+            json!({"mcpServers_disabled": {}, "_disabledMcpServers": {"b": {"command": "x"}}}),
             json!({"ui": {"hideTooltips": true}, "ui.hideTooltips": true, "typescript.tsserver.enableTracing": false, "toolbar.visible": false}),
             json!({"allowManagedMcpServersOnly": false, "allowedTools": ["x"], "isUsingBuiltInNodeForMCP": false}),
             json!({"mcpSettings": {"enableSmartToolRouting": false}, "chat.mcp.discovery.enabled": false, "chat.mcp.access": "all"}),

@@ -13,8 +13,8 @@ use jsonc_parser::{ast, common::Ranged as _};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The members under which clients have a server's URL: most have `url`, Windsurf has `serverUrl`, and Gemini CLI `httpUrl`.
-const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+/// The members under which clients have a server's URL: most have `url`, Windsurf has `serverUrl`, Gemini CLI `httpUrl`, and Cherry Studio `baseUrl`.
+const URLS: [&str; 4] = ["url", "serverUrl", "httpUrl", "baseUrl"];
 
 /// Why an entry of VS Code with `envFile` is refused.
 pub(crate) const NO_ENV_FILE: &str =
@@ -35,7 +35,7 @@ pub(crate) struct McpServer {
     pub(crate) section: Result<Map<String, Value>, String>,
 }
 
-/// Reads the servers in their order: JSON, also with comments. Those that are switched off are left out.
+/// Reads the servers in their order: JSON, also with comments. Those that are switched off are left out, and these may be all.
 ///
 /// # Errors
 /// What is wrong with the file as a whole.
@@ -52,14 +52,28 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     let root = parsed.value.as_ref().and_then(ast::Value::as_object);
     let mut keys = ["mcpServers", "servers"].iter();
     let servers = keys
-        .find_map(|key| root?.get_object(key))
+        .find_map(|key| last_object(root?, key))
         .ok_or("it has no `mcpServers`")?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
     let beside = FileRestrictions::read(&values)?;
     let (mut read, mut lines) = (Vec::new(), BTreeMap::new());
-    for property in &servers.properties {
+    for (nth, property) in servers.properties.iter().enumerate() {
         let given = property.name.as_str();
-        // Of several with one name `values` has the last one.
+        // Of several with one name clients take the last one.
+        let mut later = servers.properties[nth + 1..].iter();
+        if let Some(last) = later.rfind(|later| later.name.as_str() == given) {
+            let last = line(last.start());
+            read.push(McpServer {
+                given: given.to_owned(),
+                name: usable_name(given),
+                line: line(property.start()),
+                ignored: Vec::new(),
+                section: Err(format!(
+                    "the one in line {last} has the same name, and counts; rename one of them"
+                )),
+            });
+            continue;
+        }
         let written = &text[property.value.start()..property.value.end()];
         let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| error.to_string())?;
         let Some(restrictions) = beside.of_server(given, entry) else {
@@ -89,10 +103,13 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
             section,
         });
     }
-    match read.is_empty() {
-        true => Err("it has no server that is not switched off".to_owned()),
-        false => Ok(read),
-    }
+    Ok(read)
+}
+
+/// The last member of this name that is an object.
+fn last_object<'a, 'b>(of: &'b ast::Object<'a>, name: &str) -> Option<&'b ast::Object<'a>> {
+    let mut members = of.properties.iter().rev();
+    members.find_map(|member| member.value.as_object().filter(|_| member.name.as_str() == name))
 }
 
 /// Where the first text begins whose variables cannot be replaced.
@@ -118,7 +135,9 @@ fn read_entry(
     variable: fn(&str) -> Option<String>,
 ) -> Result<Map<String, Value>, String> {
     let expanded = |member: &str, text: &str| expand(text, variable).map_err(|why| format!("its `{member}`: {why}"));
-    let mut urls = URLS.iter().filter(|member| !entry[**member].is_null());
+    let mut urls = URLS
+        .iter()
+        .filter(|member| !entry[**member].is_null() && entry[**member] != "");
     let url = urls.next();
     if let (Some(one), Some(other)) = (url, urls.next()) {
         return Err(format!("it has a `{one}` and a `{other}`; give one of them"));
@@ -305,20 +324,24 @@ mod tests {
 
     /// Each is what stands in its own line.
     #[test]
-    fn of_two_servers_with_one_name_the_second_is_left_out() {
+    fn of_two_servers_with_one_name_the_first_is_left_out() {
         let servers = servers(
             r#"{"mcpServers": {
             "a": {"command": "x"},
             "a": {"command": "y", "env": {
-                "B": "${NONE}"
+                "B": "b"
             }}
         }}"#,
         );
-        let section = servers[0].section.as_ref().unwrap();
-        assert_eq!(section["command"], serde_json::json!(["x"]));
+        let section = servers[1].section.as_ref().unwrap();
+        assert_eq!(section["command"], serde_json::json!(["y"]));
         assert_eq!(
-            wrong(&servers[1]),
-            (3, "a", "the one in line 2 is called `a`, too; rename one of them")
+            wrong(&servers[0]),
+            (
+                2,
+                "a",
+                "the one in line 3 has the same name, and counts; rename one of them"
+            )
         );
     }
 
@@ -362,16 +385,14 @@ mod tests {
 
     #[test]
     fn a_file_without_servers_is_refused() {
-        for (text, expected) in [
-            ("{}", "it has no `mcpServers`"),
-            (r#"{"mcpServers": {}}"#, "it has no server that is not switched off"),
-            (
-                r#"{"mcpServers": {"a": {"disabled": true}}}"#,
-                "it has no server that is not switched off",
-            ),
-        ] {
-            assert_eq!(read(text, variable).unwrap_err(), expected);
+        assert_eq!(read("{}", variable).unwrap_err(), "it has no `mcpServers`");
+        for none in [r#"{"mcpServers": {}}"#, r#"{"mcpServers": {"a": {"disabled": true}}}"#] {
+            assert_eq!(read(none, variable).unwrap(), [], "{none}");
         }
+        // Clients take the last one of a name.
+        let twice = r#"{"mcpServers": {"b": {"command": "x"}}, "mcpServers": {"a": {"command": "x"}, "a": {"command": "y", "disabled": true}}}"#;
+        let read = read(twice, variable).unwrap();
+        assert!(read.len() == 1 && read[0].section.is_err(), "{read:?}");
     }
     /// In the entry, and beside all of them.
     #[test]

@@ -43,7 +43,7 @@ const GIVES: [&str; 10] = [
 /// Those of them whose lists restrict whatever is in them.
 const PERMITS: [&str; 3] = ["allow", "whitelist", "permi"];
 /// How a word begins that makes a name one of something else: what is done without asking, and when, and what is told.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 12] = [
     "approv",
     "trust",
     "timeout",
@@ -53,6 +53,9 @@ const HARMLESS: [&str; 9] = [
     "mapping",
     "logging",
     "telemetry",
+    "comment",
+    "note",
+    "notes",
 ];
 /// What is given without asking takes nothing away.
 const UNASKED: [&str; 2] = ["always", "auto"];

@@ -15,7 +15,7 @@ const TOOL_NOUNS: [&str; 2] = ["tools", "tool"];
 /// Whose objects have the names of what servers offer beside tools.
 const NAMED: [&str; 3] = ["prompts", "resources", "templates"];
 /// Members that restrict nothing: how a server is reached, and what clients note of it.
-const KNOWN: [&str; 34] = [
+const KNOWN: [&str; 35] = [
     "command",
     "args",
     "env",
@@ -25,6 +25,7 @@ const KNOWN: [&str; 34] = [
     "serverUrl",
     "httpUrl",
     "headers",
+    "client_header_forwarding",
     "type",
     "transport",
     "transportType",
@@ -214,13 +215,21 @@ fn filter(members: &Map<String, Value>, server: &str) -> Option<(ListKind, Vec<S
 fn switched_off(tools: &Map<String, Value>) -> Option<Vec<&str>> {
     let mut off = Vec::new();
     for (name, tool) in tools {
+        // Of the server, and no tool.
+        let words = words(name);
+        let is_setting = flag(tool) == Some(true)
+            && !name.contains(['_', '-'])
+            && words.iter().any(|word| restricts_something(word));
+        if read_switch(&words, tool) == Some(false) || is_setting || (name == "default" && flag(tool) == Some(false)) {
+            return None;
+        }
         let is_off = match tool {
             Value::Object(_) if is_off(tool) => true,
             Value::Object(_) => match EntryRestrictions::default().nested(name, tool, "") {
                 Ok(_) => false,
                 Err(_) => return None,
             },
-            Value::String(text) if words(text).iter().all(|word| takes(word)) => true,
+            Value::String(text) if super::restriction_words::words(text).iter().all(|word| takes(word)) => true,
             flat => !flag(flat)?,
         };
         if is_off {
@@ -309,6 +318,19 @@ mod tests {
             (
                 json!({"suppressedTools": ["a"], "omitTools": ["b"], "skipTools": ["c"], "mutedTools": ["d"], "removeTools": ["e"], "toolsOff": ["f"]}),
                 Ok(json!({"deny": ["a", "b", "c", "d", "e", "f"]})),
+            ),
+            (json!({"tools": {"disabled": true}}), Err("tools")),
+            (json!({"tools": {"readOnly": true}}), Err("tools")),
+            (json!({"toolOptions": {"excludeDestructive": true}}), Err("toolOptions")),
+            (
+                json!({"tool_configuration": {"enabled": false}}),
+                Err("tool_configuration"),
+            ),
+            (json!({"tools": {"default": false, "read": true}}), Err("tools")),
+            (json!({"tools": {"block_user": true, "enabled": true}}), Ok(all.clone())),
+            (
+                json!({"_comment": "read only", "note": "disabled", "client_header_forwarding": {"enabled": false}}),
+                Ok(all.clone()),
             ),
             (json!({"toolChoice": ["a"]}), Err("toolChoice")),
             (json!({"tools": "a"}), Err("tools")),

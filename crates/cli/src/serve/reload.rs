@@ -102,7 +102,7 @@ impl Reloading<'_> {
             prefix,
             warnings,
             ..
-        } = generated_config::load(&self.asked.source)?;
+        } = generated_config::load_again(&self.asked.source)?;
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();

@@ -31,7 +31,7 @@ use std::{
 use support::*;
 
 /// Reads its file again, and waits until it says so.
-fn hang_up(folder: &Path, server: &Server, expected: &str) -> String {
+pub(crate) fn hang_up(folder: &Path, server: &Server, expected: &str) -> String {
     let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
     let before = log().matches(expected).count();
     kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();

@@ -1,6 +1,6 @@
 //! What another client's file switches off is neither served nor called.
 
-use crate::support::*;
+use crate::{hang_up, support::*};
 use std::fs;
 
 #[test]
@@ -43,4 +43,11 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
         "Hello"
     );
     assert!(!folder.join("starts").exists());
+
+    // While it is served. Another server is not understood.
+    let off = r#"{"mcpServers": {"one": {"command": "x", "disabled": true}, "other": {"command": 5}}}"#;
+    fs::write(folder.join("mcp.json"), off).unwrap();
+    hang_up(folder, &gateway, "removed upstreams: one");
+    let refused = run(folder, &["call", &gateway.url, "greet"]);
+    assert_ne!(refused.status.code(), Some(0), "{refused:?}");
 }
