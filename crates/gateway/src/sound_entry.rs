@@ -238,18 +238,15 @@ impl Mending {
 
     fn input_schema<'a>(&mut self, text: &'a str, place: &str) -> Cow<'a, str> {
         let schema = members_of(text);
-        let of = schema.as_ref().map(|schema| schema.get(TYPE.0).map(|of| of.get()));
-        if of == Some(Some(TYPE.1)) {
+        let of = schema.as_ref().and_then(|schema| schema.get(TYPE.0)).map(|of| of.get());
+        if of == Some(TYPE.1) {
             return self.value(text, &Kind::Schema, place).unwrap_or_else(|| owned([TYPE]));
         }
         self.wrong.push(place.to_owned());
-        if of != Some(None) {
-            return owned([TYPE]);
-        }
         let schema = self.value(text, &Kind::Schema, place);
         let members = schema.as_deref().and_then(members_of).unwrap_or_default();
         let members = members.iter().map(|(name, value)| (name.as_str(), value.get()));
-        owned([TYPE].into_iter().chain(members))
+        owned([TYPE].into_iter().chain(members.filter(|(name, _)| *name != TYPE.0)))
     }
 
     /// Some clients do not know the schemas `true` and `false`.
@@ -328,6 +325,11 @@ mod tests {
             (
                 r#"{"inputSchema":null,"name":"a"}"#,
                 r#"{"inputSchema":{"type":"object"},"name":"a"}"#,
+                "inputSchema",
+            ),
+            (
+                r#"{"inputSchema":{"type":["object","null"],"properties":{"a":{}}},"name":"a"}"#,
+                r#"{"inputSchema":{"type":"object","properties":{"a":{}}},"name":"a"}"#,
                 "inputSchema",
             ),
             (

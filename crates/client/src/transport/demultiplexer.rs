@@ -274,9 +274,11 @@ impl Demultiplexer {
         state.unclear(&self.address, unclear, &ends.begin, answer)
     }
 
-    /// A notification is sent, which servers may not answer.
-    pub(super) fn notify(&self) {
-        self.state.lock().notified.sent += 1;
+    /// A message without an id is sent. Servers may not answer a notification, and some do.
+    pub(super) fn note_sent(&self, message: &str) {
+        if head(message).contains(r#""method":"notifications/"#) {
+            self.state.lock().notified.sent += 1;
+        }
     }
 
     /// When what may be an answer is taken for one.
@@ -351,6 +353,11 @@ impl Drop for OpenRequest {
         state.open.remove(&self.id);
         state.suspected.remove(&self.id);
     }
+}
+
+/// The beginning of a message: its method is before what may be long.
+pub(super) fn head(message: &str) -> &str {
+    message.get(..message.floor_char_boundary(120)).unwrap_or_default()
 }
 
 /// The request that a response names, and what is its answer then. An id of another type is an error.

@@ -123,7 +123,7 @@ impl Http {
 
     /// Sends a message to a server of 2024-11-05. The reply comes on its stream.
     async fn send_to_pair(&self, pair: &SsePair, message: Outgoing) -> Result<Reply, RequestError> {
-        let reply = pair.reply(message.id)?;
+        let reply = pair.reply(&message)?;
         let client = self.client()?;
         let request = client
             .client()

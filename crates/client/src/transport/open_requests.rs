@@ -203,10 +203,9 @@ impl OpenRequests {
         }
     }
 
-    /// A request goes on, so what may be its answer and cannot be read is none.
+    /// A request goes on, so what may be its answer is none.
     pub(super) fn goes_on(&mut self, id: u64) {
-        self.suspected
-            .retain(|suspected, of| *suspected != id || of.answer.is_ok());
+        self.suspected.remove(&id);
     }
 
     /// Takes what may be an answer for one, if a better one has not come in time. It is waited for longer while the server `writes`.

@@ -1,7 +1,7 @@
 //! The transport of 2024-11-05: a stream of events from the server, whose first event says where to post.
 
 use super::{
-    Reply,
+    Outgoing, Reply,
     demultiplexer::Demultiplexer,
     sse::{self, Events},
 };
@@ -82,12 +82,18 @@ impl SsePair {
         }
     }
 
-    /// The messages that belong to request `id`; none for a message without an id.
+    /// The messages that belong to a request that is sent; none for a message without an id.
     ///
     /// # Errors
     /// [`RequestError::Unreachable`] if the stream has ended.
-    pub(super) fn reply(&self, id: Option<u64>) -> Result<Reply, RequestError> {
-        id.map_or_else(|| Ok(Reply::empty()), |id| self.messages.open(id, false))
+    pub(super) fn reply(&self, message: &Outgoing) -> Result<Reply, RequestError> {
+        match message.id {
+            Some(id) => self.messages.open(id, false),
+            None => {
+                self.messages.note_sent(&message.body);
+                Ok(Reply::empty())
+            }
+        }
     }
 
     /// The messages that belong to no request.

@@ -4,7 +4,7 @@
 use super::{
     Outgoing, Reply, Transport,
     batch::{is_meant_as_batch, messages},
-    demultiplexer::Demultiplexer,
+    demultiplexer::{Demultiplexer, head},
     lines::{Line, Lines},
     open_requests::StreamEnd,
     unframed::{Within, is_complete, messages_in},
@@ -107,9 +107,7 @@ impl Transport for StreamTransport {
             let reply = match message.id {
                 Some(id) => self.demultiplexer.open(id, watches(&message.body))?,
                 None => {
-                    if head(&message.body).contains(r#""method":"notifications/"#) {
-                        self.demultiplexer.notify();
-                    }
+                    self.demultiplexer.note_sent(&message.body);
                     Reply::empty()
                 }
             };
@@ -140,11 +138,6 @@ impl Transport for StreamTransport {
     fn address(&self) -> &str {
         &self.address
     }
-}
-
-/// The beginning of a message: its method is before what may be long.
-fn head(message: &str) -> &str {
-    message.get(..message.floor_char_boundary(120)).unwrap_or_default()
 }
 
 /// Whether the request is answered only when its client does not want to watch something any more.

@@ -56,6 +56,10 @@ fn asking_server(sessions: &Sessions) -> Peer {
                     &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": token}}),
                 );
             }
+            // Which it may not answer.
+            "notifications/initialized" => {
+                sessions.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "unknown"}}));
+            }
             // The answer to the question.
             "" => {
                 let call = &seen.body["result"]["content"]["call"];
