@@ -14,9 +14,10 @@ use crate::{
 };
 use serde_json::Value;
 use std::{
-    fs,
+    fs::{self, DirBuilder},
     io::{self, BufRead as _, BufReader},
     net::{Ipv4Addr, TcpListener},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -145,7 +146,9 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     let work = workspace::target().join("page");
     let screenshots = args.screenshots.clone().unwrap_or_else(|| work.join("screenshots"));
     let data = work.join(format!("data-{}", std::process::id()));
-    fs::create_dir_all(&data).map_err(PageError::Server)?;
+    // A data directory with other files must be closed to other users.
+    let folder = DirBuilder::new().recursive(true).mode(0o700).create(&data);
+    folder.map_err(PageError::Server)?;
     // Beside its audit log.
     let configuration = data.join(CONFIGURATION);
     fs::copy(source("page").join(CONFIGURATION), &configuration).map_err(PageError::Server)?;
