@@ -11,9 +11,9 @@ use super::{
 };
 use crate::RequestError;
 use futures_util::{StreamExt, stream};
-use longhaul_wire::{Batch, Message};
+use longhaul_wire::{Batch, Message, Rejection};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -127,58 +127,16 @@ impl Demultiplexer {
 
     fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
         let joined = self.state.lock().join(&message);
-        let recipient = match joined {
+        match joined {
             Joined::Whole(text) => return self.deliver_one(text),
             Joined::Unfinished => return None,
-            Joined::No => match recipient(&message) {
-                Ok(recipient) => recipient,
-                Err(_) if message.contains(&b'\r') => {
-                    let parts = message.split(|byte| *byte == b'\r').map(<[u8]>::trim_ascii_end);
-                    let parts = parts.filter(|part| !part.is_empty());
-                    let probes = parts.map(|part| self.deliver_one(part.to_vec()));
-                    return probes.fold(None, Option::or);
-                }
-                Err(rejection) if is_meant_as_batch(&message) => of_unreadable(&message, &rejection),
-                Err(rejection) => {
-                    let mut state = self.state.lock();
-                    match messages_in(&message) {
-                        Within::Nothing => {
-                            state.unfinished = Unfinished::begun_by(&message).or(state.unfinished.take());
-                            drop(state);
-                            match of_unreadable(&message, &rejection) {
-                                Recipient::Noise => of_end(&message),
-                                found => found,
-                            }
-                        }
-                        Within::Messages(found, rest) => {
-                            drop(state);
-                            let all = found.into_iter().chain((!rest.is_empty()).then_some(rest));
-                            let probes = all.map(|message| self.deliver_one(message.to_vec()));
-                            return probes.fold(None, Option::or);
-                        }
-                        Within::Mentioned(responses) => {
-                            let named = responses.into_iter().filter_map(answer_of);
-                            let named: Vec<_> = named.filter(|(id, _)| state.open.contains_key(id)).collect();
-                            if named.is_empty() {
-                                state.name_noise(&self.address, &message);
-                            }
-                            for (id, answer) in named {
-                                state.suspect(id, answer, true);
-                            }
-                            return None;
-                        }
-                        Within::Unreadable(response) => {
-                            drop(state);
-                            match of_unreadable(response, &rejection) {
-                                Recipient::Unclear(unclear) => Recipient::Unclear(Unclear {
-                                    needs_id: true,
-                                    ..unclear
-                                }),
-                                _ => Recipient::Noise,
-                            }
-                        }
-                    }
-                }
+            Joined::No => {}
+        }
+        let recipient = match recipient(&message) {
+            Ok(recipient) => recipient,
+            Err(rejection) => match self.look_into(&message, &rejection) {
+                ControlFlow::Continue(recipient) => recipient,
+                ControlFlow::Break(probe) => return probe,
             },
         };
         let mut state = self.state.lock();
@@ -243,6 +201,56 @@ impl Demultiplexer {
         None
     }
 
+    /// Whom a line is for that is no message. It breaks off once what is in the line was handed on, with a request to be sent.
+    fn look_into(&self, line: &[u8], rejection: &Rejection<'_>) -> ControlFlow<Option<String>, Recipient> {
+        if line.contains(&b'\r') {
+            let parts = line.split(|byte| *byte == b'\r').map(<[u8]>::trim_ascii_end);
+            return ControlFlow::Break(self.deliver_each(parts));
+        }
+        if is_meant_as_batch(line) {
+            return ControlFlow::Continue(of_unreadable(line, rejection));
+        }
+        ControlFlow::Continue(match messages_in(line) {
+            Within::Nothing => {
+                let mut state = self.state.lock();
+                state.unfinished = Unfinished::begun_by(line).or(state.unfinished.take());
+                match of_unreadable(line, rejection) {
+                    Recipient::Noise => of_end(line),
+                    found => found,
+                }
+            }
+            Within::Messages(found, rest) => {
+                return ControlFlow::Break(self.deliver_each(found.into_iter().chain([rest])));
+            }
+            Within::Mentioned(responses) => {
+                let mut state = self.state.lock();
+                let named = responses.into_iter().filter_map(answer_of);
+                let named: Vec<_> = named.filter(|(id, _)| state.open.contains_key(id)).collect();
+                if named.is_empty() {
+                    return ControlFlow::Continue(Recipient::Noise);
+                }
+                for (id, answer) in named {
+                    state.suspect(id, answer, true);
+                }
+                return ControlFlow::Break(None);
+            }
+            Within::Unreadable(response) => match of_unreadable(response, rejection) {
+                Recipient::Unclear(unclear) => Recipient::Unclear(Unclear {
+                    needs_id: true,
+                    ..unclear
+                }),
+                _ => Recipient::Noise,
+            },
+        })
+    }
+
+    /// Hands on what is not empty.
+    fn deliver_each<'a>(&self, messages: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+        let messages = messages.filter(|message| !message.is_empty());
+        let probes = messages.map(|message| self.deliver_one(message.to_vec()));
+        probes.fold(None, Option::or)
+    }
+
     /// Whether a line would end what may be a message over several lines.
     pub(super) fn is_ended_by(&self, line: &[u8]) -> bool {
         let state = self.state.lock();
@@ -283,8 +291,7 @@ impl Demultiplexer {
 
     /// When what may be an answer is taken for one.
     pub(super) fn settles_at(&self) -> Option<Instant> {
-        let state = self.state.lock();
-        state.suspected.values().map(|suspected| suspected.until).min()
+        self.state.lock().settles_at()
     }
 
     /// Takes what may be an answer for one, if no other has come in time. It is waited for longer while the server `writes`.

@@ -8,7 +8,7 @@ use super::{
 use crate::{RequestError, error::excerpt};
 use std::{
     borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     time::Duration,
 };
 use tokio::{
@@ -38,17 +38,19 @@ pub(super) struct OpenReader {
 
 /// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
 pub(super) struct Doubt {
-    pub(super) requests: Vec<u64>,
-    pub(super) why: String,
+    requests: BTreeSet<u64>,
+    why: String,
 }
 
 /// What may be an answer.
 pub(super) struct Suspected {
-    pub(super) answer: Result<Vec<u8>, RequestError>,
+    answer: Result<Vec<u8>, RequestError>,
     /// It is only mentioned in a line.
-    pub(super) is_mentioned: bool,
-    pub(super) until: Instant,
-    pub(super) last: Instant,
+    is_mentioned: bool,
+    /// When it is taken for the answer.
+    until: Instant,
+    /// The same while the server goes on writing.
+    last: Instant,
 }
 
 /// The notifications that were sent, and those of them that will not be answered any more: a server takes one message after the other.
@@ -68,8 +70,8 @@ pub(super) struct Delivery {
 /// What came before on the same stream and belongs to no request. Its reader is another one, and a log message of a call must not be handled behind the
 /// call's response.
 pub(super) struct Behind {
-    pub(super) handled: watch::Receiver<u64>,
-    pub(super) count: u64,
+    handled: watch::Receiver<u64>,
+    count: u64,
 }
 
 impl Behind {
@@ -208,6 +210,11 @@ impl OpenRequests {
         self.suspected.remove(&id);
     }
 
+    /// When what may be an answer is taken for one.
+    pub(super) fn settles_at(&self) -> Option<Instant> {
+        self.suspected.values().map(|suspected| suspected.until).min()
+    }
+
     /// Takes what may be an answer for one, if a better one has not come in time. It is waited for longer while the server `writes`.
     pub(super) fn settle(&mut self, writes: bool) {
         let now = Instant::now();
@@ -270,8 +277,7 @@ impl OpenRequests {
                 return None;
             }
             (None, Some(one), Some(other)) => {
-                let mut requests: Vec<u64> = vec![one, other];
-                requests.extend(waiting);
+                let requests: BTreeSet<u64> = waiting.chain([one, other]).collect();
                 tracing::warn!(
                     why = kind(&why),
                     open = requests.len(),
@@ -279,7 +285,7 @@ impl OpenRequests {
                 );
                 let is_probed = self.doubt.is_some();
                 let doubt = self.doubt.get_or_insert(Doubt {
-                    requests: Vec::new(),
+                    requests: BTreeSet::new(),
                     why,
                 });
                 doubt.requests.extend(requests);
@@ -314,7 +320,7 @@ impl OpenRequests {
 }
 
 /// What is wrong with an answer, without what it says.
-pub(super) fn kind(why: &str) -> &str {
+fn kind(why: &str) -> &str {
     why.split_once(':').map_or(why, |(kind, _)| kind)
 }
 

@@ -175,7 +175,6 @@ async fn read(
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
     let mut unanswered = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut lines = Lines::of_at_most(reader, max_message);
-    let begun = tokio::time::Instant::now();
     loop {
         let settles_at = to.settles_at();
         let line = tokio::select! {
@@ -189,7 +188,7 @@ async fn read(
                 continue;
             }
             line = lines.next(|text| is_complete(text) || is_message(text) || to.is_ended_by(text)) => line.ok().flatten()?,
-            () = tokio::time::sleep_until(settles_at.unwrap_or(begun)), if settles_at.is_some() => {
+            () = reached(settles_at) => {
                 to.settle(lines.is_within_line());
                 continue;
             }
@@ -228,6 +227,14 @@ async fn read(
             // Not here: a server may wait until what it writes is read.
             tokio::spawn(async move { probes.send(probe).await });
         }
+    }
+}
+
+/// Waits until then; for ever without a time.
+async fn reached(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -61,7 +61,7 @@ fn with_id(line: &[u8], request: &Value) -> Vec<u8> {
     out
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_answer_cannot_be_read_fails_with_what_is_wrong() {
     for (line, expected) in UNREADABLE {
         let (connection, mut server) = Server::connected();
@@ -188,7 +188,7 @@ fn with_lines_between(pretty: &str, note: &str) -> String {
     lines.join("\n")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_is_not_one_line_is_read() {
     let answer = json!({"content": [{"type": "text", "text": "a \"b\" }{"}], "structuredContent": {"x": [{}]}});
     for nth in 0..misplaced(r#"{"a":1,"b":[1]}"#).len() {
@@ -270,7 +270,7 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
 }
 
 /// A server that answers notifications, which it may not: the calls that run are not meant.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_to_a_notification_ends_no_call() {
     for answer in [
         json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found: notifications/cancelled"}}),
@@ -333,4 +333,78 @@ async fn an_answer_that_was_cut_is_a_lost_connection() {
         matches!(called, Err(RequestError::Unreachable { connected: true, .. })),
         "{called:?}"
     );
+}
+
+/// Each may be the answer, and is not: progress follows, or the true answer is on its way.
+#[tokio::test(start_paused = true)]
+async fn what_may_be_an_answer_is_none_if_the_call_goes_on() {
+    let doubtful = [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"a refresh has failed"}}"#,
+        r#"[up] <- {"jsonrpc":"2.0","id":ID,"result":{"content":[]}}"#,
+        "{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}",
+    ];
+    for line in doubtful {
+        for is_written_slowly in [false, true] {
+            let (connection, mut server) = Server::connected();
+            let script = async {
+                server.discovered().await;
+                server.listed().await;
+                let request = server.next().await;
+                server
+                    .writer
+                    .write_all(&with_id(line.as_bytes(), &request))
+                    .await
+                    .unwrap();
+                let answer = json!({"content": [{"type": "text", "text": "true"}]});
+                if is_written_slowly {
+                    let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": answer}).to_string();
+                    let (begin, end) = answer.split_at(40);
+                    server.writer.write_all(begin.as_bytes()).await.unwrap();
+                    tokio::time::sleep(std::time::Duration::from_secs(7)).await;
+                    server.writer.write_all(format!("{end}\n").as_bytes()).await.unwrap();
+                } else {
+                    let token = &request["params"]["_meta"]["progressToken"];
+                    let params = json!({"progressToken": token, "progress": 1});
+                    server
+                        .send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+                        .await;
+                    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+                    server.answer(&request, answer).await;
+                }
+            };
+            let call = async {
+                let tools = connection.list_tools().await.unwrap();
+                connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await
+            };
+            let (called, ()) = tokio::join!(call, script);
+            assert!(format!("{called:?}").contains("true"), "{line}: {called:?}");
+        }
+    }
+}
+
+/// Only the first time: then it is known how this server writes.
+#[tokio::test(start_paused = true)]
+async fn answers_behind_words_are_held_once() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        for _ in 0..3 {
+            let request = server.next().await;
+            let answer = br#"> {"jsonrpc":"2.0","id":ID,"result":{"content":[]}}"#;
+            server.writer.write_all(&with_id(answer, &request)).await.unwrap();
+        }
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            let begun = tokio::time::Instant::now();
+            connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
+            held.push(begun.elapsed() >= std::time::Duration::from_secs(1));
+        }
+        held
+    };
+    let (held, ()) = tokio::join!(calls, script);
+    assert_eq!(held, [true, false, false]);
 }
