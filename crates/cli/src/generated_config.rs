@@ -23,7 +23,7 @@ pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
     load_from(source, false)
 }
 
-/// The same for a server that runs: what is switched off in another client's file is not served any more, if nothing else is left, either.
+/// The same for a server that runs. There may be nothing left to serve: all servers in another client's file were switched off.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -45,7 +45,7 @@ fn load_from(source: &Source, may_be_empty: bool) -> Result<Config, ConfigError>
 /// other client may know what this one does not, and the other servers have nothing to do with it.
 ///
 /// # Errors
-/// No server is left.
+/// No server is left, unless it `may_be_empty`.
 fn of_mcp_servers(
     file: &Path,
     text: &str,
@@ -99,28 +99,14 @@ fn of_mcp_servers(
         });
         told.collect::<Vec<_>>()
     };
-    if sections.is_empty() && left_out.is_empty() && !may_be_empty {
-        return Err(ConfigError::of_file(file, NOTHING_LEFT.to_owned()));
-    }
-    if sections.is_empty() && may_be_empty {
-        warnings.extend(told(" is left out"));
-        // A configuration needs something to serve.
-        let unused = (
-            "unused".to_owned(),
-            Map::from_iter([("command".to_owned(), vec![Value::from("true")].into())]),
-        );
-        let config = config::load_generated(file, document(&[("name", &name)], &[unused]), environment)?;
-        return Ok(Config {
-            upstreams: Vec::new(),
-            warnings,
-            ..config
-        });
-    }
-    if sections.is_empty() {
-        return Err(ConfigError {
-            file: file.display().to_string(),
-            problems: told(""),
-            warnings,
+    if sections.is_empty() && !may_be_empty {
+        return Err(match left_out.is_empty() {
+            true => ConfigError::of_file(file, NOTHING_LEFT.to_owned()),
+            false => ConfigError {
+                file: file.display().to_string(),
+                problems: told(""),
+                warnings,
+            },
         });
     }
     warnings.extend(told(" is left out"));
@@ -202,7 +188,12 @@ fn document(server: &[(&str, &str)], upstreams: &[Section]) -> String {
     let upstreams = upstreams
         .iter()
         .map(|(name, upstream)| section(&format!("upstream.{name}"), upstream));
-    section("server", &server.collect()) + &upstreams.collect::<String>()
+    let upstreams: String = match upstreams.len() {
+        // Without a section there would be nothing to serve.
+        0 => "[upstream]\n".to_owned(),
+        _ => upstreams.collect(),
+    };
+    section("server", &server.collect()) + &upstreams
 }
 
 fn quoted(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! What a user has switched off beside the servers of a file: in settings that hold for all of them. Hosts have many other settings in such a file, so only members whose names
-//! speak of MCP servers and their tools are looked at, and those in `mcp`, `tools` and `permissions`.
+//! What a user has switched off beside the servers of a file, for all of them. Hosts keep many other settings in such a file. So only those members are read whose names speak of
+//! MCP servers and their tools, and those in `mcp`, `tools` and `permissions`.
 
 use super::{
     restriction_words::{
@@ -335,7 +335,7 @@ mod tests {
                 &["write", "run", "a__one", "one", "b__two"],
             ),
             (json!({"disabledTools": []}), &[]),
-            // opencode, whose own tools are named, too.
+            // Of opencode, which names its own tools there, too.
             (
                 json!({"tools": {"write": false, "a_read": false, "useRipgrep": false}}),
                 &["read"],

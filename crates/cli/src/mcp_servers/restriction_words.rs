@@ -40,9 +40,9 @@ const GIVES: [&str; 10] = [
     "availab",
     "permi",
 ];
-/// Those of them whose lists restrict whatever is in them.
+/// Those of them with which a list permits what it names, and nothing else.
 const PERMITS: [&str; 3] = ["allow", "whitelist", "permi"];
-/// How a word begins that makes a name one of something else: what is done without asking, and when, and what is told.
+/// How a word begins that is about something else: what is done without asking, when, and what is told.
 const HARMLESS: [&str; 12] = [
     "approv",
     "trust",
@@ -83,7 +83,7 @@ const OFFERED: [&str; 21] = [
     "write",
     "writes",
 ];
-/// Members whose text says what may be done.
+/// Members that say what may be done with a server.
 const ACCESS: [&str; 5] = ["access", "mode", "policy", "role", "scope"];
 /// Words of such a text that leave something out.
 const NO_ACCESS: [&str; 3] = ["none", "no", "read"];

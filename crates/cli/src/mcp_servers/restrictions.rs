@@ -216,11 +216,10 @@ fn switched_off(tools: &Map<String, Value>) -> Option<Vec<&str>> {
     let mut off = Vec::new();
     for (name, tool) in tools {
         // Of the server, and no tool.
-        let words = words(name);
-        let is_setting = flag(tool) == Some(true)
-            && !name.contains(['_', '-'])
-            && words.iter().any(|word| restricts_something(word));
-        if read_switch(&words, tool) == Some(false) || is_setting || (name == "default" && flag(tool) == Some(false)) {
+        let said = words(name);
+        let is_setting =
+            flag(tool) == Some(true) && !name.contains(['_', '-']) && said.iter().any(|word| restricts_something(word));
+        if read_switch(&said, tool) == Some(false) || is_setting || (name == "default" && flag(tool) == Some(false)) {
             return None;
         }
         let is_off = match tool {
@@ -229,7 +228,7 @@ fn switched_off(tools: &Map<String, Value>) -> Option<Vec<&str>> {
                 Ok(_) => false,
                 Err(_) => return None,
             },
-            Value::String(text) if super::restriction_words::words(text).iter().all(|word| takes(word)) => true,
+            Value::String(text) if words(text).iter().all(|word| takes(word)) => true,
             flat => !flag(flat)?,
         };
         if is_off {
