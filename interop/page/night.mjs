@@ -165,7 +165,7 @@ await night("why are calls refused", {
     acknowledged = await start("hold", "words=kept");
     fillDisk(true);
     await rejects(start("hold", "words=refused"));
-    return { says: "the disk is full: calls are refused" };
+    return { says: "the disk is full: new tasks are refused, and accepted ones wait" };
   },
   path: "/",
   command: ["doctor"],

@@ -46,9 +46,32 @@ impl DiskSpace {
         self.free_inodes.is_some_and(|inodes| inodes < FEW_INODES)
     }
 
-    /// What to do about a disk with little space.
-    pub fn advice() -> String {
-        format!("calls are refused when it is full, and outcomes wait: {FULL_DISK_ADVICE}; or shorten `retention`")
+    /// What to do about a disk with little space. `has_tasks`: the database with the tasks is on it.
+    pub fn advice(&self, has_tasks: bool) -> String {
+        let alone = match has_tasks {
+            _ if self.has_few_inodes() => "without inodes no command starts",
+            true => {
+                return format!(
+                    "new tasks are refused when it is full, and accepted ones and outcomes wait: {FULL_DISK_ADVICE}; or shorten `retention`"
+                );
+            }
+            false => "no command starts when it is full",
+        };
+        format!(
+            "{alone}: calls are accepted, and their commands wait. `longhaul admin delete FILE --all --state ended` removes the files of ended tasks \
+             (`--older 1h` spares the newest); or remove or move other files of that disk, or shorten `retention`"
+        )
+    }
+
+    /// Why the server takes no work once a write has failed for want of room.
+    pub(crate) fn why_no_work(space: Option<&Self>, has_tasks: bool) -> &'static str {
+        match space {
+            _ if !has_tasks => "the database has no room to write: new tasks are refused, and accepted ones wait",
+            Some(space) if space.free >= USED_UP && space.free_inodes == Some(0) => {
+                "the disk of the data directory has no inodes left: calls are accepted, and their commands wait"
+            }
+            _ => "the disk is full: new tasks are refused, and accepted ones wait",
+        }
     }
 
     /// Why a reserve of `bytes` cannot be kept, if the disk cannot hold so much.
@@ -69,7 +92,7 @@ impl DiskSpace {
         let fits_once_empty = bytes < self.total;
         (fits_once_empty && missing > 0 && self.free < missing.saturating_add(USED_UP)).then(|| {
             format!(
-                "`disk_reserve` is {} MiB, and the disk of {} has {} MiB left: calls are refused until the reserve fits. Make room, or make it smaller",
+                "`disk_reserve` is {} MiB, and the disk of {} has {} MiB left: new tasks are refused until the reserve fits. Make room, or make it smaller",
                 bytes >> 20,
                 self.path.display(),
                 self.free >> 20
@@ -122,7 +145,7 @@ mod tests {
         assert!(DiskSpace::of(Path::new("/")).is_some());
         assert!(DiskSpace::of(Path::new("/nowhere/at/all")).is_some());
         // A deletion has room of its own, unless something else has used that up.
-        let advice = DiskSpace::advice();
+        let advice = space(0, None).advice(true);
         let steps = ["admin cancel", "admin delete", "remove or move other files"].map(|step| advice.find(step));
         assert!(steps[0].is_some() && steps.is_sorted(), "{advice}");
     }
@@ -139,6 +162,29 @@ mod tests {
             said,
             "the disk of /data has no inodes left, so no file can be made on it"
         );
+    }
+
+    /// The database goes on without inodes, and so it does if it is on another disk.
+    #[test]
+    fn what_becomes_of_calls_is_said_as_it_is() {
+        let (bytes, inodes) = (space(0, Some(5_000)), space(LITTLE, Some(0)));
+        let why = |space: &DiskSpace, has_tasks| DiskSpace::why_no_work(Some(space), has_tasks);
+        let refused = "new tasks are refused, and accepted ones wait";
+        assert_eq!(why(&bytes, true), format!("the disk is full: {refused}"));
+        assert_eq!(
+            why(&bytes, false),
+            format!("the database has no room to write: {refused}")
+        );
+        let accepted = [
+            why(&inodes, true).to_owned(),
+            inodes.advice(true),
+            inodes.advice(false),
+            bytes.advice(false),
+        ];
+        for said in accepted {
+            assert!(said.contains("calls are accepted, and their commands wait"), "{said}");
+            assert!(!said.contains("refused"), "{said}");
+        }
     }
 
     #[test]

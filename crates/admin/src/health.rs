@@ -61,17 +61,18 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     if context.metrics.wrote_since() {
         known.note_write();
     }
-    let is_full = known.is_full(now, || {
-        let space = context.data_dir.as_deref().and_then(DiskSpace::of);
-        space.is_some_and(|space| space.is_used_up())
-    });
     let engine = &context.engine;
+    let has_tasks = !engine.store().capabilities().many_nodes;
+    let space = context.data_dir.as_deref().and_then(DiskSpace::of);
+    let is_full = known.is_full(now, || has_tasks && space.as_ref().is_some_and(DiskSpace::is_used_up));
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
     let no_worker = engine.ports().within(STORE_TIMEOUT, why_no_worker(engine)).await;
     known.no_worker = no_worker.and_then(Result::ok).flatten();
     known.at = Some(context.now());
     known.why_not = match answered {
-        Some(Ok(_)) if is_full || engine.store().refuses_payloads() => Some("the disk is full: calls are refused"),
+        Some(Ok(_)) if is_full || engine.store().refuses_payloads() => {
+            Some(DiskSpace::why_no_work(space.as_ref(), has_tasks))
+        }
         Some(Ok(_)) => known.unusable(now),
         Some(Err(StoreError::Unusable(why))) => Some(why),
         Some(Err(_)) => Some("the store fails; the server's log says why"),

@@ -43,8 +43,7 @@ impl AdminContext {
             && !self.stop.is_cancelled()
             && !self.engine.is_draining()
         {
-            let advice =
-                "calls are refused until that is over: look at the disk, at the database, and at the server's log";
+            let advice = "look at the disk, at the database, and at the server's log";
             problems.push(ProblemView::new(why.to_owned(), advice, "/"));
         }
         if let Some(why) = &self.reads_only {
@@ -63,7 +62,8 @@ impl AdminContext {
             .and_then(DiskSpace::of)
             .filter(DiskSpace::is_little)
         {
-            problems.push(ProblemView::new(space.to_string(), DiskSpace::advice(), "/"));
+            let has_tasks = !self.engine.store().capabilities().many_nodes;
+            problems.push(ProblemView::new(space.to_string(), space.advice(has_tasks), "/"));
         }
         if let Some(lost) = self
             .audit

@@ -71,8 +71,8 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             )));
         }
         if is_prepared || !data_dir.exists() {
-            let mut first = before_first_start(&data_dir, file, &start);
-            findings.append(&mut first);
+            let has_tasks = is_shared != Some(true);
+            findings.append(&mut before_first_start(&data_dir, file, has_tasks, &start));
             print(of.json, &findings, &machine::hints());
             return Ok(Exit::ToolError);
         }
@@ -127,7 +127,7 @@ pub(super) async fn run_first(args: &Doctor) -> Result<Exit, Failure> {
         .state_home
         .or_else(|| Some(environment.home?.join(".local/state")));
     let folder = state.unwrap_or_else(|| "/".into());
-    let mut findings = machine::of_clock_and_room(&folder);
+    let mut findings = machine::of_clock_and_room(&folder, true);
     findings.extend(machine::of_kernel());
     findings.extend(machine::of_disk(&folder));
     print(args.json, &findings, &machine::hints());
@@ -158,8 +158,8 @@ fn print(json: bool, findings: &[Finding], hints: &[Finding]) {
 }
 
 /// What would be in the way of the first start, and that there was none yet.
-fn before_first_start(data_dir: &Path, file: Option<&Path>, start: &str) -> Vec<Finding> {
-    let mut findings = machine::of_clock_and_room(data_dir);
+fn before_first_start(data_dir: &Path, file: Option<&Path>, has_tasks: bool, start: &str) -> Vec<Finding> {
+    let mut findings = machine::of_clock_and_room(data_dir, has_tasks);
     findings.extend(machine::of_kernel());
     findings.extend(machine::of_disk(data_dir));
     findings.extend(file.map(machine::of_ports).unwrap_or_default());
@@ -193,11 +193,12 @@ fn mistake(problem: &Problem, file: &str) -> Finding {
 }
 
 fn reserve_too_large(config: &DataDirConfig) -> Option<Finding> {
-    let refused = DiskSpace::of(&config.data_dir)?.refuse_reserve(config.disk_reserve);
+    let space = DiskSpace::of(&config.data_dir)?;
+    let refused = space.refuse_reserve(config.disk_reserve);
     let refused = refused.map(|why| Finding::new(why, "no server starts before"));
     refused.or_else(|| {
         let why = reserve_doubt(&config.data_dir, config.disk_reserve)?;
-        Some(Finding::new(why, DiskSpace::advice()))
+        Some(Finding::new(why, space.advice(!config.is_shared)))
     })
 }
 
@@ -311,7 +312,7 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
 /// The tasks of a directory that no process owns. `is_shared`: whether its tasks are in a database of several servers, if that is known.
 /// Returns whether a server can start on it, and may.
 fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) -> bool {
-    findings.extend(machine::of_clock_and_room(path));
+    findings.extend(machine::of_clock_and_room(path, is_shared != Some(true)));
     let restore = "nothing more is to be written to it: keep a copy of the directory, and restore the latest backup with `longhaul restore`";
     let report = match DirectoryReport::of(path) {
         Ok(Some(report)) => report,

@@ -62,11 +62,12 @@ fn is_older(release: &str, needed: (u32, u32)) -> bool {
 }
 
 /// The clock, and the room on the disk of a folder that may not be there yet.
-pub(super) fn of_clock_and_room(folder: &Path) -> Vec<Finding> {
+/// `has_tasks`: the database with the tasks is on it.
+pub(super) fn of_clock_and_room(folder: &Path, has_tasks: bool) -> Vec<Finding> {
     let clock = longhaul_admin::clock_fault(SystemClock.now());
     let clock = clock.map(|fault| Finding::new(fault, "no server starts before"));
     let space = DiskSpace::of(folder).filter(DiskSpace::is_little);
-    let space = space.map(|space| Finding::new(space.to_string(), DiskSpace::advice()));
+    let space = space.map(|space| Finding::new(space.to_string(), space.advice(has_tasks)));
     clock.into_iter().chain(space).collect()
 }
 
