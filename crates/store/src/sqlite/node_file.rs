@@ -29,12 +29,14 @@
 use super::OpenError;
 use longhaul_core::{NodeId, UnixMillis, push_timestamp};
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
+#[cfg(target_os = "linux")]
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
     fmt,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 const NAME: &str = "node";
@@ -210,9 +212,18 @@ impl NodeFile {
         file.set_len(0)?;
         file.write_all(noted.to_string().as_bytes())?;
         file.sync_all()?;
-        fs::rename(&draft, self.directory.join(NAME))?;
+        put_in_place(&draft, &self.directory.join(NAME))?;
         fs::File::open(&self.directory)?.sync_all()
     }
+}
+
+/// What was there becomes the next draft, where the system can do that: a start and a deletion need no inode then, which the disk may not have.
+fn put_in_place(draft: &Path, path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if renameat_with(CWD, draft, CWD, path, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    fs::rename(draft, path)
 }
 
 impl fmt::Display for Noted {

@@ -3,13 +3,14 @@
 //! A deletion makes room inside the database, and needs some outside of it first: for the write-ahead log, and to move what is in the log into the
 //! database. So does a start. Each makes the file shorter by a quarter when it finds the disk full, and a change does so again until it fits: what other
 //! programs write meanwhile takes one quarter of the room, and not all of it.
+//! It is not released if the disk has room and no inodes.
 //! While the file is shorter than it is to be, no payload is written (no task, no result, no entry of a journal), unless the database has room for it in
 //! pages that deletions have freed: so the released room remains for the log, until the file is whole again. How long it is is all that is recorded, so
 //! nothing changes with a restart.
 
 use longhaul_private_dir::open_file;
 use rustix::{
-    fs::{FallocateFlags, fallocate, statvfs},
+    fs::{FallocateFlags, StatVfs, fallocate, statvfs},
     io::Errno,
 };
 use std::{
@@ -80,11 +81,11 @@ impl Reserve {
             .store(self.is_in_use() && bytes < LEAST_ROOM, Ordering::Relaxed);
     }
 
-    /// Gives a part of its room to whoever writes next. Returns whether there was any to give.
+    /// Gives a part of its room to whoever writes next. Returns whether there was any to give that could help.
     pub(super) fn release(&self) -> bool {
         let _file = self.lock();
         let len = self.found().map_or(0, |found| found.len());
-        if self.bytes == 0 || len == 0 {
+        if self.bytes == 0 || len == 0 || self.lacks_inodes_alone() {
             return false;
         }
         self.in_use.store(true, Ordering::Relaxed);
@@ -147,6 +148,12 @@ impl Reserve {
         Ok(true)
     }
 
+    /// Whether the disk has room, and cannot have one file more.
+    fn lacks_inodes_alone(&self) -> bool {
+        let disk = statvfs(self.path.parent().unwrap_or(&self.path));
+        disk.is_ok_and(|disk| disk.f_files > 0 && disk.f_favail == 0 && free_bytes(&disk) >= LEAST_ROOM)
+    }
+
     fn found(&self) -> Option<Metadata> {
         self.path.symlink_metadata().ok().filter(Metadata::is_file)
     }
@@ -165,8 +172,11 @@ impl Reserve {
 
 /// What the disk of `directory` has left, in bytes.
 fn free(directory: &Path) -> io::Result<u64> {
-    let disk = statvfs(directory)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    Ok(free_bytes(&statvfs(directory)?))
+}
+
+fn free_bytes(disk: &StatVfs) -> u64 {
+    disk.f_bavail.saturating_mul(disk.f_frsize)
 }
 
 fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {

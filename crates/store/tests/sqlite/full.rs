@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::Path,
 };
 
@@ -224,6 +224,13 @@ fn with_a_reserve_a_server_starts_on_a_full_disk_and_deletes_until_there_is_room
     on_a_small_disk("96m", "full::child_with_a_reserve");
 }
 
+/// Room in the reserve's file is no inode.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_inodes_a_server_starts_and_removes_files_with_its_reserve_whole() {
+    on_a_small_disk("96m", "full::child_without_inodes");
+}
+
 fn with_a_reserve() -> SqliteOptions {
     SqliteOptions {
         reserve_bytes: RESERVE_BYTES,
@@ -389,6 +396,51 @@ fn child_with_a_reserve() {
         create(&store, "late", node, 64 * KIB).await.unwrap();
         counts_agree(&store, &directory).await;
     });
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn child_that_dies_without_inodes() {
+    let Some(directory) = child::directory() else { return };
+    block_on(async {
+        let (store, node) = open(&directory, with_a_reserve()).await;
+        let task = create(&store, "early", node, KIB).await.unwrap();
+        finish(&store, &task).await.unwrap();
+        std::process::abort();
+    });
+}
+
+#[test]
+#[ignore = "run by a test above, in a process of its own"]
+fn child_without_inodes() {
+    let Some(directory) = child::directory() else { return };
+    let died = child::command("full::child_that_dies_without_inodes", &directory, false)
+        .output()
+        .unwrap();
+    assert_eq!(died.status.signal(), Some(6), "{died:?}");
+    let taken = std::process::Command::new("mount")
+        .args(["-o", "remount,nr_inodes=64"])
+        .arg(&directory)
+        .status();
+    assert!(taken.unwrap().success());
+    let reserve = || directory.join("reserve").metadata().unwrap().ino();
+    let before = reserve();
+    let mut n = 0;
+    while File::create(directory.join(format!("filler-{n}"))).is_ok() {
+        n += 1;
+    }
+    block_on(async {
+        let (store, node) = open(&directory, with_a_reserve()).await;
+        let gone = store
+            .delete_ended(&HostId("here".into()), vec![id("early")], UnixMillis(2_000))
+            .await;
+        assert_eq!(gone, Ok(1));
+        create(&store, "late", node, KIB).await.unwrap();
+    });
+    assert!(
+        reserve_is_whole(&directory) && reserve() == before,
+        "it was removed meanwhile"
+    );
 }
 
 fn reserve_is_whole(directory: &Path) -> bool {

@@ -324,6 +324,7 @@ async fn a_copy_from_between_two_tries_of_a_removal_is_recognized() {
     let (path, copy) = (directory.path(), copies.path().join("copy"));
     let store = open(path);
     start(&store).await.unwrap();
+    let _ = fs::remove_file(path.join(DRAFT));
     fs::create_dir(path.join(DRAFT)).unwrap();
     for _ in 0..3 {
         assert!(store.record_removal().await.is_err());
