@@ -35,13 +35,16 @@ pub(crate) enum CachedEra {
     Modern(Box<ServerDescription>),
     /// It needs a handshake.
     Legacy,
+    /// A child process that exits whatever it is asked first.
+    Exits,
 }
 
 impl CachedEra {
-    pub(crate) fn generation(&self) -> Generation {
+    pub(crate) fn generation(&self) -> Option<Generation> {
         match self {
-            Self::Modern(_) => Generation::Modern,
-            Self::Legacy => Generation::Legacy,
+            Self::Modern(_) => Some(Generation::Modern),
+            Self::Legacy => Some(Generation::Legacy),
+            Self::Exits => None,
         }
     }
 }
@@ -57,6 +60,12 @@ impl EraCache {
     pub(crate) fn is_legacy(&self, address: &str) -> bool {
         let servers = self.0.lock();
         (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Legacy))
+    }
+
+    /// Whether a child process was found to exit whatever it is asked first.
+    pub(crate) fn exits(&self, address: &str) -> bool {
+        let servers = self.0.lock();
+        (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Exits))
     }
 
     /// Has a child process with this [address](crate::Connection::address) be asked for a handshake of 2025 first, as one that was found to need it. If it refuses that, its era is
@@ -88,8 +97,8 @@ impl EraCache {
     }
 
     /// Forgets what has turned out to be wrong.
-    pub(crate) fn forget(&self, address: &str, wrong: Generation) {
-        let mut servers = self.0.lock();
+    pub(crate) fn forget(&self, address: &str, wrong: impl Into<Option<Generation>>) {
+        let (wrong, mut servers) = (wrong.into(), self.0.lock());
         if servers
             .get(address)
             .is_some_and(|entry| entry.era.generation() == wrong)

@@ -51,8 +51,24 @@ pub(crate) async fn probe(
             }
             cache.forget(address, Generation::Legacy);
         }
+        // Some servers exit at the modern request alone, so a child that exits is started for each request once. From then on one is started to see whether it still does.
+        if cache.exits(address) {
+            match initialize(transport, options, ids).await {
+                Err(error) if has_exited(&error) => return Err(error),
+                _ => {
+                    cache.forget(address, None);
+                    transport.close(HeaderMap::new()).await;
+                }
+            }
+        }
         let began = options.clock.monotonic();
-        let era = detect(transport, options, ids).await?;
+        let era = match detect(transport, options, ids).await {
+            Err(error) if has_exited(&error) && options.era == EraChoice::Auto => {
+                cache.insert(address, CachedEra::Exits, false, began);
+                return Err(error);
+            }
+            era => era?,
+        };
         if options.era == EraChoice::Auto && era.legacy().is_some() {
             let now = options.clock.monotonic();
             cache.insert(address, CachedEra::Legacy, now.saturating_sub(began) >= SILENCE, now);
@@ -80,6 +96,11 @@ pub(crate) async fn probe(
         cache.insert(address, cached, false, options.clock.monotonic());
     }
     Ok(era)
+}
+
+/// Whether a child process has ended instead of answering.
+fn has_exited(error: &RequestError) -> bool {
+    matches!(error, RequestError::Unreachable { .. })
 }
 
 /// Asks the server for its era.

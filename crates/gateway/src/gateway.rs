@@ -67,23 +67,39 @@ async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
     }
 }
 
-/// The tools of upstreams that are dialled for the first time.
+/// The tools of upstreams that are dialled for the first time, or of children that have failed to start.
 struct UnseenUpstreams(Arc<Upstreams>);
 
 impl PendingTools for UnseenUpstreams {
     fn until_known(&self, tool: &str) -> Option<BoxFuture<'static, ()>> {
-        let mut unseen = self.0.all();
-        unseen.retain(|upstream| {
-            *upstream.status.borrow() == UpstreamStatus::Starting
-                && upstream.naming.can_make(upstream.options().prefix(), tool)
+        let mut awaited = self.0.all();
+        awaited.retain(|upstream| {
+            let may_answer = match *upstream.status.borrow() {
+                UpstreamStatus::Starting => true,
+                UpstreamStatus::Down { .. } => upstream.is_child(),
+                UpstreamStatus::Up { .. } => false,
+            };
+            may_answer && upstream.naming.can_make(upstream.options().prefix(), tool)
         });
-        (!unseen.is_empty()).then(|| Box::pin(settled_all(unseen)) as _)
+        (!awaited.is_empty()).then(|| {
+            Box::pin(async move { drop(join_all(awaited.iter().map(|upstream| answered(upstream))).await) }) as _
+        })
     }
 
     fn why_missing(&self, tool: &str) -> Option<Unavailable> {
         let upstreams = self.0.all().into_iter();
         let may_have_it = upstreams.filter(|upstream| upstream.naming.can_make(upstream.options().prefix(), tool));
         unavailable::of_all(may_have_it.filter_map(|upstream| upstream.failure.read().clone()))
+    }
+}
+
+/// Waits until an upstream was reached, or could not be. One that is down is dialled at once.
+async fn answered(upstream: &Upstream) {
+    let mut status = upstream.status.subscribe();
+    if !matches!(*status.borrow_and_update(), UpstreamStatus::Up { .. }) {
+        upstream.needed.notify_waiters();
+        // The sender lives as long as the upstream.
+        let _ = status.changed().await;
     }
 }
 
@@ -371,7 +387,10 @@ impl Gateway {
                 is_same && *known.options() == options
             });
             all.push(match same {
-                Some(same) => Arc::clone(same),
+                Some(same) => {
+                    same.needed.notify_waiters();
+                    Arc::clone(same)
+                }
                 None => make(options, (naming, is_only), self.version, &self.ports)?,
             });
         }

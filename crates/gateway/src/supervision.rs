@@ -24,6 +24,8 @@ pub const KEPT_WHILE_DOWN: Millis = 60_000;
 const LOOK_EVERY: Millis = 15_000;
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
+/// The longest one before a child is started again that has failed to start or exits at once, in milliseconds. Whoever needs it has it started at once.
+const LONGEST_OF_CHILD: Millis = 300_000;
 /// The longest pause that an upstream can ask for, in milliseconds.
 const LONGEST_ASKED: Millis = 600_000;
 
@@ -55,6 +57,7 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
         *upstream.failure.write() = Some(unavailable::of_upstream(upstream.name(), &error));
         unavailable::offer(&upstreams, &engine);
         let reason = with_pause(&error, error.to_string());
+        let needed = upstream.needed.notified();
         upstream.status.send_replace(UpstreamStatus::Down { reason });
         pause = match is_loop {
             true => after_loop(&*upstream.ports.entropy),
@@ -72,13 +75,23 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
             offer_lists(&upstreams, &engine);
         }
         let rest = KEPT_WHILE_DOWN.saturating_sub(down_for);
-        upstream
-            .pause(match upstream.lists().is_some() && rest > 0 {
-                true => pause.min(rest),
-                false => pause,
-            })
-            .await;
-        pause = (pause * 2).min(PAUSES.1);
+        let paused = upstream.pause(match upstream.lists().is_some() && rest > 0 {
+            true => pause.min(rest),
+            false => pause,
+        });
+        tokio::select! {
+            biased;
+            () = needed, if upstream.is_child() => {}
+            () = paused => {}
+        }
+        let has_not_started = matches!(
+            error,
+            RequestError::NotStarted { .. } | RequestError::Unreachable { .. }
+        );
+        pause = (pause * 2).min(match upstream.is_child() && has_not_started {
+            true => LONGEST_OF_CHILD,
+            false => PAUSES.1,
+        });
     }
 }
 

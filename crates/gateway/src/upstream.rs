@@ -1,7 +1,7 @@
 //! One upstream: its connections, and what it offers.
 
 use crate::{
-    UpstreamOptions, UpstreamStatus,
+    Target, UpstreamOptions, UpstreamStatus,
     askers::{Context, Registration},
     connections::{Connections, RegisterError, UpstreamConnection},
     listed::{Lists, OfferedTools},
@@ -22,7 +22,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 /// How long a call waits for an upstream that cannot be reached.
@@ -48,6 +48,8 @@ pub(crate) struct Upstream {
     pub(crate) status: watch::Sender<UpstreamStatus>,
     /// Why it cannot be reached, as it was last seen.
     pub(crate) failure: RwLock<Option<Unavailable>>,
+    /// Ends the pause before a child is started again.
+    pub(crate) needed: Notify,
     /// The calls that run at once.
     pub(crate) running: Option<Arc<Semaphore>>,
     /// How many more wait until they may run.
@@ -90,11 +92,17 @@ impl Upstream {
             removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),
             failure: RwLock::new(None),
+            needed: Notify::new(),
         }
     }
 
     pub(crate) fn options(&self) -> &UpstreamOptions {
         self.connections.options()
+    }
+
+    /// Whether it is a child process.
+    pub(crate) fn is_child(&self) -> bool {
+        matches!(self.options().target, Target::Command(_))
     }
 
     /// A call begins to wait until it may run.
@@ -203,6 +211,7 @@ impl Upstream {
                 false => connection.connect().await,
             };
             let Err(error) = reached else {
+                self.needed.notify_waiters();
                 connection.watch_lists(self).await;
                 return Ok(());
             };

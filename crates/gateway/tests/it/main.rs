@@ -10,6 +10,8 @@ mod client;
 mod client_lists;
 #[cfg(unix)]
 mod extensions;
+#[cfg(unix)]
+mod failing_children;
 mod isolation;
 #[cfg(unix)]
 mod jobs;
