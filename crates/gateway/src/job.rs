@@ -2,7 +2,7 @@
 
 use crate::{
     executor::{UpstreamExecutor, is_unsent},
-    job_tools::{JobTools, document, failure, picked, text_at},
+    job_tools::{JobTools, document, failure, names, picked, text_at},
     raw_json,
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason};
@@ -146,7 +146,7 @@ impl JobExecutor {
                         Some(self.submit.over(&why))
                     }
                     Some(state) => {
-                        let (has_failed, is_done) = (self.job.failed.contains(&state), self.job.done.contains(&state));
+                        let (has_failed, is_done) = (names(&self.job.failed, &state), names(&self.job.done, &state));
                         let message = self.job.status_message(&document(&status), &state);
                         // That the upstream was away must not stay the last status of the task.
                         let is_told = !has_failed && !is_done || was_away;

@@ -33,7 +33,7 @@ pub struct JobTools {
     /// Where a line for people is in what `status` returns; by default `message` beside the state. It need not be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_at: Option<String>,
-    /// The states of a job that is done.
+    /// The states of a job that is done. Upper and lower case of ASCII are the same here and in `failed`.
     pub done: Vec<String>,
     /// The states of a job that has failed.
     pub failed: Vec<String>,
@@ -69,6 +69,11 @@ impl JobTools {
             None => state.to_owned(),
         }
     }
+}
+
+/// Whether a state is one of these.
+pub(crate) fn names(states: &[String], state: &str) -> bool {
+    states.iter().any(|named| named.eq_ignore_ascii_case(state))
 }
 
 /// What a result says, for programs.

@@ -51,7 +51,9 @@ fn read(section: &Section<'_>, name: &str) -> Option<JobTools> {
     let id_argument = section.optional("id_argument", |entry| read_text(&entry));
     let message_at = section.optional("message_at", |entry| read_pointer(&entry));
     let done = section.require("done").and_then(|entry| read_states(&entry));
-    let failed = section.get_or("failed", Vec::new(), |entry| read_states(&entry));
+    let failed = section.get_or("failed", Vec::new(), |entry| {
+        read_failed(&entry, done.as_deref().unwrap_or_default())
+    });
     let result_at = section.optional("result_at", |entry| read_pointer(&entry));
     let error_at = section.optional("error_at", |entry| read_pointer(&entry));
     let poll = section.get_or("poll", POLL, |entry| entry.positive_duration());
@@ -110,4 +112,18 @@ fn read_states(entry: &Entry<'_>) -> Option<Vec<String>> {
         return None;
     }
     Some(states.into_iter().map(|(_, state)| state.to_owned()).collect())
+}
+
+/// Those of a job that has failed are none of those of one that is done.
+fn read_failed(entry: &Entry<'_>, done: &[String]) -> Option<Vec<String>> {
+    let failed = read_states(entry)?;
+    for state in &failed {
+        if let Some(same) = done.iter().find(|done| done.eq_ignore_ascii_case(state)) {
+            entry.report(format!(
+                "`failed`: the state {state:?} is {same:?} in `done`: upper and lower case are the same, so leave it out of one of them"
+            ));
+            return None;
+        }
+    }
+    Some(failed)
 }

@@ -28,8 +28,9 @@ async fn gateway(directory: &Path) -> RunningGateway {
         id_argument: "job_id".to_owned(),
         state: "/state".to_owned(),
         message_at: None,
-        done: vec!["completed".to_owned()],
-        failed: vec!["failed".to_owned()],
+        // The child writes them in lower case.
+        done: vec!["COMPLETED".to_owned()],
+        failed: vec!["Failed".to_owned()],
         result_at: Some("/video".to_owned()),
         error_at: Some("/error".to_owned()),
         poll: 20,

@@ -531,6 +531,12 @@ fn bad_files_are_explained() {
                 "jobs.toml:10: unknown key `pol` in the job `render`; did you mean `poll`?",
             ],
         ),
+        (
+            "+server\n[upstream.a]\ncommand = [\"sh\"]\n[upstream.a.job.render]\nsubmit = \"s\"\nstatus = \"t\"\nid = \"/id\"\nstate = \"\"\ndone = [\"done\", \"DONE\", \"Over\"]\nfailed = [\"bad\", \"OVER\"]\n",
+            &[
+                "jobs.toml:11: `failed`: the state \"OVER\" is \"Over\" in `done`: upper and lower case are the same, so leave it out of one of them",
+            ],
+        ),
     ];
     let mut surprises = String::new();
     for (text, expected) in table {
