@@ -442,7 +442,7 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
     }
 }
 
-const LOST: &str = "the server does not know the task any more";
+const LOST: &str = "the server does not know the task any more: its retention is over, it was deleted, or it belongs to another principal";
 
 /// What is said of a task that the server has forgotten, because its result was fetched.
 pub(crate) const FETCHED: &str = "its result was fetched before, and the server does not keep it";
@@ -461,7 +461,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
         None if task.is_followed_elsewhere().await => failure.explained(ELSEWHERE),
         Some(other) => failure.explained(&format!("{other}; log in as before, and ask again")),
         None => failure
-            .explained(&format!("the task is lost: {LOST}"))
+            .explained(LOST)
             .with_advice(
                 "its result cannot be fetched, and it may have run: call the tool again only if it may run twice",
             )
@@ -472,7 +472,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
 
 /// The same of a task of which an earlier command has recorded that.
 pub(crate) fn lost_before(reason: &str) -> Failure {
-    let message = format!("the call was made before, and its task is lost, so it is not made again: {reason}");
+    let message = format!("the call was made before, and its task cannot be read, so it is not made again: {reason}");
     Failure::refused(message).of_kind(kinds::LOST).with_run(true)
 }
 

@@ -167,9 +167,11 @@ pub enum RequestError {
     /// A legacy server has ended the session of the task, and answers with HTTP status 404 in a new one, too.
     #[error("the server has ended the session of the task, and does not know the task in a new one (HTTP status 404)")]
     LostWithSession,
-    /// The server does not know the task of a call any more: its result cannot be fetched, and it may have run. A recorded one is recorded as
-    /// [lost](crate::CallState::Lost).
-    #[error("the task {task} is lost: its server does not know it any more ({error})")]
+    /// The server does not know the task of a call any more: its result cannot be fetched, and it may have run. Servers do not say why, so as not to tell whether
+    /// another principal has it. A recorded one is recorded as [lost](crate::CallState::Lost).
+    #[error(
+        "the server does not know the task {task} any more: its retention is over, it was deleted, or it belongs to another principal ({error})"
+    )]
     LostTask {
         /// The beginning of the task's id.
         task: String,
@@ -290,7 +292,7 @@ impl RequestError {
         }
     }
 
-    /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for
+    /// Whether the server does not know the task: it never existed, its retention is over, it was deleted, or it belongs to another principal. Only meaningful for
     /// `tasks/get` and `tasks/result`, since servers use −32602 for every invalid parameter.
     pub fn is_unknown_task(&self) -> bool {
         match self {

@@ -406,17 +406,18 @@ impl TaskHandle {
         if self.other_login.is_some() {
             return error;
         }
-        if let Some(record) = &self.record {
-            let reason = format!("the server does not know the task: {error}");
-            record.mark_lost(&reason).await;
-        }
-        let is_created = self.record.is_some() || self.reference.is_some();
-        if !is_created || self.is_followed_elsewhere().await || self.fetched().await.is_some() {
-            return error;
-        }
-        RequestError::LostTask {
+        let lost = RequestError::LostTask {
             task: excerpt(&self.id).into_owned(),
             error: Box::new(error),
+        };
+        if let Some(record) = &self.record {
+            record.mark_lost(&lost.to_string()).await;
+        }
+        let is_created = self.record.is_some() || self.reference.is_some();
+        let is_lost = is_created && !self.is_followed_elsewhere().await && self.fetched().await.is_none();
+        match lost {
+            RequestError::LostTask { error, .. } if !is_lost => *error,
+            lost => lost,
         }
     }
 

@@ -375,7 +375,9 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
             for said in [explained, &stderr(&read)] {
                 let says = |text: &str| said.contains(text);
                 assert!(
-                    says("the task is lost: the server does not know the task any more") && says("call the tool again"),
+                    says(
+                        "the server does not know the task any more: its retention is over, it was deleted, or it belongs to another principal"
+                    ) && says("call the tool again"),
                     "{words:?}: {said}"
                 );
             }

@@ -42,7 +42,7 @@ async fn client(peer: &Peer, directory: &Path) -> Client {
 }
 
 #[tokio::test]
-async fn the_error_of_a_lost_task_says_so_and_names_it() {
+async fn the_error_of_an_unknown_task_says_what_may_have_happened_and_names_it() {
     let peer = server(|seen| match seen.method() {
         "tools/call" => seen.result(created()),
         _ => seen.error(200, -32602, Value::Null),
@@ -53,9 +53,11 @@ async fn the_error_of_a_lost_task_says_so_and_names_it() {
     let text = error.to_string();
     assert_eq!(
         (text.matches("t-1").count(), text.matches("lost").count()),
-        (1, 1),
+        (1, 0),
         "{text}"
     );
+    let why = "its retention is over, it was deleted, or it belongs to another principal";
+    assert!(text.contains(why), "{text}");
 }
 
 /// What was is over: the next status says how the task stands.
