@@ -6,12 +6,17 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal,
     Quota, QuotaExceeded, SpecId, State, StopReason, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis,
     Verdict,
-    store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, StoreEvent, UnwrittenCall},
+    store::{
+        ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, Record, StoreError, StoreEvent, UnwrittenCall,
+    },
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
 };
 
 const HOUR: u64 = 3_600_000;
@@ -32,6 +37,8 @@ enum NextWrite {
     MadeLate,
     /// Not made until its future is dropped, and never answered.
     Silent,
+    /// Made when the disk is [released](Disk::released).
+    WhenReleased,
 }
 
 #[derive(Default)]
@@ -40,6 +47,9 @@ struct Disk {
     next: Mutex<NextWrite>,
     writes: AtomicUsize,
     late: Mutex<Option<(UnwrittenCall, Change)>>,
+    released: AtomicBool,
+    /// Runs after the next read, before its answer is known.
+    after_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Disk {
@@ -80,6 +90,14 @@ impl StoreLayer for Front {
         self.0.kept.apply(change)
     }
 
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let read = now(self.0.kept.get_unscoped(id));
+        if let Some(after_read) = self.0.after_read.lock().unwrap().take() {
+            after_read();
+        }
+        Box::pin(async move { read })
+    }
+
     fn await_earlier_writes(&self, _: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async {
             self.0.make_late().await;
@@ -108,6 +126,14 @@ impl StoreLayer for Front {
                 Box::pin(async move { failed() })
             }
             NextWrite::Silent => Box::pin(std::future::pending()),
+            NextWrite::WhenReleased => Box::pin(async move {
+                let is_released = |_: &mut Context<'_>| match self.0.released.load(Ordering::SeqCst) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                };
+                std::future::poll_fn(is_released).await;
+                self.0.kept.write_call(call, change).await
+            }),
         }
     }
 }
@@ -288,6 +314,24 @@ fn a_promoted_call_is_written_as_it_is_and_goes_on() {
     assert_eq!(now(fixture.store.counts()).unwrap().running, 1, "it is counted once");
     fixture.apply(&task.id, Some(fence), done()).unwrap();
     assert!(fixture.find(&task.id).unwrap().is_done());
+}
+
+#[test]
+fn a_call_is_found_if_its_write_ends_while_the_store_reads() {
+    let fixture = Fixture::new();
+    let (task, _) = fixture.running("a");
+    fixture.disk.next(NextWrite::WhenReleased);
+    let store = Arc::clone(&fixture.store);
+    let promotion = Fixture::change(&task.id, None, Event::Promoted);
+    let mut written = Box::pin(async move { store.apply(promotion).await });
+    assert!((&mut written).now_or_never().is_none(), "the write waits");
+    let disk = Arc::clone(&fixture.disk);
+    *fixture.disk.after_read.lock().unwrap() = Some(Box::new(move || {
+        disk.released.store(true, Ordering::SeqCst);
+        now(written).unwrap();
+    }));
+    assert_eq!(fixture.find(&task.id).expect("the call did not vanish").id, task.id);
+    assert!(fixture.disk.has(&task.id) && fixture.find(&task.id).unwrap().announced);
 }
 
 #[test]

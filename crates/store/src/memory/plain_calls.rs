@@ -286,13 +286,17 @@ impl PlainCallStore {
         written
     }
 
-    /// A call that is not written, as it is.
-    fn find<T>(&self, id: &TaskId, found: impl FnOnce(&StoredTask) -> T) -> Option<T> {
-        self.calls().kept.tasks.get(id).map(found)
-    }
-
-    fn being_written(&self, id: &TaskId) -> Option<Arc<BeingWritten>> {
-        self.calls().being_written.get(id).cloned()
+    /// Reads a call that the store may not have: one that is kept, or one that is being written. Both are looked up under one lock, and before the
+    /// store is asked, so that a call whose write ends meanwhile is found.
+    fn unwritten<T>(
+        &self,
+        id: &TaskId,
+        kept: impl FnOnce(&StoredTask) -> T,
+        being_written: impl FnOnce(&Arc<BeingWritten>) -> T,
+    ) -> Option<T> {
+        let calls = self.calls();
+        let kept = calls.kept.tasks.get(id).map(kept);
+        kept.or_else(|| calls.being_written.get(id).map(being_written))
     }
 
     /// When the first queued call of `tool` is ready.
@@ -474,14 +478,14 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        if let Some(record) = self.find(id, StoredTask::record) {
-            return answer(Ok(Some(record)));
-        }
-        let stored = self.store.get_unscoped(id);
-        match self.being_written(id) {
-            None => stored,
-            // The store's is newer.
-            Some(call) => Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) }),
+        match self.unwritten(id, |call| Ok(call.record()), |call| Err(Arc::clone(call))) {
+            None => self.store.get_unscoped(id),
+            Some(Ok(record)) => answer(Ok(Some(record))),
+            Some(Err(call)) => {
+                let stored = self.store.get_unscoped(id);
+                // The store's is newer.
+                Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) })
+            }
         }
     }
 
@@ -513,8 +517,7 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let here = self.find(id, |call| call.requestor.clone());
-        let here = here.or_else(|| Some(self.being_written(id)?.call.requestor.clone()));
+        let here = self.unwritten(id, |kept| kept.requestor.clone(), |write| write.call.requestor.clone());
         match here {
             Some(requestor) => answer(Ok(Some(requestor))),
             None => self.store.requestor(id),
@@ -522,8 +525,7 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let here = self.find(id, |call| call.arguments.clone());
-        let here = here.or_else(|| Some(self.being_written(id)?.call.arguments.clone()));
+        let here = self.unwritten(id, |kept| kept.arguments.clone(), |write| write.call.arguments.clone());
         match here {
             Some(arguments) => answer(Ok(Some(arguments))),
             None => self.store.arguments(id),
