@@ -148,7 +148,10 @@ pub(crate) async fn read_message(
             },
         };
         match message {
-            Message::Response(response) if response.id.is_none_or(|given| given.as_json() == id.to_string()) => {
+            // Some servers make a string of the id.
+            Message::Response(response)
+                if (response.id).is_none_or(|given| given.as_json().trim_matches('"') == id.to_string()) =>
+            {
                 let names_request = response.id.is_some();
                 let outcome = match response.outcome {
                     Ok(result) => Ok(Json::from(result)),

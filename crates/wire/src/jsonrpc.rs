@@ -202,6 +202,9 @@ impl<'a> Draft<'a> {
             (Some(method), None, None) => self.call(method, text),
             (None, Some(result), None) => self.response(Ok(result)),
             (None, None, Some(error)) => self.response(Err(error)),
+            // As servers write that know JSON-RPC 1.0: one of the two is null.
+            (None, Some(result), Some(error)) if json::is_null(error) => self.response(Ok(result)),
+            (None, Some(result), Some(error)) if json::is_null(result) => self.response(Err(error)),
             (None, None, None) => Err("A message needs a method, a result or an error"),
             _ => Err("A message has one of method, result and error, not several"),
         }

@@ -4,7 +4,7 @@ use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
-    open_requests::{Delivery, Joined, Messages, Notified, OpenReader, OpenRequests, Others, StreamEnd},
+    open_requests::{Delivery, Joined, Messages, Notified, OpenReader, OpenRequests, Others, StreamEnd, Suspected},
     recipient::{Recipient, Unclear, of_unreadable, recipient},
     unframed::{Unfinished, Within, messages_in},
     unreadable::{Outline, last_id, number_of},
@@ -153,14 +153,15 @@ impl Demultiplexer {
         }
         let OpenRequests { open, others, ids, .. } = &mut *state;
         match recipient {
-            Recipient::Response(id) => match open.contains_key(&id) {
-                true => state.answer(id, Ok(message)),
-                // Of a request that is not waited for any more.
-                false if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
-                    tracing::debug!(id, "ignored a response to an unknown request");
+            Recipient::Response(id) if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
+                // A server that writes words before its answers does so each time.
+                state.mentions_answers = false;
+                match state.is_probe(id) {
+                    true => state.end_doubt(),
+                    false => state.answer(id, Ok(message)),
                 }
-                false => state.name_noise(&self.address, &message),
-            },
+            }
+            Recipient::Response(_) => state.name_noise(&self.address, &message),
             Recipient::Request(id) => {
                 let request = id.and_then(|id| open.get(&id)).map(|reader| &reader.messages);
                 let was_sent = match (request, others) {
@@ -194,7 +195,6 @@ impl Demultiplexer {
                     }
                 }
             }
-            Recipient::Probe => state.end_doubt(),
             Recipient::Noise => state.name_noise(&self.address, &message),
             Recipient::Unclear(_) => {}
         }
@@ -213,7 +213,10 @@ impl Demultiplexer {
         ControlFlow::Continue(match messages_in(line) {
             Within::Nothing => {
                 let mut state = self.state.lock();
-                state.unfinished = Unfinished::begun_by(line).or(state.unfinished.take());
+                let is_within = state.unfinished.is_some() && !line.starts_with(b"{");
+                if !is_within && let Some(begun) = Unfinished::begun_by(line) {
+                    state.unfinished = Some(begun);
+                }
                 match of_unreadable(line, rejection) {
                     Recipient::Noise => of_end(line),
                     found => found,
@@ -230,7 +233,7 @@ impl Demultiplexer {
                     return ControlFlow::Continue(Recipient::Noise);
                 }
                 for (id, answer) in named {
-                    state.suspect(id, answer, true);
+                    state.suspect(id, Suspected::new(answer, true));
                 }
                 return ControlFlow::Break(None);
             }
@@ -285,7 +288,7 @@ impl Demultiplexer {
     /// A message without an id is sent. Servers may not answer a notification, and some do.
     pub(super) fn note_sent(&self, message: &str) {
         if head(message).contains(r#""method":"notifications/"#) {
-            self.state.lock().notified.sent += 1;
+            self.state.lock().notified.note_sent();
         }
     }
 

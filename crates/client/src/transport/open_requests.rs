@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use super::{
-    recipient::{PROBE, Recipient, Unclear, recipient},
+    recipient::{Recipient, Unclear, recipient},
     unframed::Unfinished,
 };
 use crate::{RequestError, error::excerpt};
@@ -20,8 +20,12 @@ use tokio::{
 const SUSPICION: Duration = Duration::from_secs(2);
 /// How long it is waited for behind a response that is only mentioned in a line.
 const MENTIONED: Duration = Duration::from_secs(5);
-/// How long at most, while the server writes.
+/// How long at most, while the server writes; also behind an error without an id that comes soon after a notification, which it may be about.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
+/// How long it is waited for while the request goes on: progress of it came behind what may be its answer.
+const GOES_ON: Duration = Duration::from_secs(90);
+/// How long after a notification an error without an id may be about it: servers may not answer one, and some do.
+const OF_NOTIFICATION: Duration = Duration::from_secs(5);
 /// The longest message over several lines, in bytes.
 const MAX_JOINED: usize = 64 << 20;
 
@@ -36,9 +40,11 @@ pub(super) struct OpenReader {
     pub(super) notified: u64,
 }
 
-/// An answer could have been that of each of these requests. What is answered before the probe is not in doubt.
+/// An answer could have been that of each of these requests. What is answered before the probe, or soon after it, is not in doubt.
 pub(super) struct Doubt {
     requests: BTreeSet<u64>,
+    /// The id of a request that the server is sent to be answered behind what it has begun.
+    probe: u64,
     why: String,
 }
 
@@ -53,11 +59,43 @@ pub(super) struct Suspected {
     last: Instant,
 }
 
-/// The notifications that were sent, and those of them that will not be answered any more: a server takes one message after the other.
+impl Suspected {
+    pub(super) fn new(answer: Result<Vec<u8>, RequestError>, is_mentioned: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            answer,
+            is_mentioned,
+            until: now + if is_mentioned { MENTIONED } else { SUSPICION },
+            last: now + LONGEST_SUSPICION,
+        }
+    }
+
+    fn held_longest(self) -> Self {
+        Self {
+            until: self.last,
+            ..self
+        }
+    }
+}
+
+/// The notifications that were sent, and those of them that will not be answered any more: most servers take one message after the other.
 #[derive(Default)]
 pub(super) struct Notified {
     pub(super) sent: u64,
-    pub(super) over: u64,
+    over: u64,
+    last: Option<Instant>,
+}
+
+impl Notified {
+    pub(super) fn note_sent(&mut self) {
+        self.sent += 1;
+        self.last = Some(Instant::now());
+    }
+
+    /// Whether one was sent just now.
+    fn is_recent(&self) -> bool {
+        self.last.is_some_and(|last| last.elapsed() < OF_NOTIFICATION)
+    }
 }
 
 /// A message for the reader of a request.
@@ -141,13 +179,18 @@ impl OpenRequests {
             return Joined::No;
         };
         // An answer to an open request is none of its lines, nor is a message that is not indented.
-        let is_message = match recipient(line) {
-            Ok(Recipient::Response(id)) if self.open.contains_key(&id) => true,
-            Ok(_) => line.starts_with(b"{"),
-            Err(_) => false,
-        };
-        if is_message {
-            return Joined::No;
+        let is_begun_by_it = line.starts_with(b"{");
+        match recipient(line) {
+            Ok(Recipient::Response(id)) if self.open.contains_key(&id) => {
+                if is_begun_by_it {
+                    return Joined::No;
+                }
+                // Within the object that is being written: that object counts if it becomes an answer.
+                let mentioned = Suspected::new(Ok(line.to_vec()), true);
+                self.suspected.entry(id).or_insert(mentioned);
+            }
+            Ok(_) if is_begun_by_it => return Joined::No,
+            _ => {}
         }
         match unfinished.add(line) {
             Some(text) => {
@@ -158,8 +201,27 @@ impl OpenRequests {
                 self.unfinished = None;
                 Joined::No
             }
-            None => Joined::Unfinished,
+            None => {
+                self.suspect_unfinished();
+                Joined::Unfinished
+            }
         }
+    }
+
+    /// What has begun as the answer to an open request is waited for as long as it goes on.
+    fn suspect_unfinished(&mut self) {
+        let Some(unfinished) = &mut self.unfinished else {
+            return;
+        };
+        let Some(id) = unfinished.answers().filter(|id| self.open.contains_key(id)) else {
+            return;
+        };
+        let why = "its answer, which is not one line of JSON, has no end";
+        let new = Suspected::new(Err(RequestError::Invalid(why.to_owned())), false).held_longest();
+        self.suspected
+            .entry(id)
+            .and_modify(|earlier| earlier.until = earlier.until.max(new.until))
+            .or_insert(new);
     }
 
     /// A line that is no message may be what a request waits for. One is named for each request.
@@ -181,19 +243,10 @@ impl OpenRequests {
     }
 
     /// What may be the answer to an open request: a better one is waited for, for a moment.
-    pub(super) fn suspect(&mut self, id: u64, answer: Result<Vec<u8>, RequestError>, is_mentioned: bool) {
-        if is_mentioned && self.mentions_answers {
-            return self.answer(id, answer);
+    pub(super) fn suspect(&mut self, id: u64, new: Suspected) {
+        if new.is_mentioned && self.mentions_answers {
+            return self.answer(id, new.answer);
         }
-        let now = Instant::now();
-        let until = now + if is_mentioned { MENTIONED } else { SUSPICION };
-        let last = now + LONGEST_SUSPICION;
-        let new = Suspected {
-            answer,
-            is_mentioned,
-            until,
-            last,
-        };
         // What is said again is not waited for again.
         match self.suspected.entry(id) {
             Entry::Occupied(mut earlier) if new.answer.is_ok() => {
@@ -205,9 +258,11 @@ impl OpenRequests {
         }
     }
 
-    /// A request goes on, so what may be its answer is none.
+    /// A request goes on, so what may be its answer is probably none: a server may also send its progress late.
     pub(super) fn goes_on(&mut self, id: u64) {
-        self.suspected.remove(&id);
+        if let Some(suspected) = self.suspected.get_mut(&id) {
+            suspected.until = Instant::now() + GOES_ON;
+        }
     }
 
     /// When what may be an answer is taken for one.
@@ -246,7 +301,7 @@ impl OpenRequests {
     }
 
     /// An answer of which it is not certain whose it is, or whether it is one. If only one request can be meant, that gets it, unless a better one follows; else a
-    /// probe is sent, and what is open when that is answered fails.
+    /// probe is sent, and what is open soon after that is answered fails.
     pub(super) fn unclear(
         &mut self,
         address: &str,
@@ -256,12 +311,12 @@ impl OpenRequests {
     ) -> Option<String> {
         let named = unclear.id.filter(|id| self.open.contains_key(id));
         let Unclear {
+            id: unclear_id,
             needs_id,
             of_notification,
             why,
-            ..
         } = unclear;
-        if named.is_none() && (needs_id || unclear.id.is_none() && self.answers_notification(of_notification)) {
+        if named.is_none() && (needs_id || unclear_id.is_none() && self.answers_notification(of_notification)) {
             self.name_noise(address, message);
             return None;
         }
@@ -283,16 +338,29 @@ impl OpenRequests {
                     open = requests.len(),
                     "it is not known whose an answer is; the server is asked whether it is there"
                 );
-                let is_probed = self.doubt.is_some();
-                let doubt = self.doubt.get_or_insert(Doubt {
-                    requests: BTreeSet::new(),
-                    why,
-                });
-                doubt.requests.extend(requests);
-                return (!is_probed).then(|| format!(r#"{{"id":{PROBE},"jsonrpc":"2.0","method":"ping"}}"#));
+                if let Some(doubt) = &mut self.doubt {
+                    doubt.requests.extend(requests);
+                    return None;
+                }
+                // A number, as all ids are: some servers know no others.
+                let ids = self.ids.get_or_insert_default();
+                ids.0 = ids.0.saturating_sub(1);
+                let probe = ids.0;
+                self.doubt = Some(Doubt { requests, probe, why });
+                return Some(format!(r#"{{"id":{probe},"jsonrpc":"2.0","method":"ping"}}"#));
             }
         };
-        self.suspect(only, answer, false);
+        // Servers with threads answer a notification late.
+        let may_be_late = unclear_id.is_none() && answer.is_ok() && self.notified.is_recent();
+        let suspected = Suspected::new(answer, false);
+        self.suspect(
+            only,
+            if may_be_late {
+                suspected.held_longest()
+            } else {
+                suspected
+            },
+        );
         None
     }
 
@@ -304,17 +372,34 @@ impl OpenRequests {
             let behind = self.others.as_ref().and_then(Others::unhandled);
             // A place is kept free for it.
             let _ = reader.messages.try_send(Delivery { message, behind });
+            self.is_not_meant(id);
         }
     }
 
+    /// A request was answered. If only one of those in doubt is left, that is the one.
+    fn is_not_meant(&mut self, id: u64) {
+        let is_last = |doubt: &mut Doubt| doubt.requests.remove(&id) && doubt.requests.len() == 1;
+        if let Some(Doubt { requests, why, .. }) = self.doubt.take_if(is_last) {
+            for only in requests {
+                self.suspect(only, Suspected::new(Err(RequestError::Invalid(why.clone())), false));
+            }
+        }
+    }
+
+    /// Whether this is the id of the probe, and it is waited for.
+    pub(super) fn is_probe(&self, id: u64) -> bool {
+        self.doubt.as_ref().is_some_and(|doubt| doubt.probe == id)
+    }
+
+    /// The probe was answered, or does not come: what is in doubt fails, unless a better answer is on its way.
     pub(super) fn end_doubt(&mut self) {
-        let Some(Doubt { requests, why }) = self.doubt.take() else {
+        let Some(Doubt { requests, why, .. }) = self.doubt.take() else {
             return;
         };
         let open = requests.len();
         for id in requests {
             let why = format!("{why} (one of {open} requests that were open; it is not known which)");
-            self.answer(id, Err(RequestError::Invalid(why)));
+            self.suspect(id, Suspected::new(Err(RequestError::Invalid(why)), false));
         }
     }
 }

@@ -9,9 +9,6 @@ use longhaul_wire::{Message, Method, Rejection, jsonrpc::Notification};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The id of the probe. Other requests have numbers.
-pub(super) const PROBE: &str = r#""longhaul-probe""#;
-
 /// The JSON-RPC error of a server that cannot read a message.
 const PARSE_ERROR: i32 = -32700;
 
@@ -23,8 +20,6 @@ pub(super) enum Recipient {
     Request(Option<u64>),
     /// What may be an answer, and cannot be read or does not name its request.
     Unclear(Unclear),
-    /// The answer to the probe.
-    Probe,
     /// A line for people, or an answer to a request that is not ours.
     Noise,
 }
@@ -54,6 +49,12 @@ fn cannot_be_ours(id: &str) -> bool {
     }
 }
 
+/// The number of a request: some servers make a string of it.
+fn number(id: &str) -> Option<u64> {
+    let text = id.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    text.unwrap_or(id).parse().ok()
+}
+
 /// Whom a message is for.
 ///
 /// # Errors
@@ -72,11 +73,10 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                     why: "it answered a request without its id".to_owned(),
                 }));
             };
-            match id.as_json().parse() {
-                Ok(id) => Recipient::Response(id),
-                Err(_) if id.as_json() == PROBE => Recipient::Probe,
-                Err(_) if cannot_be_ours(id.as_json()) => Recipient::Noise,
-                Err(_) => Recipient::Unclear(Unclear {
+            match number(id.as_json()) {
+                Some(id) => Recipient::Response(id),
+                None if cannot_be_ours(id.as_json()) => Recipient::Noise,
+                None => Recipient::Unclear(Unclear {
                     id: number_of(id.as_json().as_bytes()),
                     needs_id: true,
                     of_notification: false,
@@ -157,5 +157,5 @@ fn request_of(notification: &Notification<'_>) -> Option<u64> {
     } else {
         params.meta?.subscription?
     };
-    id.get().parse().ok()
+    number(id.get())
 }

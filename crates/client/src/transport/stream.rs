@@ -79,15 +79,12 @@ impl StreamTransport {
         let reading = {
             let demultiplexer = Arc::clone(&demultiplexer);
             async move {
-                let mut foreign = None;
-                let mut end = match read(reader, &demultiplexer, max_message, &mut foreign, &probes).await {
+                let mut remark = None;
+                let mut end = match read(reader, &demultiplexer, max_message, &mut remark, &probes).await {
                     Some(reason) => StreamEnd::from(reason),
                     None => ended.await,
                 };
-                if let Some(line) = foreign {
-                    let speaks = format!("; it speaks no MCP: the first line of its output is {line:?}");
-                    end.reason.push_str(&speaks);
-                }
+                end.reason.push_str(&remark.unwrap_or_default());
                 demultiplexer.end(end);
             }
         };
@@ -163,13 +160,13 @@ const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(30);
 /// How long a probe may take that is sent when it is not known which request was answered. A server that does one thing at a time answers it after its calls.
 const LONGEST_PROBE: Duration = Duration::from_secs(600);
 
-/// Reads messages up to the end. Returns why it stopped earlier, if it did. `foreign` is the beginning of the first line that is no message, until there is a
-/// message.
+/// Reads messages up to the end. Returns why it stopped earlier, if it did. `remark` is what is known of the server then: that its first line is no message, until
+/// there is a message, or that it ended within one.
 async fn read(
     reader: impl AsyncRead + Unpin,
     to: &Demultiplexer,
     max_message: usize,
-    foreign: &mut Option<String>,
+    remark: &mut Option<String>,
     probes: &mpsc::WeakSender<String>,
 ) -> Option<String> {
     let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
@@ -180,7 +177,7 @@ async fn read(
         let line = tokio::select! {
             biased;
             // First, since there may always be another line.
-            () = &mut late, if foreign.is_some() => {
+            () = &mut late, if remark.is_some() => {
                 return Some(format!("it sent no message within {} s", AFTER_FOREIGN_LINE.as_secs()));
             }
             () = &mut unanswered, if to.is_in_doubt() => {
@@ -197,6 +194,7 @@ async fn read(
             // The server ended while it wrote this.
             Line::Rest(rest) if is_cut(&rest) => {
                 tracing::debug!(bytes = rest.len(), "the last message of a server was cut");
+                remark.get_or_insert_with(|| "; it ended while it wrote a message".to_owned());
                 return None;
             }
             Line::Whole(line) | Line::Rest(line) => {
@@ -207,11 +205,12 @@ async fn read(
                 }
                 if !has_spoken {
                     has_spoken = is_message(line) || has_message(line);
-                    match (has_spoken, &foreign) {
-                        (true, _) => *foreign = None,
+                    match (has_spoken, &remark) {
+                        (true, _) => *remark = None,
                         (false, Some(_)) => {}
                         (false, None) => {
-                            *foreign = Some(excerpt(&String::from_utf8_lossy(line)).into_owned());
+                            let line = excerpt(&String::from_utf8_lossy(line)).into_owned();
+                            *remark = Some(format!("; it speaks no MCP: the first line of its output is {line:?}"));
                             late.as_mut().reset(tokio::time::Instant::now() + AFTER_FOREIGN_LINE);
                         }
                     }

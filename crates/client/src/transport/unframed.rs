@@ -1,11 +1,13 @@
 //! Messages that a server has not written as one line each: two on a line, behind words for people, or over several lines.
 
-use super::unreadable::Outline;
+use super::unreadable::{Outline, number_of};
 use longhaul_wire::Message;
 use serde_json::{Deserializer, value::RawValue};
 
 /// Places in a line at which a message may begin.
 const MOST_BEGINNINGS: usize = 20;
+/// How much of a message over several lines is searched for whose it is, in bytes.
+const LONGEST_HEAD: usize = 1024;
 
 /// What is found in a line that is no message itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,13 +51,18 @@ pub(super) fn is_complete(text: &[u8]) -> bool {
     let mut parts = text
         .split(|byte| *byte == b'\r')
         .filter(|part| !part.trim_ascii().is_empty());
-    parts.next_back().is_some_and(|last| match messages_in(last) {
-        Within::Messages(_, rest) => rest.is_empty(),
-        Within::Mentioned(responses) => responses
-            .last()
-            .is_some_and(|response| last.trim_ascii().ends_with(response)),
-        Within::Nothing | Within::Unreadable(_) => false,
-    })
+    parts
+        .next_back()
+        .map(<[u8]>::trim_ascii)
+        .is_some_and(|last| match messages_in(last) {
+            Within::Messages(_, rest) => rest.is_empty(),
+            Within::Mentioned(responses) => responses.last().is_some_and(|response| last.ends_with(response)),
+            // It cannot be read, and is an object all the same.
+            Within::Nothing => {
+                last.starts_with(b"{") && last.ends_with(b"}") && Nesting::default().after(last).depth == 0
+            }
+            Within::Unreadable(_) => false,
+        })
 }
 
 /// Those of the objects at the beginning of a text, one behind the other, that count, and what is behind the objects.
@@ -82,6 +89,8 @@ pub(super) struct Unfinished {
     lines: usize,
     /// Its lines are not indented.
     is_flat: bool,
+    /// The request that it answers, once its lines have told.
+    answers: Option<u64>,
 }
 
 /// How deep within objects and arrays a text has come.
@@ -110,15 +119,27 @@ impl Nesting {
 }
 
 impl Unfinished {
-    /// If the line begins an object and does not end it.
+    /// If the line begins an object and does not end it. There may be words before the brace at its end.
     pub(super) fn begun_by(line: &[u8]) -> Option<Self> {
+        let object = match line.trim_ascii_start().starts_with(b"{") {
+            true => line,
+            false => &line[line.strip_suffix(b"{")?.len()..],
+        };
         let mut unfinished = Self::default();
-        unfinished.add(line);
+        unfinished.add(object);
         let Nesting {
             depth, is_in_string, ..
         } = unfinished.nesting;
-        let begins = line.trim_ascii_start().starts_with(b"{");
-        (begins && depth > 0 && !is_in_string).then_some(unfinished)
+        (depth > 0 && !is_in_string).then_some(unfinished)
+    }
+
+    /// The id of the request that it answers, if its first lines tell it.
+    pub(super) fn answers(&mut self) -> Option<u64> {
+        if self.answers.is_none() && self.text.len() < LONGEST_HEAD {
+            let outline = Outline::of(&self.text).filter(Outline::has_id_and_outcome);
+            self.answers = outline.and_then(|outline| outline.id.and_then(number_of));
+        }
+        self.answers
     }
 
     /// Whether a line can be a part of it: within an object lines are indented, or none is.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 /// An answer that cannot be read is the answer to a request all the same. `ID` stands for its id; what the error must say.
-const UNREADABLE: [(&[u8], &str); 12] = [
+const UNREADABLE: [(&[u8], &str); 14] = [
     (b"{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}", "no JSON"),
     (
         br#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"x":NaN,"method":"m"}}}"#,
@@ -27,9 +27,15 @@ const UNREADABLE: [(&[u8], &str); 12] = [
     ),
     (br#"{"jsonrpc":"2.0","id":ID,"result":{"content":["#, "no JSON"),
     (
-        br#"{"jsonrpc":"2.0","id":"ID","result":{"content":[]}}"#,
-        "an id that no request has",
+        br#"{"jsonrpc":"2.0","id":ID.0,"result":{"content":[]}}"#,
+        "its answer",
     ),
+    (
+        b"{\n  \"jsonrpc\": \"2.0\",\n  \"id\": ID,\n  \"result\": {\n    \"content\": \"a\nb\"\n  }\n}",
+        "has no end",
+    ),
+    // No line ends.
+    (b"{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}NO_END", "no JSON"),
     (br#"{"jsonrpc":"2.0","id":{"n":1},"result":{"content":[]}}"#, "id"),
     (
         br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"out of memory"}}"#,
@@ -57,8 +63,10 @@ fn with_id(line: &[u8], request: &Value) -> Vec<u8> {
         rest = &rest[at + 2..];
     }
     out.extend_from_slice(rest);
-    out.push(b'\n');
-    out
+    match out.strip_suffix(b"NO_END") {
+        Some(line) => line.to_vec(),
+        None => [&out[..], b"\n"].concat(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,14 +94,23 @@ async fn a_call_whose_answer_cannot_be_read_fails_with_what_is_wrong() {
     }
 }
 
-/// It is not known whose the answer was: what is answered before the probe is not in doubt, and the others fail.
-#[tokio::test]
+/// It is not known whose the answer was: what is answered before the probe or soon after it is not in doubt, and the others fail.
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_a_probe() {
     let (connection, mut server) = Server::connected();
     let script = async {
         server.discovered().await;
         server.listed().await;
-        let calls = [server.next().await, server.next().await, server.next().await];
+        let calls = [
+            server.next().await,
+            server.next().await,
+            server.next().await,
+            server.next().await,
+        ];
+        let call = |n: u32| {
+            let mut calls = calls.iter();
+            calls.find(|call| call["params"]["arguments"]["n"] == n).unwrap()
+        };
         for line in [
             &b"{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{\"x\":NaN}}\n"[..],
             b"caf\xe9 is noise\n",
@@ -102,11 +119,12 @@ async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_
         }
         let probe = server.next().await;
         assert_eq!(probe["method"], "ping");
-        let answered = calls.iter().find(|call| call["params"]["arguments"]["n"] == 1).unwrap();
-        server.answer(answered, json!({"content": []})).await;
+        server.answer(call(1), json!({"content": []})).await;
         server
             .send(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": {"code": -32601, "message": "?"}}))
             .await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        server.answer(call(4), json!({"content": []})).await;
     };
     let calls = async {
         let tools = connection.list_tools().await.unwrap();
@@ -114,14 +132,47 @@ async fn an_answer_that_can_be_of_several_calls_fails_those_that_are_open_after_
             let arguments = Map::from_iter([("n".to_owned(), n.into())]);
             connection.call_tool(&tools[0], &arguments, &mut |_| {}).await
         };
-        tokio::join!(call(1), call(2), call(3))
+        tokio::join!(call(1), call(2), call(3), call(4))
     };
-    let ((one, two, three), ()) = tokio::join!(calls, script);
-    assert!(one.is_ok(), "{one:?}");
+    let ((one, two, three, four), ()) = tokio::join!(calls, script);
+    assert!(one.is_ok() && four.is_ok(), "{one:?} {four:?}");
     for failed in [two, three] {
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("one of 3 requests that were open"), "{error}");
     }
+}
+
+/// Whether the server answers the probe makes no difference then.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_can_be_of_two_calls_is_that_of_the_one_that_is_left() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let calls = [server.next().await, server.next().await];
+        let unclear = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "boom"}});
+        server.send(&unclear).await;
+        assert_eq!(server.next().await["method"], "ping");
+        let other = calls.iter().find(|call| call["params"]["arguments"]["n"] == 2).unwrap();
+        server.answer(other, json!({"content": []})).await;
+        server.next().await
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        let call = async |n: u32| {
+            let arguments = Map::from_iter([("n".to_owned(), n.into())]);
+            connection.call_tool(&tools[0], &arguments, &mut |_| {}).await
+        };
+        let begun = tokio::time::Instant::now();
+        let answered = tokio::join!(call(1), call(2));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+        answered
+    };
+    let ended = tokio::select! {
+        ended = calls => ended,
+        more = script => panic!("{more}"),
+    };
+    assert!(ended.0.is_err() && ended.1.is_ok(), "{ended:?}");
 }
 
 /// Our ids are whole numbers from 1, so such an answer is nobody's.
@@ -155,7 +206,15 @@ fn misplaced(answer: &str) -> Vec<Vec<u8>> {
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
     let value: Value = serde_json::from_str(answer).unwrap();
     let pretty = serde_json::to_string_pretty(&value).unwrap();
+    let with = |member: &str, other: Value| {
+        let mut value = value.clone();
+        value[member] = other;
+        format!("{value}\n").into_bytes()
+    };
     vec![
+        with("id", value["id"].to_string().into()),
+        with("error", Value::Null),
+        format!("Result: {pretty}\n").into_bytes(),
         format!("{answer}{note}\n").into_bytes(),
         format!("{note} {answer}\n").into_bytes(),
         format!("DEBUG: {answer}\n").into_bytes(),
@@ -380,6 +439,125 @@ async fn what_may_be_an_answer_is_none_if_the_call_goes_on() {
             assert!(format!("{called:?}").contains("true"), "{line}: {called:?}");
         }
     }
+}
+
+/// Such as a server that sends its progress from another thread: what was an answer is taken for one in the end.
+#[tokio::test(start_paused = true)]
+async fn progress_behind_the_only_answer_does_not_lose_it() {
+    for (line, expected) in [
+        (r#"> {"jsonrpc":"2.0","id":ID,"result":{"content":[]}}"#, "Ok("),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"boom"}}"#,
+            "boom",
+        ),
+    ] {
+        let (connection, mut server) = Server::connected();
+        let script = async {
+            server.discovered().await;
+            server.listed().await;
+            let request = server.next().await;
+            let line = with_id(line.as_bytes(), &request);
+            server.writer.write_all(&line).await.unwrap();
+            let params = json!({"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1});
+            server
+                .send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+                .await;
+            server.next().await
+        };
+        let call = async {
+            let tools = connection.list_tools().await.unwrap();
+            let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await;
+            assert!(format!("{called:?}").contains(expected), "{called:?}");
+        };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(300), async {
+            tokio::select! {
+                () = call => {}
+                more = script => panic!("{more}"),
+            }
+        });
+        ended.await.unwrap_or_else(|_| panic!("nothing after {line}"));
+    }
+}
+
+/// A draft in a log, whose answer comes late once, and then soon.
+#[tokio::test(start_paused = true)]
+async fn a_mentioned_answer_that_was_wrong_is_not_believed_again() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        for seconds in [6, 1] {
+            let request = server.next().await;
+            let draft = br#"DEBUG: {"jsonrpc":"2.0","id":ID,"result":{"content":[]}}"#;
+            server.writer.write_all(&with_id(draft, &request)).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+            let answer = json!({"content": [{"type": "text", "text": "true"}]});
+            server.answer(&request, answer).await;
+        }
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        let call = async || connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
+        let first = call().await;
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        (first, call().await)
+    };
+    let ((_, second), ()) = tokio::join!(calls, script);
+    assert!(format!("{second:?}").contains("true"), "{second:?}");
+}
+
+/// A record within an answer may be an answer of the same id.
+#[tokio::test(start_paused = true)]
+async fn a_response_within_an_answer_over_several_lines_is_not_the_answer() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let request = server.next().await;
+        let lines = b"{\n \"jsonrpc\":\"2.0\",\n \"id\":ID,\n \"result\":{\"content\":[{\"type\":\"text\",\"text\":\"true\"}],\"seen\":\n  {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[]}}\n }\n}";
+        server.writer.write_all(&with_id(lines, &request)).await.unwrap();
+    };
+    let call = async {
+        let tools = connection.list_tools().await.unwrap();
+        connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await
+    };
+    let (called, ()) = tokio::join!(call, script);
+    assert!(format!("{called:?}").contains("true"), "{called:?}");
+}
+
+/// Of a server with threads.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_a_notification_ends_no_call() {
+    let (connection, mut server) = Server::connected();
+    let (cancelled, over) = tokio::sync::oneshot::channel();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        server.next().await;
+        cancelled.send(()).unwrap();
+        // Each comes from a task of its own.
+        let mut both = [server.next().await, server.next().await];
+        both.sort_by_key(|message| message["method"] == "tools/call");
+        assert_eq!(both[0]["method"], "notifications/cancelled");
+        server.answer(&both[1], json!({"content": []})).await;
+        let third = server.next().await;
+        let answer = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "?"}});
+        server.send(&answer).await;
+        tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+        server.answer(&third, json!({"content": []})).await;
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        let call = async || connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await;
+        tokio::select! {
+            _ = call() => panic!("it was not answered"),
+            _ = over => {}
+        }
+        call().await.unwrap();
+        call().await
+    };
+    let (called, ()) = tokio::join!(calls, script);
+    assert!(called.is_ok(), "{called:?}");
 }
 
 /// Only the first time: then it is known how this server writes.
