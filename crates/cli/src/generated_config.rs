@@ -3,7 +3,7 @@
 use crate::{
     args::{Era, Header, Source},
     config::{self, Config, ConfigError, Environment, Problem},
-    mcp_servers::{self, McpServer},
+    mcp_servers::{self, FileError, McpServer},
 };
 use longhaul_core::Millis;
 use serde_json::{Map, Value};
@@ -23,7 +23,8 @@ pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
     load_from(source, false)
 }
 
-/// The same for a server that runs. There may be nothing left to serve: all servers in another client's file were switched off.
+/// The same for a server that runs. There may be nothing left to serve: all servers in another client's file were removed or switched off, or may be so in a way that is
+/// not understood.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -54,8 +55,18 @@ fn of_mcp_servers(
 ) -> Result<Config, ConfigError> {
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = mcp_servers::usable_name(&name.unwrap_or_default());
-    let servers = mcp_servers::read(text, environment.variable).map_err(|error| ConfigError::of_file(file, error))?;
     let (mut sections, mut left_out, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let servers = match mcp_servers::read(text, environment.variable) {
+        Ok(servers) => servers,
+        Err(FileError::NoServers(why)) if may_be_empty => {
+            warnings.push(Problem {
+                line: None,
+                message: format!("none of its servers is served: {why}"),
+            });
+            Vec::new()
+        }
+        Err(error) => return Err(ConfigError::of_file(file, error.to_string())),
+    };
     for server in servers {
         let McpServer {
             given,

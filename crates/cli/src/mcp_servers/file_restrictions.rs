@@ -111,7 +111,10 @@ impl FileRestrictions {
             self.excluded.extend(off.map(|(name, _)| name.clone()));
             return Ok(());
         }
-        let wrong = || format!("`{path}` of the file must be an array of names of {what}");
+        let wrong = || {
+            let named = "an array of names, or of objects with `serverName`";
+            format!("`{path}` of the file, which is about {what}, must be {named}: nothing else is understood here")
+        };
         let names = names(value).ok_or_else(wrong)?;
         match (named, kind) {
             (Named::Servers, ListKind::Allowed) => self.allowed.push(names),
@@ -161,6 +164,7 @@ impl FileRestrictions {
                     }
                 }
                 "*" if value.as_str().is_some_and(takes) => self.denied_tools.push("*".to_owned()),
+                "*" if value.is_string() => {}
                 // Of the client, or of something that is not MCP.
                 _ if what.all(|word| restricts_something(word)) && !is_nothing(value) => {
                     return Err(unknown(&path));
@@ -316,7 +320,7 @@ mod tests {
 
     #[test]
     fn tools_are_switched_off_beside_their_servers() {
-        let denied: [(Value, &[&str]); 13] = [
+        let denied: [(Value, &[&str]); 14] = [
             (
                 json!({"permissions": {"deny": ["mcp__a__write", "mcp__b__read", "Bash(rm *)"]}}),
                 &["write"],
@@ -344,6 +348,7 @@ mod tests {
                 json!({"tools": {"a": {"write": false}, "b": {"read": false}}}),
                 &["write"],
             ),
+            (json!({"permission": {"*": "allow", "a_write": "deny"}}), &["write"]),
             (
                 json!({"permission": {"edit": "deny", "a_write": "deny", "bash": {"rm *": "deny"}}}),
                 &["write"],

@@ -35,27 +35,39 @@ pub(crate) struct McpServer {
     pub(crate) section: Result<Map<String, Value>, String>,
 }
 
+/// Why a file has no servers.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FileError {
+    /// It cannot be read, so it is not known what its user wants.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It has none, or says of all of them what is not understood and may switch them off.
+    #[error("{0}")]
+    NoServers(String),
+}
+
 /// Reads the servers in their order: JSON, also with comments. Those that are switched off are left out, and these may be all.
 ///
 /// # Errors
 /// What is wrong with the file as a whole.
-pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, String> {
+pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, FileError> {
     let text = without_mark(text);
     let options = jsonc::options();
     let is_toml = !text.trim_start().starts_with(['{', '/']) && toml::from_str::<toml::Table>(text).is_ok();
+    let unreadable = |error: &dyn std::fmt::Display| FileError::Unreadable(error.to_string());
     let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| match is_toml {
-        true => "it is no JSON: a configuration in TOML is named without --mcp-config".to_owned(),
-        false => error.to_string(),
+        true => unreadable(&"it is no JSON: a configuration in TOML is named without --mcp-config"),
+        false => unreadable(&error),
     })?;
-    let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)
-        .map_err(|error| error.to_string())?;
+    let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options);
+    let parsed = parsed.map_err(|error| unreadable(&error))?;
+    let none = "it has no `mcpServers`";
     let root = parsed.value.as_ref().and_then(ast::Value::as_object);
-    let mut keys = ["mcpServers", "servers"].iter();
-    let servers = keys
-        .find_map(|key| last_object(root?, key))
-        .ok_or("it has no `mcpServers`")?;
+    let root = root.ok_or_else(|| unreadable(&none))?;
+    let servers = ["mcpServers", "servers"].iter().find_map(|key| last_object(root, key));
+    let servers = servers.ok_or_else(|| FileError::NoServers(none.to_owned()))?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
-    let beside = FileRestrictions::read(&values)?;
+    let beside = FileRestrictions::read(&values).map_err(FileError::NoServers)?;
     let (mut read, mut lines) = (Vec::new(), BTreeMap::new());
     for (nth, property) in servers.properties.iter().enumerate() {
         let given = property.name.as_str();
@@ -75,7 +87,7 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
             continue;
         }
         let written = &text[property.value.start()..property.value.end()];
-        let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| error.to_string())?;
+        let entry = &jsonc_parser::parse_to_serde_value(written, &options).map_err(|error| unreadable(&error))?;
         let Some(restrictions) = beside.of_server(given, entry) else {
             continue;
         };
@@ -106,10 +118,10 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     Ok(read)
 }
 
-/// The last member of this name that is an object.
+/// The member of this name, if it is an object. Of several the last one counts.
 fn last_object<'a, 'b>(of: &'b ast::Object<'a>, name: &str) -> Option<&'b ast::Object<'a>> {
     let mut members = of.properties.iter().rev();
-    members.find_map(|member| member.value.as_object().filter(|_| member.name.as_str() == name))
+    members.find(|member| member.name.as_str() == name)?.value.as_object()
 }
 
 /// Where the first text begins whose variables cannot be replaced.
@@ -267,7 +279,7 @@ mod tests {
             1
         );
         let toml = read("# mine\n[server]\nname = \"x\"\n", variable).unwrap_err();
-        assert!(toml.contains("without --mcp-config"), "{toml}");
+        assert!(toml.to_string().contains("without --mcp-config"), "{toml}");
         for loose in [
             r#"{"mcpServers": {"a": {"command": "x" "args": []}}}"#,
             r#"{"mcpServers": {"a": {"command": 'x'}}}"#,
@@ -385,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_file_without_servers_is_refused() {
-        assert_eq!(read("{}", variable).unwrap_err(), "it has no `mcpServers`");
+        assert_eq!(read("{}", variable).unwrap_err().to_string(), "it has no `mcpServers`");
         for none in [r#"{"mcpServers": {}}"#, r#"{"mcpServers": {"a": {"disabled": true}}}"#] {
             assert_eq!(read(none, variable).unwrap(), [], "{none}");
         }

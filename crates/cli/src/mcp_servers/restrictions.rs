@@ -15,7 +15,7 @@ const TOOL_NOUNS: [&str; 2] = ["tools", "tool"];
 /// Whose objects have the names of what servers offer beside tools.
 const NAMED: [&str; 3] = ["prompts", "resources", "templates"];
 /// Members that restrict nothing: how a server is reached, and what clients note of it.
-const KNOWN: [&str; 35] = [
+const KNOWN: [&str; 45] = [
     "command",
     "args",
     "env",
@@ -24,6 +24,7 @@ const KNOWN: [&str; 35] = [
     "url",
     "serverUrl",
     "httpUrl",
+    "baseUrl",
     "headers",
     "client_header_forwarding",
     "type",
@@ -51,6 +52,15 @@ const KNOWN: [&str; 35] = [
     "dev",
     "gallery",
     "inputSchema",
+    "summary",
+    "category",
+    "license",
+    "repository",
+    "stderr",
+    "proxy",
+    "cache",
+    "restart",
+    "retry",
 ];
 
 /// What an entry says of its tools.

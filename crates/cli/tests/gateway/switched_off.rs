@@ -14,7 +14,7 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
         }}}}}}"#,
         path = folder.display()
     );
-    fs::write(folder.join("mcp.json"), file).unwrap();
+    fs::write(folder.join("mcp.json"), &file).unwrap();
     let gateway = serve_with_log(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
     let served = text(&run(folder, &["tools", &gateway.url]));
     assert!(served.contains("greet") && !served.contains("gate"), "{served}");
@@ -46,8 +46,23 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
 
     // While it is served. Another server is not understood.
     let off = r#"{"mcpServers": {"one": {"command": "x", "disabled": true}, "other": {"command": 5}}}"#;
-    fs::write(folder.join("mcp.json"), off).unwrap();
-    hang_up(folder, &gateway, "removed upstreams: one");
-    let refused = run(folder, &["call", &gateway.url, "greet"]);
-    assert_ne!(refused.status.code(), Some(0), "{refused:?}");
+    // The others say of all servers what is not understood, or have none.
+    let not_understood = file.replacen('{', r#"{"mcp": {"enabled": false}, "#, 1);
+    for off in [
+        off,
+        &not_understood,
+        "{}",
+        r#"{"mcpServers": {"one": {}}, "mcpServers": null}"#,
+    ] {
+        fs::write(folder.join("mcp.json"), off).unwrap();
+        hang_up(folder, &gateway, "removed upstreams: one");
+        let refused = run(folder, &["call", &gateway.url, "greet"]);
+        assert_ne!(refused.status.code(), Some(0), "{off}: {refused:?}");
+        fs::write(folder.join("mcp.json"), &file).unwrap();
+        hang_up(folder, &gateway, "new upstreams: one");
+    }
+    // Half written: what its user wants is not known.
+    fs::write(folder.join("mcp.json"), &file[..40]).unwrap();
+    hang_up(folder, &gateway, "nothing has changed");
+    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
 }
