@@ -65,6 +65,8 @@ pub(crate) async fn run(keys: &Keys) -> ExitCode {
 enum KeysError {
     #[error(transparent)]
     File(#[from] KeyFileError),
+    #[error("{0}")]
+    DataDir(String),
     #[error(
         "{place} has tasks of a key {name}, which {file} does not know: it may have been lost, or was added at another server. The new key would own these tasks: choose \
          another name, or put the file back"
@@ -127,6 +129,9 @@ fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &Key
 
 async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Path) -> Result<(), KeysError> {
     let ports = Ports::system();
+    if let Some(why) = check::machine::foreign_data_dir(data_dir) {
+        return Err(KeysError::DataDir(why));
+    }
     let file = KeyFile::open(data_dir)?;
     if let Some(mode) = file.earlier_mode() {
         servers::tell_mode(

@@ -22,20 +22,25 @@ use std::{
 const LOCK: &str = "lock";
 /// The database in one, which may be a copy.
 const DATABASE: &str = "longhaul.db";
-/// How names begin of what is in a directory of a server, and on a new disk.
-const NOT_FOREIGN: [&str; 14] = [
-    ".",
-    "admin",
+/// The names of what a server keeps in one, beside its databases, and of what is on a new disk.
+const NOT_FOREIGN: [&str; 19] = [
+    LOCK,
+    "admin.key",
+    "admin.sock",
     "attempts",
-    "events",
+    "database",
     "host",
-    "keys",
-    "lock",
-    "longhaul",
+    "host.draft",
+    "keys.json",
+    "keys.json.new",
+    "keys.lock",
     "lost+found",
-    "metrics",
+    "mcp.sock",
+    "metrics.key",
     "node",
-    "owner",
+    "node.draft",
+    "owner.sock",
+    "principals",
     "reserve",
     "upstreams",
 ];
@@ -143,13 +148,22 @@ impl PrivateDir {
         let is_foreign = |entry: fs::DirEntry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            !NOT_FOREIGN.iter().any(|begin| name.starts_with(begin))
+            !name.starts_with('.') && !name.starts_with(DATABASE) && !NOT_FOREIGN.contains(&&*name)
         };
         let is_ours = || path.join(LOCK).exists() || path.join(DATABASE).exists();
         match mode & 0o077 != 0 && !is_ours() && entries.any(|entry| entry.is_ok_and(is_foreign)) {
             true => Err(Unfit::Foreign { mode }),
             false => Ok(()),
         }
+    }
+
+    /// As [`create`](Self::create), for the data directory of a server: one that others read, and that has their files, is not closed to them.
+    ///
+    /// # Errors
+    /// As [`check_foreign`](Self::check_foreign) and [`create`](Self::create).
+    pub fn create_data(path: &Path) -> io::Result<Self> {
+        Self::check_foreign(path)?;
+        Self::create(path)
     }
 
     /// Opens the directory, creating it and those above it if need be. When this returns, its name is on disk.

@@ -65,8 +65,30 @@ fn a_folder_with_other_files_that_others_read_gets_no_data() {
     }
     checked().unwrap();
     PrivateDir::check_foreign(&folder.path().join("new")).unwrap();
+    for (name, is_ours) in [
+        ("keys.json", true),
+        ("hosts.txt", false),
+        ("node_modules", false),
+        ("index.html", false),
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, "").unwrap();
+        let refused = if is_ours {
+            Ok(())
+        } else {
+            Err(Unfit::Foreign { mode: 0o755 })
+        };
+        assert_eq!(checked(), refused, "{name}");
+        let made = PrivateDir::create_data(folder.path());
+        assert_eq!(made.is_ok(), is_ours, "{name}");
+        assert_eq!(
+            folder.path().metadata().unwrap().permissions().mode() & 0o777,
+            if is_ours { 0o700 } else { 0o755 }
+        );
+        set(0o755);
+        fs::remove_file(&path).unwrap();
+    }
     fs::write(folder.path().join("index.html"), "").unwrap();
-    assert_eq!(checked(), Err(Unfit::Foreign { mode: 0o755 }));
     set(0o700);
     checked().unwrap();
     set(0o755);

@@ -37,7 +37,7 @@ pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
     [
         clock_or_disk_fault(server),
         data_dir,
-        foreign_data_dir(server),
+        foreign_data_dir(&server.data_dir),
         audit,
         no_socket(server),
     ]
@@ -48,12 +48,9 @@ pub(super) fn faults(server: &ServerConfig) -> Vec<String> {
 }
 
 /// Why a data directory is not taken from those who read it.
-pub(crate) fn foreign_data_dir(server: &ServerConfig) -> Option<String> {
-    let error = PrivateDir::check_foreign(&server.data_dir).err()?;
-    Some(format!(
-        "cannot use the data directory {}: {error}",
-        server.data_dir.display()
-    ))
+pub(crate) fn foreign_data_dir(data_dir: &Path) -> Option<String> {
+    let error = PrivateDir::check_foreign(data_dir).err()?;
+    Some(format!("cannot use the data directory {}: {error}", data_dir.display()))
 }
 
 /// Why files of keys in the data directory cannot be used.

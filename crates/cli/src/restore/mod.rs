@@ -157,10 +157,19 @@ fn read(backup: &Path, to: &Path) -> Result<(Header, Manifest), RestoreError> {
 fn target(data_dir: &Path) -> Result<PathBuf, RestoreError> {
     let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::read_dir(data_dir) {
-        Ok(mut entries) => match entries.next() {
-            Some(_) => Err(RestoreError::NotEmpty(data_dir.to_owned())),
-            None => Ok(data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned())),
-        },
+        Ok(entries) => {
+            let names: Vec<_> = entries
+                .map_while(Result::ok)
+                .map(|entry| entry.file_name())
+                .take(2)
+                .collect();
+            match &*names {
+                [] => Ok(data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned())),
+                // The root of a new disk.
+                [one] if one == "lost+found" => Err(RestoreError::MountPoint(data_dir.to_owned())),
+                _ => Err(RestoreError::NotEmpty(data_dir.to_owned())),
+            }
+        }
         Err(error) if is_absent(&error) && data_dir.symlink_metadata().is_err() => Ok(data_dir.to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory || is_absent(&error) => {
             Err(RestoreError::NoDirectory(data_dir.to_owned()))

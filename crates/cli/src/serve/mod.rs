@@ -193,7 +193,7 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
         tracing::warn!("{why}");
     }
     let fault = crate::check::machine::clock_or_disk_fault(server);
-    match fault.or_else(|| crate::check::machine::foreign_data_dir(server)) {
+    match fault.or_else(|| crate::check::machine::foreign_data_dir(&server.data_dir)) {
         Some(why) => Err(ServeError::Machine(why)),
         None => Ok(()),
     }

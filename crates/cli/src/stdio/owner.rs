@@ -120,7 +120,7 @@ impl Target {
 impl Search<'_> {
     async fn run(&mut self, ports: &Ports) -> Result<UnixStream, OwnerError> {
         let unusable = self.target.unusable();
-        PrivateDir::create(&self.target.data_dir).map_err(&unusable)?;
+        PrivateDir::create_data(&self.target.data_dir).map_err(&unusable)?;
         loop {
             let greeted = ports
                 .within(GREETING_TIMEOUT, stdio::connect(&self.target.data_dir))

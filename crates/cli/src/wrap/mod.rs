@@ -86,7 +86,7 @@ fn prepare_in(
     data_dir: &Path,
 ) -> Result<Prepared, ClaimError> {
     let (directory, Claim { lock, replaced }) = loop {
-        let directory = PrivateDir::create(data_dir)?;
+        let directory = PrivateDir::create_data(data_dir)?;
         let claim = definition.claim(&directory)?;
         // Another process may have removed it, since nobody had used it for long.
         if directory.is_in_place()? {

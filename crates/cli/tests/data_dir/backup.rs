@@ -454,6 +454,12 @@ fn nothing_that_is_there_is_replaced() {
     fs::create_dir(place.file("full")).unwrap();
     fs::write(place.file("full/notes"), "precious").unwrap();
     failed(&["restore", "backup.tar", "--data-dir", "full"], 1, "is not empty");
+    fs::create_dir_all(place.file("disk/lost+found")).unwrap();
+    failed(
+        &["restore", "backup.tar", "--data-dir", "disk"],
+        1,
+        "Restore into a folder in it",
+    );
     failed(&["restore", "backup.tar", "--data-dir", "runs"], 1, "is no directory");
     failed(
         &["restore", "nothing.tar", "--data-dir", "copy"],
@@ -462,6 +468,7 @@ fn nothing_that_is_there_is_replaced() {
     );
     failed(&["restore", "data", "--data-dir", "copy"], 1, "cannot read data");
     fs::remove_dir_all(place.file("full")).unwrap();
+    fs::remove_dir_all(place.file("disk")).unwrap();
     assert_eq!(names(&place), before);
     server.kill();
 

@@ -25,6 +25,7 @@ use planted::PLANTS;
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
 };
@@ -330,6 +331,40 @@ fn commands_that_work_with_files_print_their_failures_as_json() {
         assert!(
             message.contains(why) && said.contains(message),
             "{words:?}: {message}: {said}"
+        );
+    }
+}
+
+/// Such as the root of a web server: it would be closed to those who read it.
+#[test]
+fn a_folder_that_others_read_is_taken_by_no_command() {
+    let place = Place::new();
+    let data = place.file("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("index.html"), "").unwrap();
+    let set = |mode| fs::set_permissions(&data, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o755);
+    let words: [&[&str]; 5] = [
+        &["serve", "jobs.toml"],
+        &["check", "jobs.toml"],
+        &["keys", "add", "jobs.toml", "ci"],
+        &["stdio", "jobs.toml"],
+        &["wrap", "--data-dir", "data", "--", "true"],
+    ];
+    for words in words {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let command = command.args(words).stdin(Stdio::null());
+        let refused = command.current_dir(place.file(".")).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+        assert!(
+            !refused.status.success() && said.contains("it has other files"),
+            "{words:?}: {said}"
+        );
+        let mode = data.metadata().unwrap().permissions().mode();
+        assert_eq!(
+            (mode & 0o777, fs::read_dir(&data).unwrap().count()),
+            (0o755, 1),
+            "{words:?}"
         );
     }
 }
