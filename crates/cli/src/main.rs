@@ -17,6 +17,8 @@ mod columns;
 mod complete;
 mod completion;
 mod config;
+#[cfg(test)]
+mod documents;
 mod failure;
 mod fields;
 mod fraction;
