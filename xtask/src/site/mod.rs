@@ -19,8 +19,9 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 19] = [
+const GUIDE: [&str; 20] = [
     "install.md",
+    "first-task.md",
     "hosts.md",
     "tools.md",
     "calls.md",
