@@ -63,7 +63,11 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     let parsed = parsed.map_err(|error| unreadable(&error))?;
     let none = "it has no `mcpServers`";
     let root = parsed.value.as_ref().and_then(ast::Value::as_object);
-    let root = root.ok_or_else(|| unreadable(&none))?;
+    let root = root.ok_or_else(|| match parsed.value {
+        Some(_) => FileError::NoServers(none.to_owned()),
+        // It is empty, as a file is that is being written.
+        None => unreadable(&none),
+    })?;
     let servers = ["mcpServers", "servers"].iter().find_map(|key| last_object(root, key));
     let servers = servers.ok_or_else(|| FileError::NoServers(none.to_owned()))?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();

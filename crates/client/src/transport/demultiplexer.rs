@@ -37,7 +37,7 @@ impl Demultiplexer {
                 ids: None,
                 unfinished: None,
                 suspected: HashMap::new(),
-                mentions_answers: false,
+                mentions_taken: 0,
                 notified: Notified::default(),
                 doubt: None,
                 others: None,
@@ -140,6 +140,12 @@ impl Demultiplexer {
             },
         };
         let mut state = self.state.lock();
+        let recipient = match recipient {
+            // Servers print what they are asked.
+            Recipient::Asked(Some(id)) if state.has_sent(id) => Recipient::Noise,
+            Recipient::Asked(_) => Recipient::Request(None),
+            recipient => recipient,
+        };
         if let Recipient::Unclear(unclear) = recipient {
             let answer = match Message::parse(&message) {
                 // Without an id: what it says is the answer.
@@ -151,11 +157,10 @@ impl Demultiplexer {
         if let Recipient::Request(Some(id)) = recipient {
             state.goes_on(id);
         }
-        let OpenRequests { open, others, ids, .. } = &mut *state;
         match recipient {
-            Recipient::Response(id) if ids.is_some_and(|(first, last)| (first..=last).contains(&id)) => {
+            Recipient::Response(id) if state.has_sent(id) => {
                 // A server that writes words before its answers does so each time.
-                state.mentions_answers = false;
+                state.mentions_taken = 0;
                 match state.is_probe(id) {
                     true => state.end_doubt(),
                     false => state.answer(id, Ok(message)),
@@ -163,6 +168,7 @@ impl Demultiplexer {
             }
             Recipient::Response(_) => state.name_noise(&self.address, &message),
             Recipient::Request(id) => {
+                let OpenRequests { open, others, .. } = &mut *state;
                 let request = id.and_then(|id| open.get(&id)).map(|reader| &reader.messages);
                 let was_sent = match (request, others) {
                     (Some(request), _) => push(request, message),
@@ -196,7 +202,7 @@ impl Demultiplexer {
                 }
             }
             Recipient::Noise => state.name_noise(&self.address, &message),
-            Recipient::Unclear(_) => {}
+            Recipient::Unclear(_) | Recipient::Asked(_) => {}
         }
         None
     }
@@ -213,10 +219,7 @@ impl Demultiplexer {
         ControlFlow::Continue(match messages_in(line) {
             Within::Nothing => {
                 let mut state = self.state.lock();
-                let is_within = state.unfinished.is_some() && !line.starts_with(b"{");
-                if !is_within && let Some(begun) = Unfinished::begun_by(line) {
-                    state.unfinished = Some(begun);
-                }
+                state.unfinished = Unfinished::begun_by(line).or(state.unfinished.take());
                 match of_unreadable(line, rejection) {
                     Recipient::Noise => of_end(line),
                     found => found,

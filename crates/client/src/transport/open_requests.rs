@@ -26,6 +26,10 @@ const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
 const GOES_ON: Duration = Duration::from_secs(90);
 /// How long after a notification an error without an id may be about it: servers may not answer one, and some do.
 const OF_NOTIFICATION: Duration = Duration::from_secs(5);
+/// How long it is waited for while an answer over several lines goes on, and behind a probe.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After so many responses behind words that were answers, the next ones are not waited for.
+const BELIEVED: usize = 2;
 /// The longest message over several lines, in bytes.
 const MAX_JOINED: usize = 64 << 20;
 
@@ -70,9 +74,9 @@ impl Suspected {
         }
     }
 
-    fn held_longest(self) -> Self {
+    fn held_for(self, time: Duration) -> Self {
         Self {
-            until: self.last,
+            until: Instant::now() + time,
             ..self
         }
     }
@@ -148,8 +152,8 @@ pub(super) struct OpenRequests {
     pub(super) unfinished: Option<Unfinished>,
     /// What may be the answers to requests, and when it is taken for them if no other comes.
     pub(super) suspected: HashMap<u64, Suspected>,
-    /// The server writes words before its messages: a response behind words was an answer.
-    pub(super) mentions_answers: bool,
+    /// How many responses behind words were taken for answers, since one came without words: the server may write words before all of them.
+    pub(super) mentions_taken: usize,
     pub(super) notified: Notified,
     /// Set while it is not known whose an answer was that could not be read.
     pub(super) doubt: Option<Doubt>,
@@ -179,22 +183,29 @@ impl OpenRequests {
             return Joined::No;
         };
         // An answer to an open request is none of its lines, nor is a message that is not indented.
-        let is_begun_by_it = line.starts_with(b"{");
+        let begins = line.starts_with(b"{");
         match recipient(line) {
             Ok(Recipient::Response(id)) if self.open.contains_key(&id) => {
-                if is_begun_by_it {
+                if begins {
                     return Joined::No;
                 }
-                // Within the object that is being written: that object counts if it becomes an answer.
-                let mentioned = Suspected::new(Ok(line.to_vec()), true);
-                self.suspected.entry(id).or_insert(mentioned);
+                // Within an object that may be the answer itself: that counts if it becomes one.
+                if unfinished.answers().is_none_or(|answers| answers == id) {
+                    let mentioned = Suspected::new(Ok(line.to_vec()), true);
+                    self.suspected.entry(id).or_insert(mentioned);
+                }
             }
-            Ok(_) if is_begun_by_it => return Joined::No,
+            Ok(_) if begins => return Joined::No,
             _ => {}
         }
         match unfinished.add(line) {
             Some(text) => {
-                self.unfinished = None;
+                // What is wrong with it is said better now.
+                let answers = self.unfinished.take().and_then(|mut unfinished| unfinished.answers());
+                if let Some(id) = answers.filter(|id| self.suspected.get(id).is_some_and(|known| known.answer.is_err()))
+                {
+                    self.suspected.remove(&id);
+                }
                 Joined::Whole(text)
             }
             None if unfinished.len() > MAX_JOINED => {
@@ -216,12 +227,14 @@ impl OpenRequests {
         let Some(id) = unfinished.answers().filter(|id| self.open.contains_key(id)) else {
             return;
         };
-        let why = "its answer, which is not one line of JSON, has no end";
-        let new = Suspected::new(Err(RequestError::Invalid(why.to_owned())), false).held_longest();
-        self.suspected
-            .entry(id)
-            .and_modify(|earlier| earlier.until = earlier.until.max(new.until))
-            .or_insert(new);
+        let until = Instant::now() + PATIENCE;
+        match self.suspected.entry(id) {
+            Entry::Occupied(mut known) => known.get_mut().until = until.max(known.get().until),
+            Entry::Vacant(entry) => {
+                let why = "its answer, which is not one line of JSON, has no end".to_owned();
+                entry.insert(Suspected::new(Err(RequestError::Invalid(why)), false).held_for(PATIENCE));
+            }
+        }
     }
 
     /// A line that is no message may be what a request waits for. One is named for each request.
@@ -244,7 +257,7 @@ impl OpenRequests {
 
     /// What may be the answer to an open request: a better one is waited for, for a moment.
     pub(super) fn suspect(&mut self, id: u64, new: Suspected) {
-        if new.is_mentioned && self.mentions_answers {
+        if new.is_mentioned && self.mentions_taken >= BELIEVED {
             return self.answer(id, new.answer);
         }
         // What is said again is not waited for again.
@@ -281,7 +294,7 @@ impl OpenRequests {
         };
         let over: Vec<_> = self.suspected.extract_if(|_, suspected| is_over(suspected)).collect();
         for (id, suspected) in over {
-            self.mentions_answers |= suspected.is_mentioned;
+            self.mentions_taken += usize::from(suspected.is_mentioned);
             self.answer(id, suspected.answer);
         }
     }
@@ -352,15 +365,11 @@ impl OpenRequests {
         };
         // Servers with threads answer a notification late.
         let may_be_late = unclear_id.is_none() && answer.is_ok() && self.notified.is_recent();
-        let suspected = Suspected::new(answer, false);
-        self.suspect(
-            only,
-            if may_be_late {
-                suspected.held_longest()
-            } else {
-                suspected
-            },
-        );
+        let suspected = match may_be_late {
+            true => Suspected::new(answer, false).held_for(LONGEST_SUSPICION),
+            false => Suspected::new(answer, false),
+        };
+        self.suspect(only, suspected);
         None
     }
 
@@ -399,8 +408,14 @@ impl OpenRequests {
         let open = requests.len();
         for id in requests {
             let why = format!("{why} (one of {open} requests that were open; it is not known which)");
-            self.suspect(id, Suspected::new(Err(RequestError::Invalid(why)), false));
+            let suspected = Suspected::new(Err(RequestError::Invalid(why)), false);
+            self.suspect(id, suspected.held_for(PATIENCE));
         }
+    }
+
+    /// Whether this is the id of a request of this stream.
+    pub(super) fn has_sent(&self, id: u64) -> bool {
+        self.ids.is_some_and(|(first, last)| (first..=last).contains(&id))
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) enum Recipient {
     Response(u64),
     /// Another message; it belongs to this request, if to any.
     Request(Option<u64>),
+    /// A request, with its id if that is a number: the server's, or one of ours that it prints.
+    Asked(Option<u64>),
     /// What may be an answer, and cannot be read or does not name its request.
     Unclear(Unclear),
     /// A line for people, or an answer to a request that is not ours.
@@ -85,7 +87,7 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
             }
         }
         Message::Notification(notification) => Recipient::Request(request_of(&notification)),
-        Message::Request(_) => Recipient::Request(None),
+        Message::Request(request) => Recipient::Asked(number(request.id.as_json())),
     })
 }
 

@@ -119,18 +119,15 @@ impl Nesting {
 }
 
 impl Unfinished {
-    /// If the line begins an object and does not end it. There may be words before the brace at its end.
+    /// If the line begins an object and does not end it.
     pub(super) fn begun_by(line: &[u8]) -> Option<Self> {
-        let object = match line.trim_ascii_start().starts_with(b"{") {
-            true => line,
-            false => &line[line.strip_suffix(b"{")?.len()..],
-        };
         let mut unfinished = Self::default();
-        unfinished.add(object);
+        unfinished.add(line);
         let Nesting {
             depth, is_in_string, ..
         } = unfinished.nesting;
-        (depth > 0 && !is_in_string).then_some(unfinished)
+        let begins = line.trim_ascii_start().starts_with(b"{");
+        (begins && depth > 0 && !is_in_string).then_some(unfinished)
     }
 
     /// The id of the request that it answers, if its first lines tell it.

@@ -10,6 +10,7 @@ mod changes;
 mod client;
 mod deferred;
 mod discovery;
+mod doubtful;
 mod early_pushes;
 #[cfg(unix)]
 mod early_requests;
