@@ -8,6 +8,7 @@ usage: python3 case.py --host HOST --case CASE --way stdio|http|wrap --program L
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -54,5 +55,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     for option in ("host", "case", "way", "program", "packages", "node", "folder"):
         parser.add_argument(f"--{option}", required=True)
+    # A shell without job control ignores it for what runs in the background, and a host inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     print(json.dumps(run(parser.parse_args())))
