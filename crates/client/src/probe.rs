@@ -51,14 +51,13 @@ pub(crate) async fn probe(
             }
             cache.forget(address, Generation::Legacy);
         }
-        // Some servers exit at the modern request alone, so a child that exits is started for each request once. From then on one is started to see whether it still does.
+        // Some servers exit at one of the two first requests alone, so a child that exits is started for each. Every second time, one is started to see whether it still
+        // exits.
         if cache.exits(address) {
+            cache.forget(address, None);
             match initialize(transport, options, ids).await {
                 Err(error) if has_exited(&error) => return Err(error),
-                _ => {
-                    cache.forget(address, None);
-                    transport.close(HeaderMap::new()).await;
-                }
+                _ => transport.close(HeaderMap::new()).await,
             }
         }
         let began = options.clock.monotonic();

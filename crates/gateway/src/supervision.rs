@@ -25,7 +25,7 @@ const LOOK_EVERY: Millis = 15_000;
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
 /// The longest one before a child is started again that has failed to start or exits at once, in milliseconds. Whoever needs it has it started at once.
-const LONGEST_OF_CHILD: Millis = 300_000;
+const LONGEST_OF_CHILD: Millis = 60_000;
 /// The longest pause that an upstream can ask for, in milliseconds.
 const LONGEST_ASKED: Millis = 600_000;
 

@@ -23,7 +23,7 @@ const LOCK: &str = "lock";
 /// The database in one, which may be a copy.
 const DATABASE: &str = "longhaul.db";
 /// The names of what a server keeps in one, beside its databases, and of what is on a new disk.
-const NOT_FOREIGN: [&str; 19] = [
+const NOT_FOREIGN: [&str; 22] = [
     LOCK,
     "admin.key",
     "admin.sock",
@@ -39,10 +39,13 @@ const NOT_FOREIGN: [&str; 19] = [
     "metrics.key",
     "node",
     "node.draft",
+    "owner.log",
     "owner.sock",
     "principals",
     "reserve",
     "upstreams",
+    "wrap.json",
+    "wrap.toml",
 ];
 
 /// Why a file or directory is not used. Inside an [`io::Error`] of the kind [`InvalidData`](io::ErrorKind::InvalidData).

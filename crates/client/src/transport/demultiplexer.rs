@@ -38,6 +38,7 @@ impl Demultiplexer {
                 unfinished: None,
                 suspected: HashMap::new(),
                 mentions_taken: 0,
+                answers_in_lines: false,
                 notified: Notified::default(),
                 doubt: None,
                 others: None,
@@ -128,10 +129,14 @@ impl Demultiplexer {
     fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
         let joined = self.state.lock().join(&message);
         match joined {
-            Joined::Whole(text) => return self.deliver_one(text),
-            Joined::Unfinished => return None,
-            Joined::No => {}
+            Joined::Whole(text) => self.deliver_message(text, true),
+            Joined::Unfinished => None,
+            Joined::No => self.deliver_message(message, false),
         }
+    }
+
+    /// Hands on what may be a message, whose lines were joined or which is one line.
+    fn deliver_message(&self, message: Vec<u8>, was_joined: bool) -> Option<String> {
         let recipient = match recipient(&message) {
             Ok(recipient) => recipient,
             Err(rejection) => match self.look_into(&message, &rejection) {
@@ -158,9 +163,14 @@ impl Demultiplexer {
             state.goes_on(id);
         }
         match recipient {
+            // A server whose answers are a line each prints what it works with.
+            Recipient::Response(id) if was_joined && state.answers_in_lines && state.open.contains_key(&id) => {
+                state.suspect(id, Suspected::new(Ok(message), true));
+            }
             Recipient::Response(id) if state.has_sent(id) => {
                 // A server that writes words before its answers does so each time.
                 state.mentions_taken = 0;
+                state.answers_in_lines |= !was_joined;
                 match state.is_probe(id) {
                     true => state.end_doubt(),
                     false => state.answer(id, Ok(message)),

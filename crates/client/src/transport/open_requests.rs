@@ -154,6 +154,8 @@ pub(super) struct OpenRequests {
     pub(super) suspected: HashMap<u64, Suspected>,
     /// How many responses behind words were taken for answers, since one came without words: the server may write words before all of them.
     pub(super) mentions_taken: usize,
+    /// An answer was one line.
+    pub(super) answers_in_lines: bool,
     pub(super) notified: Notified,
     /// Set while it is not known whose an answer was that could not be read.
     pub(super) doubt: Option<Doubt>,

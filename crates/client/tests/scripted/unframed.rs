@@ -222,6 +222,8 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
         "recv {\n  \"jsonrpc\": \"2.0\",\n  \"id\": ID,\n  \"method\": \"tools/call\"\n}",
         "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": ID,\n  \"method\": \"tools/call\"\n}",
         "if (ready) {",
+        // What it works with.
+        "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": ID,\n  \"result\": {\"content\": []}\n}",
     ];
     let (connection, mut server) = Server::connected();
     let script = async {
