@@ -50,8 +50,7 @@ fn words(line: &str) -> Option<Vec<String>> {
     let ours = words
         .into_iter()
         .take_while(|word| !["|", "<", ">", "&&"].contains(&word.as_str()));
-    let ours = ours.filter(|word| word != "(…)").collect();
-    Some(ours)
+    Some(ours.collect())
 }
 
 #[test]

@@ -40,11 +40,11 @@ pub(crate) enum CachedEra {
 }
 
 impl CachedEra {
-    pub(crate) fn generation(&self) -> Option<Generation> {
+    fn is_of(&self, generation: Generation) -> bool {
         match self {
-            Self::Modern(_) => Some(Generation::Modern),
-            Self::Legacy => Some(Generation::Legacy),
-            Self::Exits => None,
+            Self::Modern(_) => generation == Generation::Modern,
+            Self::Legacy => generation == Generation::Legacy,
+            Self::Exits => false,
         }
     }
 }
@@ -62,10 +62,11 @@ impl EraCache {
         (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Legacy))
     }
 
-    /// Whether a child process was found to exit whatever it is asked first.
-    pub(crate) fn exits(&self, address: &str) -> bool {
-        let servers = self.0.lock();
-        (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Exits))
+    /// Whether a child process was found to exit whatever it is asked first. That is forgotten then.
+    pub(crate) fn take_exits(&self, address: &str) -> bool {
+        let mut servers = self.0.lock();
+        let exits = (servers.get(address)).is_some_and(|entry| matches!(entry.era, CachedEra::Exits));
+        exits && servers.remove(address).is_some()
     }
 
     /// Has a child process with this [address](crate::Connection::address) be asked for a handshake of 2025 first, as one that was found to need it. If it refuses that, its era is
@@ -97,12 +98,9 @@ impl EraCache {
     }
 
     /// Forgets what has turned out to be wrong.
-    pub(crate) fn forget(&self, address: &str, wrong: impl Into<Option<Generation>>) {
-        let (wrong, mut servers) = (wrong.into(), self.0.lock());
-        if servers
-            .get(address)
-            .is_some_and(|entry| entry.era.generation() == wrong)
-        {
+    pub(crate) fn forget(&self, address: &str, wrong: Generation) {
+        let mut servers = self.0.lock();
+        if servers.get(address).is_some_and(|entry| entry.era.is_of(wrong)) {
             servers.remove(address);
         }
     }

@@ -53,8 +53,7 @@ pub(crate) async fn probe(
         }
         // Some servers exit at one of the two first requests alone, so a child that exits is started for each. Every second time, one is started to see whether it still
         // exits.
-        if cache.exits(address) {
-            cache.forget(address, None);
+        if options.era == EraChoice::Auto && cache.take_exits(address) {
             match initialize(transport, options, ids).await {
                 Err(error) if has_exited(&error) => return Err(error),
                 _ => transport.close(HeaderMap::new()).await,

@@ -27,9 +27,9 @@ const GOES_ON: Duration = Duration::from_secs(90);
 /// How long after a notification an error without an id may be about it: servers may not answer one, and some do.
 const OF_NOTIFICATION: Duration = Duration::from_secs(5);
 /// How long it is waited for while an answer over several lines goes on, and behind a probe.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LONG_SUSPICION: Duration = Duration::from_secs(30);
 /// After so many responses behind words that were answers, the next ones are not waited for.
-const BELIEVED: usize = 2;
+const ENOUGH_MENTIONS: usize = 2;
 /// The longest message over several lines, in bytes.
 const MAX_JOINED: usize = 64 << 20;
 
@@ -229,12 +229,12 @@ impl OpenRequests {
         let Some(id) = unfinished.answers().filter(|id| self.open.contains_key(id)) else {
             return;
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LONG_SUSPICION;
         match self.suspected.entry(id) {
             Entry::Occupied(mut known) => known.get_mut().until = until.max(known.get().until),
             Entry::Vacant(entry) => {
                 let why = "its answer, which is not one line of JSON, has no end".to_owned();
-                entry.insert(Suspected::new(Err(RequestError::Invalid(why)), false).held_for(PATIENCE));
+                entry.insert(Suspected::new(Err(RequestError::Invalid(why)), false).held_for(LONG_SUSPICION));
             }
         }
     }
@@ -259,7 +259,7 @@ impl OpenRequests {
 
     /// What may be the answer to an open request: a better one is waited for, for a moment.
     pub(super) fn suspect(&mut self, id: u64, new: Suspected) {
-        if new.is_mentioned && self.mentions_taken >= BELIEVED {
+        if new.is_mentioned && self.mentions_taken >= ENOUGH_MENTIONS {
             return self.answer(id, new.answer);
         }
         // What is said again is not waited for again.
@@ -411,7 +411,7 @@ impl OpenRequests {
         for id in requests {
             let why = format!("{why} (one of {open} requests that were open; it is not known which)");
             let suspected = Suspected::new(Err(RequestError::Invalid(why)), false);
-            self.suspect(id, suspected.held_for(PATIENCE));
+            self.suspect(id, suspected.held_for(LONG_SUSPICION));
         }
     }
 

@@ -133,7 +133,7 @@ impl Unfinished {
     /// The id of the request that it answers, if its first lines tell it.
     pub(super) fn answers(&mut self) -> Option<u64> {
         if self.answers.is_none() && self.text.len() < LONGEST_HEAD {
-            let outline = Outline::of(&self.text).filter(Outline::has_id_and_outcome);
+            let outline = Outline::of(&self.text).filter(Outline::is_whole_response);
             self.answers = outline.and_then(|outline| outline.id.and_then(number_of));
         }
         self.answers

@@ -93,14 +93,13 @@ impl<'a> Outline<'a> {
 
     /// Whether it can be a response. Programs print objects of their own, and records of their logs.
     pub(super) fn is_response(&self) -> bool {
-        let has_both = self.has_id_and_outcome();
         let has_one = self.has_outcome || self.id.is_some();
-        !self.has_method && (self.is_marked && has_one || has_both && !self.is_foreign)
+        self.is_marked && !self.has_method && has_one || self.is_whole_response() && !self.is_foreign
     }
 
     /// Whether it has all that a response has.
-    pub(super) fn has_id_and_outcome(&self) -> bool {
-        self.has_outcome && self.id.is_some()
+    pub(super) fn is_whole_response(&self) -> bool {
+        !self.has_method && self.has_outcome && self.id.is_some()
     }
 }
 

@@ -286,17 +286,18 @@ impl PlainCallStore {
         written
     }
 
-    /// Reads a call that the store may not have: one that is kept, or one that is being written. Both are looked up under one lock, and before the
-    /// store is asked, so that a call whose write ends meanwhile is found.
-    fn unwritten<T>(
+    /// Reads something of a call that the store may not have: one that is kept, or one that is being written. Both are looked up under one lock, and
+    /// before the store is asked, so that a call whose write ends meanwhile is found.
+    fn unwritten(
         &self,
         id: &TaskId,
-        kept: impl FnOnce(&StoredTask) -> T,
-        being_written: impl FnOnce(&Arc<BeingWritten>) -> T,
-    ) -> Option<T> {
+        of_kept: fn(&StoredTask) -> &Json,
+        of_write: fn(&UnwrittenCall) -> &Json,
+    ) -> Option<Json> {
         let calls = self.calls();
-        let kept = calls.kept.tasks.get(id).map(kept);
-        kept.or_else(|| calls.being_written.get(id).map(being_written))
+        let kept = calls.kept.tasks.get(id).map(of_kept);
+        let found = kept.or_else(|| calls.being_written.get(id).map(|write| of_write(&write.call)));
+        found.cloned()
     }
 
     /// When the first queued call of `tool` is ready.
@@ -478,14 +479,18 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        match self.unwritten(id, |call| Ok(call.record()), |call| Err(Arc::clone(call))) {
-            None => self.store.get_unscoped(id),
-            Some(Ok(record)) => answer(Ok(Some(record))),
-            Some(Err(call)) => {
-                let stored = self.store.get_unscoped(id);
-                // The store's is newer.
-                Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) })
+        let being_written = {
+            let calls = self.calls();
+            if let Some(call) = calls.kept.tasks.get(id) {
+                return answer(Ok(Some(call.record())));
             }
+            calls.being_written.get(id).map(Arc::clone)
+        };
+        let stored = self.store.get_unscoped(id);
+        match being_written {
+            None => stored,
+            // The store's is newer.
+            Some(call) => Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) }),
         }
     }
 
@@ -517,7 +522,7 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let here = self.unwritten(id, |kept| kept.requestor.clone(), |write| write.call.requestor.clone());
+        let here = self.unwritten(id, |kept| &kept.requestor, |call| &call.requestor);
         match here {
             Some(requestor) => answer(Ok(Some(requestor))),
             None => self.store.requestor(id),
@@ -525,7 +530,7 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let here = self.unwritten(id, |kept| kept.arguments.clone(), |write| write.call.arguments.clone());
+        let here = self.unwritten(id, |kept| &kept.arguments, |call| &call.arguments);
         match here {
             Some(arguments) => answer(Ok(Some(arguments))),
             None => self.store.arguments(id),
