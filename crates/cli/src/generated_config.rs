@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::Millis;
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// Why there is nothing to serve.
 const NOTHING_LEFT: &str = "it has no server that is not switched off";
@@ -67,6 +67,9 @@ fn of_mcp_servers(
         }
         Err(error) => return Err(ConfigError::of_file(file, error.to_string())),
     };
+    let given: BTreeSet<&str> = servers.iter().map(|server| server.given.as_str()).collect();
+    // Also if only one of several can be used: hosts know tools by their names.
+    let prefix = given.len() > 1;
     for server in servers {
         let McpServer {
             given,
@@ -123,7 +126,11 @@ fn of_mcp_servers(
     warnings.extend(told(" is left out"));
     warnings.sort_by_key(|warning| warning.line);
     let config = config::load_generated(file, document(&[("name", &name)], &sections), environment)?;
-    Ok(Config { warnings, ..config })
+    Ok(Config {
+        prefix,
+        warnings,
+        ..config
+    })
 }
 
 /// What `longhaul wrap` is in front of.
@@ -262,6 +269,12 @@ mod tests {
         let names: Vec<_> = config.upstreams.iter().map(|upstream| &upstream.options.name).collect();
         assert_eq!(names, ["web_search", "git"]);
         assert_eq!(config.server.name, "mine");
+        assert!(config.prefix);
+        let one_left = of_servers(r#"{"mcpServers": {"a": {"command": "sh"}, "b": {"url": "${NO_SUCH_VARIABLE}"}}}"#);
+        let one_left = one_left.unwrap();
+        assert_eq!((one_left.upstreams.len(), one_left.prefix), (1, true));
+        let alone = of_servers(r#"{"mcpServers": {"a": {"command": "sh"}, "b": {"command": "x", "disabled": true}}}"#);
+        assert!(!alone.unwrap().prefix);
         let Target::Command(child) = &config.upstreams[1].options.target else {
             panic!("no command")
         };

@@ -252,7 +252,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway to these upstreams, in this order. Nothing is sent yet. With `prefix`, several upstreams have their names before those of their tools.
+    /// A gateway to these upstreams, in this order. Nothing is sent yet. With `prefix`, the names of tools and prompts begin with that of their upstream.
     /// `version` is what upstreams are told of this program. The last known lists of upstreams are stored in `folder`.
     ///
     /// # Errors

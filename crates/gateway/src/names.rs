@@ -17,7 +17,7 @@ pub enum InvalidNames {
     Invalid(String),
 }
 
-/// How names are made. It depends on the configuration alone, never on which upstreams are up.
+/// How the names of all upstreams are made. It depends on the configuration alone, never on which upstreams are up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
     /// As the upstream has them.
@@ -27,7 +27,7 @@ pub(crate) enum Naming {
 }
 
 impl Naming {
-    /// One upstream keeps its names.
+    /// Checks the names of these upstreams, and their prefixes.
     pub(crate) fn of(upstreams: &[UpstreamOptions], prefix: bool) -> Result<Self, InvalidNames> {
         let (mut names, mut prefixes) = (BTreeSet::new(), BTreeSet::new());
         for options in upstreams {
@@ -44,10 +44,7 @@ impl Naming {
                 return Err(InvalidNames::SamePrefix(options.prefix().to_owned()));
             }
         }
-        Ok(match upstreams.len() > 1 && prefix {
-            true => Self::Prefixed,
-            false => Self::Bare,
-        })
+        Ok(if prefix { Self::Prefixed } else { Self::Bare })
     }
 
     /// Whether the upstream with this prefix may have something that is offered under this name.
@@ -82,10 +79,9 @@ mod tests {
     }
 
     #[test]
-    fn one_upstream_keeps_its_names_and_several_have_prefixes() {
-        assert_eq!(Naming::of(&named(&["a"]), true), Ok(Naming::Bare));
+    fn names_have_prefixes_that_differ() {
+        assert_eq!(Naming::of(&named(&["a"]), false), Ok(Naming::Bare));
         assert_eq!(Naming::of(&named(&["a", "b"]), true), Ok(Naming::Prefixed));
-        assert_eq!(Naming::of(&named(&["a", "b"]), false), Ok(Naming::Bare));
         assert_eq!(Naming::Prefixed.offered("git", "log"), "git_log");
         let mut short = named(&["a", "b"]);
         short[0].prefix = Some("c".to_owned());

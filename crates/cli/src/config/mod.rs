@@ -59,7 +59,7 @@ pub(crate) struct Config {
     pub(crate) tools: Vec<ToolConfig>,
     /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
     pub(crate) upstreams: Vec<UpstreamConfig>,
-    /// Whether several upstreams have their names before those of their tools.
+    /// Whether the names of tools begin with those of their upstreams.
     pub(crate) prefix: bool,
     /// Settings that are valid but probably a mistake.
     pub(crate) warnings: Vec<Problem>,
@@ -140,8 +140,9 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         server: server?,
         admin: admin?,
         tools,
+        // One upstream keeps its names.
+        prefix: prefix? && upstreams.len() > 1,
         upstreams,
-        prefix: prefix?,
         warnings: Vec::new(),
     })
 }

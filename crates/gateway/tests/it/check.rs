@@ -11,7 +11,8 @@ use longhaul_runtime::Ports;
 use std::time::Duration;
 
 async fn reports(upstreams: Vec<longhaul_gateway::UpstreamOptions>, limit: Duration) -> Vec<UpstreamReport> {
-    reports_with(upstreams, true, limit).await
+    let prefix = upstreams.len() > 1;
+    reports_with(upstreams, prefix, limit).await
 }
 
 async fn reports_with(

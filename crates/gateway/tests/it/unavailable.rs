@@ -130,7 +130,7 @@ async fn a_list_of_tools_waits_for_a_silent_upstream_until_it_is_named() {
     };
     let silent = UpstreamOptions::new("silent", target);
     let ports = Ports::system();
-    let gateway = Gateway::new(vec![silent], true, "1.0.0", None, &ports).unwrap();
+    let gateway = Gateway::new(vec![silent], false, "1.0.0", None, &ports).unwrap();
     let server = Server::new("gateway", "1.0.0").provider(gateway.provider());
     let server = server.start().await.unwrap();
     let engine = server.engine().unwrap();
@@ -292,7 +292,7 @@ async fn a_login_that_one_principal_has_lost_takes_no_tools_from_others() {
             ..Ports::system()
         };
         let folder = PrivateDir::create(&directory.path().join("upstreams")).unwrap();
-        let gateway = Gateway::new(upstreams, true, "1.0.0", Some(folder), &ports).unwrap();
+        let gateway = Gateway::new(upstreams, false, "1.0.0", Some(folder), &ports).unwrap();
         let server = Server::new("gateway", "1.0.0").provider(gateway.provider());
         let server = server.start().await.unwrap();
         let engine = server.engine().unwrap();

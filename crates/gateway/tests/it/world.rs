@@ -75,7 +75,8 @@ impl RunningGateway {
 
     /// Listens at an address that is known before.
     pub(crate) async fn start_at(directory: &Path, upstreams: Vec<UpstreamOptions>, address: &str) -> Self {
-        Self::begin(directory, upstreams, true, None::<NoOne>, address).await
+        let prefix = upstreams.len() > 1;
+        Self::begin(directory, upstreams, prefix, None::<NoOne>, address).await
     }
 
     /// Tools have no prefixes.
@@ -86,7 +87,8 @@ impl RunningGateway {
     /// Has these upstreams from now on.
     pub(crate) async fn reload(&self, upstreams: Vec<UpstreamOptions>) -> Result<Reloaded, GatewayError> {
         let engine = self.server.engine().unwrap();
-        guarded("the reload", self.gateway.reload(&engine, upstreams, true)).await
+        let prefix = upstreams.len() > 1;
+        guarded("the reload", self.gateway.reload(&engine, upstreams, prefix)).await
     }
 
     /// The same, without prefixes.
@@ -111,7 +113,8 @@ impl RunningGateway {
         upstreams: Vec<UpstreamOptions>,
         authenticator: Option<impl Authenticator + 'static>,
     ) -> Self {
-        Self::begin(directory, upstreams, true, authenticator, "127.0.0.1:0").await
+        let prefix = upstreams.len() > 1;
+        Self::begin(directory, upstreams, prefix, authenticator, "127.0.0.1:0").await
     }
 
     async fn begin(
