@@ -59,6 +59,20 @@ impl Server {
         self.answer(&request, result).await;
     }
 
+    /// As a server of 2025-11-25.
+    pub(crate) async fn initialized(&mut self) {
+        let discover = self.next().await;
+        let error = json!({"code": -32601, "message": "?"});
+        let refused = json!({"jsonrpc": "2.0", "id": discover["id"], "error": error});
+        self.send(&refused).await;
+        let initialize = self.next().await;
+        let server_info = json!({"name": "old", "version": "1"});
+        let result =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server_info});
+        self.answer(&initialize, result).await;
+        assert_eq!(self.next().await["method"], "notifications/initialized");
+    }
+
     pub(crate) async fn listed(&mut self) {
         let request = self.next().await;
         assert_eq!(request["method"], "tools/list");

@@ -253,6 +253,29 @@ async fn what_a_good_server_prints_besides_ends_no_call() {
     tokio::join!(call, script);
 }
 
+/// A client of 2025-11-25 answers requests, and these are its own.
+#[tokio::test]
+async fn a_request_that_its_server_prints_is_not_answered() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.initialized().await;
+        server.listed().await;
+        for _ in 0..2 {
+            let request = server.next().await;
+            assert_eq!(request["method"], "tools/call");
+            server.send(&request).await;
+            server.answer(&request, json!({"content": []})).await;
+        }
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        for _ in 0..2 {
+            connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
+        }
+    };
+    tokio::join!(calls, script);
+}
+
 /// A server that answers notifications, which it may not: the calls that run are not meant.
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_notification_ends_no_call() {
