@@ -13,9 +13,6 @@ pub mod guide {
     #[doc = include_str!("running_guide.md")]
     pub mod running {}
 }
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
 mod handle;
 mod low_level;
 mod message;
