@@ -5,7 +5,7 @@ use super::{
     batch::{is_meant_as_batch, messages},
     lines::Ends,
     open_requests::{Delivery, Joined, Messages, Notified, OpenReader, OpenRequests, Others, StreamEnd, Suspected},
-    recipient::{Recipient, Unclear, of_unreadable, recipient},
+    recipient::{OfNotification, Recipient, Unclear, of_unreadable, recipient},
     unframed::{Unfinished, Within, messages_in},
     unreadable::{Outline, last_id, number_of},
 };
@@ -291,7 +291,7 @@ impl Demultiplexer {
         let unclear = Unclear {
             id,
             needs_id: id.is_some(),
-            of_notification: false,
+            of_notification: OfNotification::No,
             why,
         };
         let answer = Err(RequestError::TooLarge { limit });
@@ -399,7 +399,7 @@ fn of_end(line: &[u8]) -> Recipient {
         Some(id) => Recipient::Unclear(Unclear {
             id: Some(id),
             needs_id: true,
-            of_notification: false,
+            of_notification: OfNotification::No,
             why: "its answer is not one line of JSON".to_owned(),
         }),
         None => Recipient::Noise,

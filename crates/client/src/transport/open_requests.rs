@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
 
 use super::{
-    recipient::{Recipient, Unclear, recipient},
+    recipient::{OfNotification, Recipient, Unclear, recipient},
     unframed::Unfinished,
 };
 use crate::{RequestError, error::excerpt};
@@ -18,8 +18,8 @@ use tokio::{
 
 /// How long the true answer is waited for behind what may be one: servers print what they are about to send.
 const SUSPICION: Duration = Duration::from_secs(2);
-/// How long it is waited for behind a response that is only mentioned in a line.
-const MENTIONED: Duration = Duration::from_secs(5);
+/// How long it is waited for behind a response that is only mentioned in a line: less than for the first answer of a server, which may write words before it.
+const MENTIONED: Duration = Duration::from_secs(4);
 /// How long at most, while the server writes; also behind an error without an id that comes soon after a notification, which it may be about.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
 /// How long it is waited for while the request goes on: progress of it came behind what may be its answer.
@@ -308,10 +308,15 @@ impl OpenRequests {
         }
     }
 
-    /// Whether it is the answer to a notification that was sent, if it may be one.
-    fn answers_notification(&mut self, may_be: bool) -> bool {
-        let is_one = may_be && self.notified.over < self.notified.sent;
-        self.notified.over += u64::from(is_one);
+    /// Whether it is the answer to a notification that was sent.
+    fn answers_notification(&mut self, of_notification: OfNotification) -> bool {
+        let Notified { sent, over, .. } = self.notified;
+        let is_one = match of_notification {
+            OfNotification::No => false,
+            OfNotification::Possibly => over < sent,
+            OfNotification::Probably => over < sent || self.open.values().all(|reader| reader.notified < sent),
+        };
+        self.notified.over = sent.min(over + u64::from(is_one));
         is_one
     }
 

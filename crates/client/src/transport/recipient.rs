@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 
 /// The JSON-RPC error of a server that cannot read a message.
 const PARSE_ERROR: i32 = -32700;
+/// The JSON-RPC error of a server that does not know a method.
+const METHOD_NOT_FOUND: i32 = -32601;
 
 #[derive(Debug)]
 pub(super) enum Recipient {
@@ -32,10 +34,18 @@ pub(super) struct Unclear {
     pub(super) id: Option<u64>,
     /// Whether it is no answer unless a request of this id is open: a program's own objects have ids, too.
     pub(super) needs_id: bool,
-    /// Whether it may be the answer to a notification: servers may not answer one, and some do.
-    pub(super) of_notification: bool,
+    /// Whether it is the answer to a notification: servers may not answer one, and some do.
+    pub(super) of_notification: OfNotification,
     /// What is wrong.
     pub(super) why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfNotification {
+    No,
+    Possibly,
+    /// Unless a request came behind all notifications: a method is looked up at once, and requests have ids.
+    Probably,
 }
 
 #[derive(Deserialize)]
@@ -70,8 +80,12 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 return Ok(Recipient::Unclear(Unclear {
                     id: None,
                     needs_id: false,
-                    // What was sent can be read.
-                    of_notification: code.is_ok_and(|code| code != PARSE_ERROR),
+                    of_notification: match code {
+                        Ok(METHOD_NOT_FOUND) => OfNotification::Probably,
+                        Ok(code) if code != PARSE_ERROR => OfNotification::Possibly,
+                        // What was sent could not be read.
+                        _ => OfNotification::No,
+                    },
                     why: "it answered a request without its id".to_owned(),
                 }));
             };
@@ -81,7 +95,7 @@ pub(super) fn recipient(message: &[u8]) -> Result<Recipient, Rejection<'_>> {
                 None => Recipient::Unclear(Unclear {
                     id: number_of(id.as_json().as_bytes()),
                     needs_id: true,
-                    of_notification: false,
+                    of_notification: OfNotification::No,
                     why: format!("it answered with an id that no request has: {}", excerpt(id.as_json())),
                 }),
             }
@@ -102,7 +116,7 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
             Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
                 id: outline.id.and_then(number_of),
                 needs_id: !outline.may_be_anyones(),
-                of_notification: false,
+                of_notification: OfNotification::No,
                 why: format!("its batch of answers cannot be read: {}: {}", rejection.error, shown()),
             }),
             _ => Recipient::Noise,
@@ -116,7 +130,11 @@ pub(super) fn of_unreadable(message: &[u8], rejection: &Rejection<'_>) -> Recipi
             Recipient::Unclear(Unclear {
                 id: outline.id.and_then(number_of),
                 needs_id: !outline.may_be_anyones(),
-                of_notification: is_json,
+                of_notification: if is_json {
+                    OfNotification::Possibly
+                } else {
+                    OfNotification::No
+                },
                 why: format!("{why}: {}", shown()),
             })
         }
@@ -132,7 +150,7 @@ fn of_wide(line: &[u8]) -> Recipient {
         Some(outline) if outline.is_response() => Recipient::Unclear(Unclear {
             id: outline.id.and_then(number_of),
             needs_id: !outline.may_be_anyones(),
-            of_notification: false,
+            of_notification: OfNotification::No,
             why: "its answer is in UTF-16, and MCP is in UTF-8".to_owned(),
         }),
         _ => Recipient::Noise,

@@ -281,6 +281,51 @@ async fn a_late_answer_to_a_notification_ends_no_call() {
     assert!(called.is_ok(), "{called:?}");
 }
 
+/// Of a server that knows no notifications, and takes long to say so: requests have ids, and their methods are looked up at once.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_method_is_not_that_of_a_call_before_the_notification() {
+    let (connection, mut server) = Server::connected();
+    let (cancelled, over) = tokio::sync::oneshot::channel();
+    let (begun, is_open) = tokio::sync::oneshot::channel();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let long = server.next().await;
+        begun.send(()).unwrap();
+        server.next().await;
+        cancelled.send(()).unwrap();
+        // Each comes from a task of its own.
+        let mut both = [server.next().await, server.next().await];
+        both.sort_by_key(|message| message["method"] == "tools/call");
+        server.answer(&both[1], json!({"content": []})).await;
+        // It was opened behind the notification.
+        let quick = server.next().await;
+        server.answer(&quick, json!({"content": []})).await;
+        tokio::time::sleep(std::time::Duration::from_secs(7)).await;
+        let unknown = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "?"}});
+        server.send(&unknown).await;
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        server.answer(&long, json!({"content": []})).await;
+    };
+    let tools = async { connection.list_tools().await.unwrap() };
+    let calls = async {
+        let tools = tools.await;
+        let call = async || connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await;
+        let others = async {
+            is_open.await.unwrap();
+            tokio::select! {
+                _ = call() => panic!("it was not answered"),
+                _ = over => {}
+            }
+            call().await.unwrap();
+            call().await.unwrap();
+        };
+        tokio::join!(call(), others).0
+    };
+    let (called, ()) = tokio::join!(calls, script);
+    assert!(called.is_ok(), "{called:?}");
+}
+
 /// Only twice: then it is known how this server writes.
 #[tokio::test(start_paused = true)]
 async fn answers_behind_words_are_held_twice() {

@@ -67,8 +67,7 @@ impl Server {
         self.send(&refused).await;
         let initialize = self.next().await;
         let server_info = json!({"name": "old", "version": "1"});
-        let result =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server_info});
+        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server_info});
         self.answer(&initialize, result).await;
         assert_eq!(self.next().await["method"], "notifications/initialized");
     }
