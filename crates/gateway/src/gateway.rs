@@ -407,8 +407,13 @@ impl Gateway {
         let mut reloaded = Reloaded::default();
         self.upstreams.replace(all.clone());
         for gone in before.iter().filter(|upstream| !is_in(&all, upstream)) {
+            let successor = all.iter().find(|upstream| upstream.name() == gone.name());
+            if let Some(successor) = successor {
+                // It has none yet.
+                let _ = gone.successor.set(Arc::clone(successor));
+            }
             gone.removed.cancel();
-            match all.iter().find(|upstream| upstream.name() == gone.name()) {
+            match successor {
                 Some(successor) => {
                     gone.connections.take_headers(&successor.connections);
                     // Its tools stay offered until it is known which the new one has.

@@ -4,7 +4,7 @@ use crate::{
     definition::{Definition, KIND},
     executor::UpstreamExecutor,
     job::JobExecutor,
-    upstream::Upstream,
+    upstream::{Upstream, not_configured},
     upstreams::Upstreams,
 };
 use longhaul_core::Json;
@@ -43,7 +43,7 @@ impl Provider for UpstreamProvider {
         let upstream = self
             .0
             .named(&definition.upstream)
-            .ok_or_else(|| format!("no upstream `{}` is configured any more", definition.upstream))?;
+            .ok_or_else(|| not_configured(&definition.upstream))?;
         Ok(executor_of(definition, upstream))
     }
 

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -43,6 +43,8 @@ pub(crate) struct Upstream {
     pub(crate) left_out: RwLock<BTreeMap<String, String>>,
     /// Its tools that are offered.
     pub(crate) offered: Mutex<OfferedTools>,
+    /// What has its name since another configuration holds, if anything.
+    pub(crate) successor: OnceLock<Arc<Self>>,
     /// Cancelled when it is not configured any more. Its calls go on.
     pub(crate) removed: CancellationToken,
     pub(crate) status: watch::Sender<UpstreamStatus>,
@@ -75,6 +77,11 @@ pub(crate) struct UpstreamDown {
     pub(crate) error: RequestError,
 }
 
+/// Why a tool of an upstream that is gone cannot be called.
+pub(crate) fn not_configured(upstream: &str) -> String {
+    format!("no upstream `{upstream}` is configured any more")
+}
+
 impl Upstream {
     pub(crate) fn new(connections: Connections, naming: Naming, ports: Ports) -> Self {
         let running = connections.options().concurrency;
@@ -89,6 +96,7 @@ impl Upstream {
             last_lists: RwLock::new(None),
             left_out: RwLock::default(),
             offered: Mutex::default(),
+            successor: OnceLock::new(),
             removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),
             failure: RwLock::new(None),
@@ -98,6 +106,17 @@ impl Upstream {
 
     pub(crate) fn options(&self) -> &UpstreamOptions {
         self.connections.options()
+    }
+
+    /// Why this tool must not be called any more: what the present configuration says.
+    pub(crate) fn refusal(&self, tool: &str) -> Option<String> {
+        let name = self.name();
+        match self.successor.get() {
+            Some(successor) => successor.refusal(tool),
+            None if self.removed.is_cancelled() => Some(not_configured(name)),
+            None if self.options().tools.offers(tool) => None,
+            None => Some(format!("`{tool}` of upstream `{name}` is switched off")),
+        }
     }
 
     /// Whether it is a child process.

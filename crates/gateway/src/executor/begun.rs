@@ -1,7 +1,6 @@
 //! Whether a call that waits for its upstream may still be sent.
 
-use super::PAUSE;
-use crate::upstream::Upstream;
+use super::{PAUSE, UpstreamExecutor};
 use longhaul_core::{AttemptState, Json};
 use longhaul_runtime::{Attempt, ExecutionEnd, JournalError, TaskContext};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +68,7 @@ impl Begun {
         }
     }
 
-    /// How a call that was not sent must end now, if it may not be sent any more.
+    /// How a call that was not sent must end now, if it may not be sent any more for a reason of this server.
     pub(super) fn end_unless_it_may_begin(&self, cx: &TaskContext) -> Option<ExecutionEnd> {
         match self.has_begun.load(Ordering::Relaxed) {
             true => None,
@@ -78,15 +77,15 @@ impl Begun {
     }
 
     /// Completes once a call that was not sent may not be sent any more. While the upstream works on the call, this costs nothing.
-    pub(super) async fn must_not_begin(&self, upstream: &Upstream, cx: &TaskContext) -> ExecutionEnd {
+    pub(super) async fn must_not_begin(&self, call: &UpstreamExecutor, cx: &TaskContext) -> ExecutionEnd {
         loop {
             match self.has_begun.load(Ordering::Relaxed) {
                 true => self.refused.notified().await,
                 false => {
-                    if let Some(end) = cx.end_unless_it_may_begin() {
+                    if let Some(end) = call.end_if_refused().or_else(|| cx.end_unless_it_may_begin()) {
                         return end;
                     }
-                    upstream.pause(PAUSE).await;
+                    call.upstream.pause(PAUSE).await;
                 }
             }
         }

@@ -19,7 +19,9 @@ use crate::{
 };
 use begun::Begun;
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
-use longhaul_core::{BoxFuture, Json, JsonMembers, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis};
+use longhaul_core::{
+    BoxFuture, Failure, Json, JsonMembers, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis,
+};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -157,7 +159,7 @@ impl UpstreamExecutor {
         let slot = tokio::select! {
             biased;
             reason = cx.stopped() => return Err(ExecutionEnd::Stopped(reason)),
-            end = begun.must_not_begin(&self.upstream, cx) => return Err(end),
+            end = begun.must_not_begin(self, cx) => return Err(end),
             slot = Arc::clone(running).acquire_owned() => slot.ok(),
         };
         cx.status(format!("sent to upstream `{name}`"));
@@ -170,7 +172,7 @@ impl UpstreamExecutor {
         let registered = tokio::select! {
             biased;
             registered = self.register(cx, &delivered) => registered,
-            end = begun.must_not_begin(&self.upstream, cx) => Err(end),
+            end = begun.must_not_begin(self, cx) => Err(end),
         };
         let (connection, registration) = match registered {
             Ok(registered) => registered,
@@ -187,6 +189,14 @@ impl UpstreamExecutor {
             }
             end => end,
         }
+    }
+
+    /// The end of a call whose tool was switched off before it was sent. What submits a job is no tool for clients, and mostly switched off.
+    fn end_if_refused(&self) -> Option<ExecutionEnd> {
+        let refusal = (!self.submits_job).then(|| self.upstream.refusal(&self.tool));
+        refusal
+            .flatten()
+            .map(|why| ExecutionEnd::Finished(Failure::Unavailable(why).into()))
     }
 
     /// Completes when the call is to stop.
@@ -323,7 +333,7 @@ impl UpstreamExecutor {
             biased;
             called = &mut called => return called,
             why = life.ends(connection, cx) => return Called::Hung(why),
-            end = begun.must_not_begin(&self.upstream, cx) => return Called::Ended(end),
+            end = begun.must_not_begin(self, cx) => return Called::Ended(end),
             reason = self.stopped(registration, cx) => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled; so does its job.
@@ -378,7 +388,8 @@ impl UpstreamExecutor {
             life.seen();
             report(cx, &event);
         };
-        if let Some(end) = begun.end_unless_it_may_begin(cx) {
+        let refused = self.end_if_refused();
+        if let Some(end) = refused.or_else(|| begun.end_unless_it_may_begin(cx)) {
             return Called::Ended(end);
         }
         if let Err(error) = begun.begins(cx).await {

@@ -129,3 +129,40 @@ async fn a_configuration_with_names_that_collide_changes_nothing() {
     until("the tools", || offers(&gateway, "parrot") && offers(&gateway, "echo")).await;
     gateway.stop().await;
 }
+
+/// Its turn comes after it was switched off.
+#[tokio::test]
+async fn a_tool_that_was_switched_off_is_not_called_any_more() {
+    let upstream = Upstream::start(Tasks::Legacy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut upstreams = options(&[("up", &upstream)]);
+    upstreams[0].concurrency = Some(1);
+    let gateway = RunningGateway::start(directory.path(), upstreams.clone()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Called::Task(first) = client.start("hold", json!({})).await.unwrap() else {
+        panic!("no task")
+    };
+    upstream.has_begun(1).await;
+    let other = Client::connect(&gateway.url, Tasks::None);
+    let second = other.call("echo", json!({}));
+    let reload = async {
+        guarded("a call that waits", async {
+            while gateway.waiting().await.0 == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        // The last one counts.
+        upstreams[0].tools.rename.insert("hold".to_owned(), "held".to_owned());
+        gateway.reload(upstreams.clone()).await.unwrap();
+        upstreams[0].tools.deny = vec!["echo".parse().unwrap()];
+        gateway.reload(upstreams).await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(guarded("the end of the call", second), reload);
+    let refused = format!("{refused:?}");
+    assert!(refused.contains("`echo` of upstream `up` is switched off"), "{refused}");
+    upstream.release();
+    let outcome = guarded("the end", first.wait(&mut |_| {})).await.unwrap();
+    assert!(format!("{outcome:?}").contains("held"), "{outcome:?}");
+    gateway.stop().await;
+}
