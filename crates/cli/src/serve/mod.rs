@@ -247,7 +247,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         NodeRole::Worker => "a worker, which accepts no requests",
         NodeRole::Both | NodeRole::Front => "only for longhaul stdio",
     };
-    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or(without_url)) {
+    let background = match asked.detach {
+        true => "; it was started in the background, and ends a while after its last client",
+        false => "",
+    };
+    let owner = format!("{}{background}", url.as_deref().unwrap_or(without_url));
+    if let Err(error) = store.describe_owner(&owner) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
     let path = server.data_dir.join("attempts");
