@@ -49,13 +49,35 @@ const REFERENCE: [&str; 6] = [
     "listening.md",
     "audit.md",
 ];
-const DESIGN: [&str; 6] = [
+const DESIGN: [&str; 28] = [
     "promises.md",
     "threats.md",
     "performance.md",
     "performance-parts.md",
     "scaling.md",
     "glossary.md",
+    "design/rules.md",
+    "design/server.md",
+    "design/streams.md",
+    "design/questions.md",
+    "design/runtime.md",
+    "design/time.md",
+    "design/store.md",
+    "design/sqlite.md",
+    "design/plain-calls.md",
+    "design/postgresql.md",
+    "design/nodes.md",
+    "design/node-local-state.md",
+    "design/durable-execution.md",
+    "design/commands.md",
+    "design/backups.md",
+    "design/client.md",
+    "design/client-journal.md",
+    "design/gateway.md",
+    "design/auth.md",
+    "design/admin.md",
+    "design/rmcp.md",
+    "design/testing.md",
 ];
 /// The most that a page has, so that it can be read at once.
 const MOST_WORDS: usize = 2_500;
@@ -126,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<(), SiteError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&stage)(error)),
         _ => {}
     }
-    let mut pages = tree::pages(GUIDE.iter().chain(&REFERENCE).chain(&DESIGN).copied())?;
+    let mut pages = tree::pages(&documents()?)?;
     pages.extend(command_line::pages(&program, &stage)?);
     pages.extend(http_api::pages()?);
     let source = stage.join("src");
@@ -160,6 +182,14 @@ pub(crate) fn run(args: &Args) -> Result<(), SiteError> {
     Ok(())
 }
 
+/// The pages of `docs`, as paths in it.
+fn documents() -> Result<Vec<String>, SiteError> {
+    let listed = GUIDE.iter().chain(&REFERENCE).chain(&DESIGN);
+    let mut documents: Vec<String> = listed.map(|name| (*name).to_owned()).collect();
+    documents.extend(tree::decisions()?);
+    Ok(documents)
+}
+
 /// The table of contents, which mdBook reads.
 fn summary(pages: &[Page]) -> String {
     let mut text = format!("# Summary\n\n[A first task]({})\n", tree::FIRST);
@@ -189,7 +219,10 @@ fn summary(pages: &[Page]) -> String {
                 entry(&mut text, "", "http-api.md");
                 entry(&mut text, "  ", "http-api-objects.md");
             }
-            "Design" => below(&mut text, "architecture"),
+            "Design" => {
+                below(&mut text, tree::DECISIONS);
+                below(&mut text, "architecture");
+            }
             _ => {}
         }
     }
@@ -216,19 +249,31 @@ mod tests {
     /// For those who work on Longhaul. `cargo xtask coverage` checks it.
     const NO_PAGE: &str = "protocol-coverage.md";
 
+    /// Adds the files below `folder`, as paths below `docs`.
+    fn find(docs: &Path, folder: &Path, files: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                find(docs, &path, files);
+            } else {
+                files.insert(path.strip_prefix(docs).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+
     #[test]
     fn every_document_is_a_page() {
-        let files = fs::read_dir(workspace::root().join("docs")).unwrap();
-        let files: BTreeSet<String> = files
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
-        let pages = GUIDE.iter().chain(&REFERENCE).chain(&DESIGN).chain([&NO_PAGE]);
-        assert_eq!(files, pages.map(|name| (*name).to_owned()).collect());
+        let docs = workspace::root().join("docs");
+        let mut files = BTreeSet::new();
+        find(&docs, &docs, &mut files);
+        let mut pages = BTreeSet::from_iter(documents().unwrap());
+        pages.insert(NO_PAGE.to_owned());
+        assert_eq!(files, pages);
     }
 
     #[test]
     fn pages_are_short() {
-        let pages = tree::pages(GUIDE.iter().chain(&REFERENCE).chain(&DESIGN).copied()).unwrap();
+        let pages = tree::pages(&documents().unwrap()).unwrap();
         let flaws: Vec<_> = pages
             .iter()
             .chain(&http_api::pages().unwrap())

@@ -11,6 +11,8 @@ use std::{
 pub(super) const FIRST: &str = "README.md";
 /// The page that is divided at its headings.
 pub(super) const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// The folder of the decisions in `docs`. Its index names them all.
+pub(super) const DECISIONS: &str = "design/decisions";
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// A file, and where it is in the site: one page, or one for each of its parts.
@@ -20,7 +22,7 @@ struct Source {
 }
 
 /// The pages of these files of `docs`, of the README and of ARCHITECTURE.md. Links to what is no page lead to the repository.
-pub(super) fn pages<'a>(docs: impl Iterator<Item = &'a str>) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages(docs: &[String]) -> Result<Vec<Page>, SiteError> {
     let mut sources = vec![whole(FIRST, FIRST)?];
     for name in docs {
         sources.push(whole(&format!("docs/{name}"), name)?);
@@ -37,6 +39,16 @@ pub(super) fn pages<'a>(docs: impl Iterator<Item = &'a str>) -> Result<Vec<Page>
         text: with_links_of_the_site(&sources, path, page),
     });
     Ok(pages.collect())
+}
+
+/// The index of the decisions, and the decisions in its order, as paths in `docs`.
+pub(super) fn decisions() -> Result<Vec<String>, SiteError> {
+    let index = format!("{DECISIONS}/index.md");
+    let text = read(&Path::new("docs").join(&index))?;
+    let named = links::targets(&text)
+        .into_iter()
+        .map(|(_, target)| format!("{DECISIONS}/{target}"));
+    Ok(std::iter::once(index).chain(named).collect())
 }
 
 fn read(path: &Path) -> Result<String, SiteError> {
