@@ -1,6 +1,6 @@
 //! The MCP server of both eras, over HTTP and over byte streams.
 //!
-//! ARCHITECTURE.md, "Inside the server", lists the modules in the order in which a request passes them. All state that must outlive the process
+//! docs/design/server.md, "Layers", lists the modules in the order in which a request passes them. All state that must outlive the process
 //! is in the [`Engine`](longhaul_runtime::Engine)'s store, or is carried by clients in signed ids.
 
 mod admission;

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// What headings can be linked to by, as GitHub and mdBook make it of their text.
-pub(super) fn anchors(text: &str) -> BTreeSet<String> {
+fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut heading: Option<String> = None;
     for event in parser(text) {
@@ -27,7 +27,7 @@ pub(super) fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-pub(super) fn anchor(heading: &str) -> String {
+fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
         .filter(|char| char.is_alphanumeric() || " -_".contains(*char));

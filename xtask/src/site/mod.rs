@@ -210,6 +210,11 @@ fn summary(pages: &[Page]) -> String {
     };
     for (part, own) in [("Guide", &GUIDE[..]), ("Reference", &REFERENCE), ("Design", &DESIGN)] {
         let _ = write!(text, "\n# {part}\n\n");
+        if part == "Design" {
+            for (_, path) in tree::OF_ROOT {
+                entry(&mut text, "", path);
+            }
+        }
         for path in own {
             entry(&mut text, "", path);
         }
@@ -219,10 +224,7 @@ fn summary(pages: &[Page]) -> String {
                 entry(&mut text, "", "http-api.md");
                 entry(&mut text, "  ", "http-api-objects.md");
             }
-            "Design" => {
-                below(&mut text, tree::DECISIONS);
-                below(&mut text, "architecture");
-            }
+            "Design" => below(&mut text, tree::DECISIONS),
             _ => {}
         }
     }

@@ -1,10 +1,11 @@
-//! What ARCHITECTURE.md promises: which crate uses which, modules without import cycles, and that the files it names exist.
+//! What ARCHITECTURE.md promises: which crate uses which, modules without import cycles, and that the files exist which it and the pages about the design name.
 
 mod crate_table;
 mod cycle;
 mod named_paths;
 mod names;
 mod package;
+mod pages;
 mod public_docs;
 mod published;
 mod source;
@@ -16,7 +17,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 #[test]
 fn crates_use_what_the_table_says_and_no_others() {
-    let table = crate_table::read(&package::root().join("ARCHITECTURE.md"));
+    let table = crate_table::read(&package::root().join(pages::ARCHITECTURE));
     let packages = package::all();
     let known: BTreeSet<&str> = packages.iter().map(|package| package.folder.as_str()).collect();
     let mut wrong = String::new();
@@ -44,11 +45,8 @@ fn published_crates_say_what_they_are() {
 
 #[test]
 fn every_path_in_backticks_exists() {
-    let missing = named_paths::missing(&package::root().join("ARCHITECTURE.md"));
-    assert!(
-        missing.is_empty(),
-        "ARCHITECTURE.md names what is not there: {missing:?}"
-    );
+    let missing = named_paths::missing(&pages::all());
+    assert!(missing.is_empty(), "pages name what is not there: {missing:#?}");
 }
 
 #[test]

@@ -1,27 +1,31 @@
-//! The files and folders that a page names in backticks.
+//! The files and folders that pages name in backticks.
 
-use super::package::root;
+use super::{package::root, pages::MaintainerPage};
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Those that are not in the tree. A page may leave out the first folders of a path.
-pub(crate) fn missing(page: &Path) -> BTreeSet<String> {
-    let text = fs::read_to_string(page).expect("the page can be read");
-    let named: BTreeSet<&str> = text
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|code| is_path(code))
+/// Those that are not in the tree, with their pages. A page may leave out the first folders of a path.
+pub(crate) fn missing(pages: &[MaintainerPage]) -> BTreeSet<String> {
+    let named: BTreeSet<(&str, &str)> = pages
+        .iter()
+        .flat_map(|page| {
+            page.text
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .map(|code| (page.path.as_str(), code))
+        })
+        .filter(|(_, code)| is_path(code))
         .collect();
-    assert!(named.len() > 100, "the page names only {} paths", named.len());
+    assert!(named.len() > 300, "the pages name only {} paths", named.len());
     let mut tree = Vec::new();
     list(root(), "", &mut tree);
     named
         .into_iter()
-        .filter(|name| {
+        .filter(|(_, name)| {
             let end = format!("/{}", name.trim_end_matches('/'));
             !tree.iter().any(|path| path.ends_with(&end))
         })
-        .map(str::to_owned)
+        .map(|(page, name)| format!("{page}: {name}"))
         .collect()
 }
 
