@@ -10,7 +10,10 @@ use std::{
 /// The page that the site begins with.
 pub(super) const FIRST: &str = "README.md";
 /// Other pages of the repository's first folder, and where they are in the site.
-pub(super) const OF_ROOT: [(&str, &str); 1] = [("ARCHITECTURE.md", "architecture.md")];
+pub(super) const OF_ROOT: [(&str, &str); 2] = [
+    ("ARCHITECTURE.md", "architecture.md"),
+    ("CONTRIBUTING.md", "contributing.md"),
+];
 /// The folder of the decisions in `docs`. Its index names them all.
 pub(super) const DECISIONS: &str = "design/decisions";
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");

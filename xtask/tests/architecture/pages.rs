@@ -13,10 +13,11 @@ pub(crate) struct MaintainerPage {
 /// Where the pages about the design are.
 pub(crate) const DESIGN: &str = "docs/design";
 pub(crate) const ARCHITECTURE: &str = "ARCHITECTURE.md";
+pub(crate) const CONTRIBUTING: &str = "CONTRIBUTING.md";
 
-/// The map, and every page about the design.
+/// The map, how to contribute, and every page about the design.
 pub(crate) fn all() -> Vec<MaintainerPage> {
-    let mut pages = vec![page(ARCHITECTURE)];
+    let mut pages = vec![page(ARCHITECTURE), page(CONTRIBUTING)];
     add_below(DESIGN, &mut pages);
     assert!(pages.len() > 20, "there are only {} pages", pages.len());
     pages
