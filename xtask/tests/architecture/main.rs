@@ -1,10 +1,12 @@
-//! What ARCHITECTURE.md promises: which crate uses which, modules without import cycles, and that the files exist which it and the pages about the design name.
+//! What ARCHITECTURE.md promises: which crate uses which, and modules without import cycles. Also that the pages for maintainers are short, and name only files
+//! that exist.
 
 mod crate_table;
 mod cycle;
 mod named_paths;
 mod names;
 mod package;
+mod page_limits;
 mod pages;
 mod public_docs;
 mod published;
@@ -47,6 +49,12 @@ fn published_crates_say_what_they_are() {
 fn every_path_in_backticks_exists() {
     let missing = named_paths::missing(&pages::all());
     assert!(missing.is_empty(), "pages name what is not there: {missing:#?}");
+}
+
+#[test]
+fn pages_for_maintainers_are_short() {
+    let flaws: Vec<String> = pages::all().iter().flat_map(page_limits::flaws).collect();
+    assert!(flaws.is_empty(), "too long:\n{}", flaws.join("\n"));
 }
 
 #[test]
