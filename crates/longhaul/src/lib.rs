@@ -24,6 +24,7 @@ mod serve;
 mod server;
 mod start;
 mod storage;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
 mod tool;

@@ -3,7 +3,7 @@
 //! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
 //! - [`MemoryStore`]: maps and sets; its contents end with it. The model that other stores are compared with.
 //! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until a client may know their ids.
-//! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
+//! - `contract`, with the feature of that name: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
 //! - [`SqliteEventStore`] and [`MemoryEventStore`]: what `Last-Event-ID` is answered from, for clients whose stream broke.
 //!
 //! Stores in a database share what a change does ([`decision`]), what it counts ([`usage`]), and how tasks are kept in tables ([`task_row`], [`code`]).
@@ -11,6 +11,7 @@
 //! What the methods promise is written on [`longhaul_core::Store`] and [`longhaul_core::EventStore`].
 
 pub mod code;
+#[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod decision;
 mod event_store;
