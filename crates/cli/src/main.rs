@@ -72,9 +72,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // This must come first: command supervisors are this program with other arguments.
-    longhaul_upstream::command::become_supervisor_if_asked();
+    longhaul_command::become_supervisor_if_asked();
     #[cfg(unix)]
-    longhaul_upstream::child_supervisor::become_child_supervisor_if_asked();
+    longhaul_command::child_supervisor::become_child_supervisor_if_asked();
     #[cfg(unix)]
     ask::become_form_if_asked();
     completion::complete_if_asked();

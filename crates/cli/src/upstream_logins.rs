@@ -8,10 +8,10 @@ use longhaul_client::{
     AccessToken, ChildSupervisor, InvalidAddress, Login, LoginOptions, Refusal, RegisteredByHand, TokenError,
     TokenFile, TokenFileError, TokenProvider,
 };
+#[cfg(unix)]
+use longhaul_command::child_supervisor::ChildSupervisors;
 use longhaul_core::BoxFuture;
 use longhaul_gateway::{GatewayError, Target, UpstreamOptions, UpstreamTokens};
-#[cfg(unix)]
-use longhaul_upstream::child_supervisor::ChildSupervisors;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,

@@ -1,6 +1,6 @@
 //! `longhaul import`, with files as the hosts have them.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use std::{

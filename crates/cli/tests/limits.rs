@@ -1,6 +1,6 @@
 //! Servers whose shell has limited what they may use.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,

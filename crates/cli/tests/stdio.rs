@@ -1,6 +1,6 @@
 //! `longhaul stdio` as desktop clients use it: real relays, a real owner, real commands.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use longhaul_schemas::MessageChecker;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};

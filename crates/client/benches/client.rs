@@ -6,7 +6,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    missing_docs,
     reason = "a benchmark may panic and read the clock"
 )]
 

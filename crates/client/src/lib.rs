@@ -204,6 +204,7 @@
 //! [`Options::tokens`] shows a server who calls: an [`AccessToken`], a `Login` with OAuth (feature `login`, on by default), or a [`TokenProvider`] of your own.
 //! TLS is that of `rustls`, with the provider of cryptography that the features choose. A program with `ring` and without `aws-lc-rs` that builds a
 //! `reqwest::Client` of its own before its first connection calls [`install_tls_provider`] first, unless it has given `reqwest` another provider.
+#![warn(missing_docs)]
 
 mod access_token;
 mod address;

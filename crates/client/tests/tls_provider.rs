@@ -1,5 +1,5 @@
 //! A program that uses `reqwest` beside the client. One test: the provider is that of the process.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use longhaul_client::{Connection, Options};
 use rustls::crypto::CryptoProvider;

@@ -1,5 +1,5 @@
 //! What is opened, and what is refused, by its type, owner and names.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use longhaul_private_dir::{PrivateDir, Unfit, make_file_private, open_file};
 use std::{

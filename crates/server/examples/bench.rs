@@ -6,9 +6,9 @@
 
 mod support;
 
+use longhaul_command::in_process::function;
 use longhaul_core::{Json, Outcome, TaskPolicy, text_result};
 use longhaul_runtime::{ExecutionEnd, Executor, TaskContext, Tool, ToolError};
-use longhaul_upstream::in_process::function;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 

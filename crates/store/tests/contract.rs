@@ -1,5 +1,5 @@
 //! The contract: over the model, over a layer that passes everything on, over a store in memory that many nodes share, behind plain calls in memory, and over SQLite.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use longhaul_core::{BoxFuture, Clock, Millis, Store, StoreLayer, UnixMillis};
 use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore, contract::Subject};

@@ -1,6 +1,6 @@
 //! Event stores: each is compared with the model, and the file outlives its process.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use longhaul_core::{EventLimits, EventStore, EventStream, KeptEvent, SessionKey, UnixMillis};
 use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};

@@ -1,5 +1,5 @@
 //! Plain calls in memory, in front of a store that can fail.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use futures_util::FutureExt;
 use longhaul_core::{

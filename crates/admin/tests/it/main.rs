@@ -1,5 +1,5 @@
 //! A server and its operator, over HTTP.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "these tests run on the real runtime")]
 
 mod access;

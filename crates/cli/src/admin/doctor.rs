@@ -18,10 +18,10 @@ use crate::{
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
+use longhaul_command::suspended_supervisors;
 use longhaul_core::TaskId;
 use longhaul_private_dir::check_named;
 use longhaul_store::{DirectoryReport, OpenError};
-use longhaul_upstream::command::suspended_supervisors;
 use serde_json::{Value, json};
 use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 

@@ -2,10 +2,10 @@
 
 use super::{BackupError, archive::ArchiveWriter};
 use crate::output;
+use longhaul_command::Attempts;
 use longhaul_core::TaskId;
 use longhaul_private_dir::{Unfit, open_file};
 use longhaul_store::DatabaseCopy;
-use longhaul_upstream::command::Attempts;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},

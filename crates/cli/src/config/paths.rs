@@ -1,7 +1,7 @@
 //! Resolving paths in the configuration.
 
+use longhaul_command::missing_interpreter;
 use longhaul_core::UnixMillis;
-use longhaul_upstream::command::missing_interpreter;
 use std::{
     env,
     ffi::OsString,

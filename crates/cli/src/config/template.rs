@@ -5,7 +5,7 @@ use super::{
     section::Entry,
 };
 use crate::nearest;
-use longhaul_upstream::command::{Placeholder, Template, literal_braces};
+use longhaul_command::{Placeholder, Template, literal_braces};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -7,10 +7,10 @@ use super::{
     template::{self, Rules, TemplateUse},
     tool_warnings, values,
 };
+use longhaul_command::{HarmlessValues, placeholders_in_scripts};
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
-use longhaul_upstream::command::{HarmlessValues, placeholders_in_scripts};
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::{

@@ -4,8 +4,8 @@ use super::{
     schema::{property_names, resolve, types},
     section::{Entry, Section},
 };
+use longhaul_command::{Template, reads_stdin_as_code, script_elements};
 use longhaul_json_schema::{Origin, Schema, text_len};
-use longhaul_upstream::command::{Template, reads_stdin_as_code, script_elements};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! What the values of a tool's properties can be, as far as its schema says so.
 
 use super::schema::{property_names, resolve, types};
-use longhaul_upstream::command::HarmlessValues;
+use longhaul_command::HarmlessValues;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The command of a tool, made of a command line that a user has typed.
 
 use crate::mcp_servers::usable_name;
-use longhaul_upstream::command::script_elements;
+use longhaul_command::script_elements;
 use std::{collections::BTreeSet, path::Path};
 
 /// Programs that run another one, or a script: a tool is called by what they run.

@@ -15,10 +15,10 @@ use crate::{
     failure::{report_config, report_local},
     output,
 };
+use longhaul_command::Attempts;
 use longhaul_core::{UnixMillis, store::StoreError};
 use longhaul_runtime::Ports;
 use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
-use longhaul_upstream::command::Attempts;
 use serde_json::json;
 use settle::{Restored, SettleError, Settled};
 use std::{

@@ -1,12 +1,12 @@
 //! Ends the work of a restored database, so that none of it runs again by itself.
 
+use longhaul_command::{Attempts, KIND, RecordedWork, recorded_work};
 use longhaul_core::{
     Attempt, AttemptEnd, Event, Failure, Fence, Json, NodeId, State, Store, Task, UnixMillis,
     store::{ApplyError, Change, SearchOrder, StoreError, TaskFilter, TaskSearch},
 };
 use longhaul_runtime::executor_definition;
 use longhaul_store::SqliteStore;
-use longhaul_upstream::command::{Attempts, KIND, RecordedWork, recorded_work};
 use std::io;
 
 /// Tasks that are read at once.

@@ -2,11 +2,11 @@
 
 use crate::upstream_logins::UpstreamError;
 use longhaul_admin::{UpstreamReport, UpstreamSource, UpstreamState};
+use longhaul_command::child_supervisor::ChildSupervisors;
 use longhaul_core::BoxFuture;
 use longhaul_gateway::{Gateway, GatewayError, PresentUpstream, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
-use longhaul_upstream::child_supervisor::ChildSupervisors;
 use std::{path::Path, sync::Arc};
 
 /// The folder of the last known lists, in the data directory.

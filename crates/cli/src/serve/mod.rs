@@ -25,6 +25,7 @@ use crate::{
 use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_admin::DiskSpace;
+use longhaul_command::{Attempts, CommandProvider, Launcher, hazards};
 use longhaul_core::{
     Millis, format_duration,
     store::{NewNode, NodeRole},
@@ -38,7 +39,6 @@ use longhaul_server::{
     stdio::OwnerSocket,
 };
 use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
-use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
 use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};

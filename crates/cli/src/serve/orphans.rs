@@ -1,8 +1,8 @@
 //! Attempt folders whose tasks are not in the database. A folder is created after its task's row and removed before it, so an orphaned
 //! folder proves that the database was removed, restored from a backup, or lost its write-ahead log.
 
+use longhaul_command::Attempts;
 use longhaul_core::{Store, TaskId};
-use longhaul_upstream::command::Attempts;
 use serde_json::json;
 
 /// The orphaned folders found at start.

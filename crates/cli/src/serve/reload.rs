@@ -14,10 +14,10 @@ use longhaul::{
     ServerHandle,
     audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
 };
+use longhaul_command::CommandProvider;
 use longhaul_core::Millis;
 use longhaul_gateway::{Gateway, GatewayError, Reloaded};
 use longhaul_runtime::Engine;
-use longhaul_upstream::command::CommandProvider;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::signal::unix::Signal;
 

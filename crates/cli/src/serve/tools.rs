@@ -2,11 +2,9 @@
 
 use crate::config::{Output, ToolConfig};
 use longhaul::Tool;
+use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind};
 use longhaul_core::{Json, Millis};
 use longhaul_runtime::Handoff;
-use longhaul_upstream::command::{
-    CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind,
-};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -224,7 +224,7 @@ fn start(target: &Target) -> Result<(Child, u64), OwnerError> {
     let program = std::env::current_exe().map_err(OwnerError::Spawn)?;
     let child = Command::new(program)
         // A server that is a child of another one is no part of what ends with that.
-        .env_remove(longhaul_upstream::child_supervisor::MARK)
+        .env_remove(longhaul_command::child_supervisor::MARK)
         .arg("serve")
         .arg("--detach")
         .arg("--idle-exit")

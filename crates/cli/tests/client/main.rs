@@ -1,6 +1,6 @@
 //! The client commands at a shell without a terminal, against a server in this process.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 mod authorization_server;

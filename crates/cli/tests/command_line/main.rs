@@ -1,6 +1,6 @@
 //! The commands as a user meets them: the real binary, a real server, real commands.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod admin;
 mod attempt_logs;

@@ -1,6 +1,6 @@
 //! A data directory that is not as the server has left it: restored, emptied, removed.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod backup;
 mod backup_kills;

@@ -1,6 +1,6 @@
 //! The gateway as a user starts it, in front of a real server that is killed with it or without it: `longhaul` itself.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 #[allow(dead_code)]

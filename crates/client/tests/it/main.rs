@@ -1,4 +1,4 @@
 //! The client against servers that say anything at all.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod fuzz;

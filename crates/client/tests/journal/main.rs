@@ -1,5 +1,5 @@
 //! The client journal: against a model, with several processes, and with files that cannot be used.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod damaged;
 mod model;

@@ -1,5 +1,5 @@
 //! The client against scripted servers, which give every response that a server may give.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod answered_elsewhere;
 mod answered_keys;

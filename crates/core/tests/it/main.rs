@@ -1,5 +1,5 @@
 //! What the domain's records and rules say of themselves.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod child_entry;
 mod fuzz;

@@ -3,7 +3,7 @@
 //! Valgrind counts, so the load of the machine does not matter. The counted request follows others of its kind, so one-time work is not
 //! counted.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark may panic")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 #[path = "../../../server/tests/it/fuzz/deterministic.rs"]
 mod deterministic;

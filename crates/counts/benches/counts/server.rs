@@ -2,11 +2,11 @@
 
 use crate::deterministic;
 use gungraun::prelude::*;
+use longhaul_command::in_process::{self, function};
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, ExecutionEnd, Tool, ToolSettings};
 use longhaul_server::{Front, FrontOptions, Limits, bench_api};
 use longhaul_store::{MemoryStore, PlainCallStore};
-use longhaul_upstream::in_process::{self, function};
 use longhaul_wire::Headers;
 use serde_json::{Value, json};
 use std::{hint::black_box, pin::pin, sync::Arc};

@@ -1,5 +1,5 @@
 //! The gateway between real clients and real servers, over HTTP on this machine.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod asks_once;
 mod bad_answers;

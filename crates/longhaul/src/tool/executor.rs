@@ -2,10 +2,10 @@
 
 use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
+use longhaul_command::in_process::Function;
 use longhaul_core::{Json, Outcome, RpcFailure};
 use longhaul_json_schema::{Origin, Schema, Violation, off_thread, text_len};
 use longhaul_runtime::{ExecutionEnd, Executor, JournalError, Requestor};
-use longhaul_upstream::in_process::Function;
 use serde_json::Value;
 use std::sync::Arc;
 

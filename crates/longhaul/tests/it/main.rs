@@ -1,6 +1,6 @@
 //! The public API, as an author uses it, seen by clients of both eras in memory.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 #![allow(clippy::duplicate_mod, reason = "examples are programs, and share a module")]
 
 mod changes;

@@ -1,5 +1,5 @@
 //! The engine from outside: over the model, over SQLite where a restart matters, on a clock that the tests move.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod attempts;
 mod blocked;

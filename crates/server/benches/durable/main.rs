@@ -8,7 +8,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    missing_docs,
     reason = "a program for people who measure"
 )]
 

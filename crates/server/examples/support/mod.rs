@@ -1,10 +1,10 @@
 //! What the example servers share: flags, a store, an engine, a front.
 
+use longhaul_command::in_process;
 use longhaul_core::{HostId, Json, Store, TaskPolicy};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Executor, Ports, Tool, ToolError, ToolSettings};
 use longhaul_server::{Front, FrontOptions, http::Listener};
 use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore};
-use longhaul_upstream::in_process;
 use serde_json::{Value, json};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 

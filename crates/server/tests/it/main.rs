@@ -1,5 +1,5 @@
 //! The front over real sockets: a whole server on port 0, and raw requests.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod client;
 mod clock;

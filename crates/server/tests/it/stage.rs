@@ -1,6 +1,7 @@
 //! Tools that a test controls, with counters of what happened to them.
 
 use futures_util::future::try_join_all;
+use longhaul_command::in_process::{self, function};
 use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
@@ -8,7 +9,6 @@ use longhaul_runtime::{
     AskError, Attempt, AttemptExit, Catalog, ExecutionEnd, Executor, Handoff, LogChunk, LogError, LogRange,
     PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
 };
-use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::watch;

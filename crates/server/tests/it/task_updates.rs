@@ -7,9 +7,9 @@ use crate::{
     server::{Options, Server, get, task_of},
     stage::Stage,
 };
+use longhaul_command::in_process;
 use longhaul_core::{BoxFuture, Json, Outcome, TaskPolicy, text_result};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext, Tool, ToolSettings};
-use longhaul_upstream::in_process;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

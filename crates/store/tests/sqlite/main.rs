@@ -1,5 +1,5 @@
 //! What SQLite must do beyond the contract: real files, real crashes, real full disks.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod backup;
 mod child;

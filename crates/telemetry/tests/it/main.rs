@@ -1,5 +1,5 @@
 //! A server, a caller with a trace of its own, and a collector that speaks OTLP.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "these tests run on the real runtime")]
 
 mod collector;

@@ -1,5 +1,5 @@
 //! What the wire promises, seen from outside: official examples and schemas, eras, headers, hostile input.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod admission;
 mod asked;

@@ -1,9 +1,9 @@
 //! Tools that echo their input, byte for byte.
 
 use super::offers;
+use longhaul_command::in_process::{self, function};
 use longhaul_core::{Json, Outcome, RpcFailure, TaskPolicy};
 use longhaul_runtime::{Catalog, ExecutionEnd, Executor, TaskContext, Tool, ToolSettings};
-use longhaul_upstream::in_process::{self, function};
 use serde_json::json;
 use std::{
     sync::{

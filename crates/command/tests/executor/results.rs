@@ -2,9 +2,9 @@
 
 use super::fixtures::{kill, pids, until};
 use super::support::{Server, becomes, create, outcome, result, scope, text};
+use longhaul_command::OutputKind;
 use longhaul_core::{Retry, RetryOn, store::Record};
 use longhaul_runtime::LogRange;
-use longhaul_upstream::command::OutputKind;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,7 +28,7 @@ async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
     for (line, then) in [("FAIL test_sum\n", "a"), ("1 failed\n", "b")] {
         let dir = server.attempts.dir(&task.id, 1);
         until("the line is read", || {
-            let log = longhaul_upstream::command::read_log(&dir, LogRange::default()).ok()?;
+            let log = longhaul_command::read_log(&dir, LogRange::default()).ok()?;
             log.text.ends_with(line).then_some(())
         });
         std::fs::write(server.file(then), "").unwrap();

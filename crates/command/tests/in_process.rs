@@ -1,6 +1,7 @@
 //! Functions in this process, behind a real engine.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
+use longhaul_command::in_process::{self, function};
 use longhaul_core::{
     BoxFuture, CancelMode, Clock, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry, RetryOn, Scope,
     StopReason, Task, TaskPolicy, UnixMillis, text_result,
@@ -9,7 +10,6 @@ use longhaul_runtime::{
     Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, Ports, TaskContext, Tool, ToolSettings,
 };
 use longhaul_store::MemoryStore;
-use longhaul_upstream::in_process::{self, function};
 use std::{
     sync::{
         Arc,

@@ -86,7 +86,7 @@ impl Template {
     /// Parses a text.
     ///
     /// ```
-    /// use longhaul_upstream::command::Template;
+    /// use longhaul_command::Template;
     /// assert_eq!(Template::parse("--name={name}").unwrap().properties().collect::<Vec<_>>(), ["name"]);
     /// assert_eq!(Template::parse("{{}}").unwrap().properties().count(), 0);
     /// assert_eq!(Template::parse("a {b").unwrap_err().column, 3);

@@ -1,6 +1,6 @@
 //! Commands behind the runtime.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "../fixtures/mod.rs"]
 mod fixtures;

@@ -1,7 +1,7 @@
 //! Placeholders inside the scripts of interpreters are found, whatever starts the interpreter; arguments beside a script are not.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
-use longhaul_upstream::command::{HarmlessValues, placeholders_in_scripts};
+use longhaul_command::{HarmlessValues, placeholders_in_scripts};
 use proptest::prelude::*;
 use std::{collections::BTreeSet, process::Command};
 

@@ -16,7 +16,7 @@ pub const KIND: &str = "in_process";
 /// ```
 /// use longhaul_core::{Outcome, text_result};
 /// use longhaul_runtime::{ExecutionEnd, Executor};
-/// use longhaul_upstream::in_process::function;
+/// use longhaul_command::in_process::function;
 /// let greet = function(|_arguments, _cx| async { ExecutionEnd::Finished(Outcome::result(text_result("Hello!", false))) });
 /// assert!(!greet.host_bound());
 /// ```

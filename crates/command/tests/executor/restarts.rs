@@ -2,12 +2,12 @@
 
 use super::fixtures::{alive, ended, kill, pids, until_dead};
 use super::support::{Server, becomes, create, outcome, reason, scope, text};
+use longhaul_command::Launcher;
 use longhaul_core::{
     AttemptState, CancelMode, Event, Outcome, Retry, RetryOn, TaskId, UnixMillis,
     store::{Change, Record},
 };
 use longhaul_runtime::Engine;
-use longhaul_upstream::command::Launcher;
 use serde_json::json;
 use std::path::Path;
 

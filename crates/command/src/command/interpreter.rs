@@ -18,7 +18,7 @@ const MARK: &[u8] = b"#!";
 /// # let folder = tempfile::tempdir()?;
 /// let script = folder.path().join("build.sh");
 /// std::fs::write(&script, "#!/bin/sh\r\necho done\r\n")?;
-/// let why = longhaul_upstream::command::missing_interpreter(&script);
+/// let why = longhaul_command::missing_interpreter(&script);
 /// assert!(why.unwrap().starts_with("its interpreter `/bin/sh` is followed by a carriage return"));
 /// # std::io::Result::Ok(())
 /// ```

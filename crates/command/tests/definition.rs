@@ -1,7 +1,7 @@
 //! Definitions and templates: what is refused and where, and what hostile arguments become.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
-use longhaul_upstream::command::{
+use longhaul_command::{
     ArgumentError, Arguments, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
     OutputKind,
 };
@@ -385,7 +385,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_template_or_refused(text in "[{}a-c\0 é]{0,16}") {
-        if let Ok(template) = longhaul_upstream::command::Template::parse(&text) {
+        if let Ok(template) = longhaul_command::Template::parse(&text) {
             prop_assert!(template.properties().all(|name| !name.is_empty() && text.contains(name)));
         }
     }

@@ -1,15 +1,15 @@
 //! What the tests of the executor share: a server's store and folder, and waiting for tasks.
 
 use super::fixtures::{launcher, until};
+use longhaul_command::{
+    Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, HarmlessValues, KIND, Launcher, OutputKind,
+};
 use longhaul_core::{
     HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry, Scope, Store, Task, TaskId, TaskPolicy,
     store::Record,
 };
 use longhaul_runtime::{Call, Catalog, Engine, EngineOptions, Ports, Tool, ToolSettings};
 use longhaul_store::MemoryStore;
-use longhaul_upstream::command::{
-    Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, HarmlessValues, KIND, Launcher, OutputKind,
-};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,16 +1,16 @@
 //! Each branch of recovery: what `judge` says about an attempt, wherever the process that held it died.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod fixtures;
 #[path = "../../private-dir/tests/planted/mod.rs"]
 mod planted;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
+use longhaul_command::{Attempts, CommandEnd, Stopped, Verdict, judge, read_log};
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_private_dir::Unfit;
 use longhaul_runtime::LogRange;
-use longhaul_upstream::command::{Attempts, CommandEnd, Stopped, Verdict, judge, read_log};
 use planted::PLANTS;
 use std::{
     fs,
@@ -332,7 +332,7 @@ async fn a_supervisor_ends_when_its_directory_was_removed() {
 async fn a_long_way_to_the_directory_does_not_matter() {
     let folder = Folder::new();
     let deep = folder.file(&"d".repeat(200)).join("e".repeat(200));
-    let attempts = longhaul_upstream::command::Attempts::open(deep).unwrap();
+    let attempts = longhaul_command::Attempts::open(deep).unwrap();
     let dir = attempts.dir(&"task".parse().unwrap(), 1);
     dir.prepare(&folder.command(&["sleep", "1000"]), "").unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();

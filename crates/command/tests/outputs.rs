@@ -1,12 +1,12 @@
 //! What a command writes: kept apart and in order, within bounds, whatever it is.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod fixtures;
 
 use fixtures::{Folder, launcher, until, until_exists};
+use longhaul_command::{AttemptDir, CommandEnd, connect, read_log};
 use longhaul_runtime::{LogChunk, LogRange};
-use longhaul_upstream::command::{AttemptDir, CommandEnd, connect, read_log};
 use std::{
     io::{BufRead, BufReader},
     process::Command,
@@ -183,7 +183,7 @@ async fn a_full_disk_loses_output_but_not_the_end() {
         return;
     }
     let _unmount = Unmount(small.clone());
-    let attempts = longhaul_upstream::command::Attempts::open(small.join("attempts")).unwrap();
+    let attempts = longhaul_command::Attempts::open(small.join("attempts")).unwrap();
     let dir = attempts.dir(&"task".parse().unwrap(), 1);
     dir.prepare(&folder.script("head -c 2000000 /dev/zero | tr '\\0' 'x'; exit 3"), "")
         .unwrap();

@@ -2,10 +2,10 @@
 
 use super::fixtures::{children, launcher, pids, until, until_exists};
 use super::support::{Server, create, outcome, scope};
+use longhaul_command::CommandProvider;
 use longhaul_core::{BoxFuture, Clock, Store, UnixMillis};
 use longhaul_runtime::{LogRange, Ports, Provider};
 use longhaul_store::{Disagreement, MemoryStore, ReadOnlyStore, SqliteOptions, SqliteStore};
-use longhaul_upstream::command::CommandProvider;
 use serde_json::json;
 use std::{
     sync::{

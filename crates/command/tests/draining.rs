@@ -1,12 +1,12 @@
 //! Every byte that a command writes is in its output, or the end says that some may be missing.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod fixtures;
 
 use fixtures::{Folder, Started, kill, launcher, pids};
+use longhaul_command::{CommandEnd, ExitRecord, read_log};
 use longhaul_runtime::LogRange;
-use longhaul_upstream::command::{CommandEnd, ExitRecord, read_log};
 use proptest::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{

@@ -34,7 +34,7 @@ pub(super) const READY: &str = "ready";
 /// descriptor it inherited but the standard ones, and forks.
 ///
 /// ```no_run
-/// longhaul_upstream::command::become_supervisor_if_asked();
+/// longhaul_command::become_supervisor_if_asked();
 /// // … the program proper
 /// ```
 pub fn become_supervisor_if_asked() {

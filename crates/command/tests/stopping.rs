@@ -1,11 +1,11 @@
 //! Cancel and deadline end the command and all its descendants, and no other process.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod fixtures;
 
 use fixtures::{Folder, alive, kill, now_ms, pids, until_dead};
-use longhaul_upstream::command::{CommandEnd, Stopped, connect};
+use longhaul_command::{CommandEnd, Stopped, connect};
 use std::io::Write;
 
 #[tokio::test]

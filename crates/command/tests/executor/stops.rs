@@ -2,9 +2,9 @@
 
 use super::fixtures::{alive, ended, kill, pids};
 use super::support::{Server, becomes, create, outcome, result, scope, text};
+use longhaul_command::Verdict;
 use longhaul_core::{BoxFuture, CancelMode, Clock, Outcome, UnixMillis, store::Record};
 use longhaul_runtime::AttemptExit;
-use longhaul_upstream::command::Verdict;
 use rustix::{
     fs::FlockOperation,
     process::{Pid, Signal},
