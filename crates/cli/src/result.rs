@@ -198,7 +198,7 @@ fn as_text(result: &Value) -> String {
     text
 }
 
-/// One content block.
+/// One content block.
 fn block_as_text(block: &Value) -> String {
     let part = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     match block["type"].as_str() {

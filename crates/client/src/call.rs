@@ -296,7 +296,7 @@ fn is_sent_as_task(era: &Era, tool: &Tool, options: &CallOptions) -> bool {
     asks_for_task(era, tool) && (tool.task_support == TaskSupport::Required || !options.without_task)
 }
 
-/// Whether a call of the tool can ask a legacy server for a task (G1-06, G1-07).
+/// Whether a call of the tool can ask a legacy server for a task.
 fn asks_for_task(era: &Era, tool: &Tool) -> bool {
     era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden
 }

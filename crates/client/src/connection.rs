@@ -266,7 +266,7 @@ impl Connection {
     }
 
     /// Sends the request that `build` returns for the server's era, and returns the result with that era. If the server has lost the session, or was
-    /// replaced by a legacy server, the request is sent once more (C-35), unless it is a call that may have run. The record of a call says in which session
+    /// replaced by a legacy server, the request is sent once more, unless it is a call that may have run. The record of a call says in which session
     /// it is sent.
     pub(crate) async fn exchange(
         &self,
@@ -422,7 +422,7 @@ impl Connection {
         Ok(response)
     }
 
-    /// Whether a request that is no longer waited for is cancelled by a message (U-04, U-05). A call that asked for a task is not (G1-55), and over
+    /// Whether a request that is no longer waited for is cancelled by a message. A call that asked for a task is not, and over
     /// HTTP a modern one is cancelled by its disconnection.
     fn is_cancelled_by_message(&self, era: &Era, request: &Request) -> bool {
         request.wants_progress

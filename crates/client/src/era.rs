@@ -29,9 +29,9 @@ pub(crate) enum Era {
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     pub(crate) version: Version,
-    /// The session id, sent with every later message (T-12).
+    /// The session id, sent with every later message.
     pub(crate) session: Option<HeaderValue>,
-    /// Whether `tools/call` may carry `task` (G1-06).
+    /// Whether `tools/call` may carry `task`.
     pub(crate) tool_tasks: bool,
     /// Whether another process has opened it, with capabilities of its own.
     pub(crate) is_resumed: bool,
@@ -92,7 +92,7 @@ impl LegacySession {
     }
 }
 
-/// Adds the `_meta` of a modern request (L-05). It declares the tasks extension (G2-04), unless its answer must not be a task (G2-03).
+/// Adds the `_meta` of a modern request. It declares the tasks extension, unless its answer must not be a task.
 pub(crate) fn add_modern_meta(members: &mut JsonMembers, options: &Options, takes_task: bool) {
     let mut capabilities = options.declared();
     let mut extensions = capabilities.get("extensions").map(members_of).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) fn add_modern_meta(members: &mut JsonMembers, options: &Options, take
     }
 }
 
-/// The headers that repeat parts of a modern request (T-23, T-24).
+/// The headers that repeat parts of a modern request.
 pub(crate) fn modern_headers(method: &str, params: &Map<String, Value>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     insert(&mut headers, PROTOCOL_VERSION, Version::V2026_07_28.as_str());

@@ -1,4 +1,4 @@
-//! Tasks of this client: a legacy server may ask for the answer to a sampling or elicitation request as a task, and then polls it here (G1-57).
+//! Tasks of this client: a legacy server may ask for the answer to a sampling or elicitation request as a task, and then polls it here.
 
 use longhaul_core::{
     AttemptEnd, CancelMode, Clock, Entropy, Event, Json, Millis, NodeId, Origin, Outcome, Owner, Principal, Quota,
@@ -119,7 +119,7 @@ impl HostedTasks {
         }
     }
 
-    /// The handler has answered. A cancelled task stays cancelled (G1-53).
+    /// The handler has answered. A cancelled task stays cancelled.
     pub(crate) fn finish(&self, id: &TaskId, outcome: Outcome) {
         let now = self.clock.now();
         if let Some(hosted) = self.tasks.lock().get_mut(id) {
@@ -144,7 +144,7 @@ impl HostedTasks {
         Ok(json!({"tasks": shown}))
     }
 
-    /// The result of `tasks/cancel` (G1-51, G1-52).
+    /// The result of `tasks/cancel`.
     pub(crate) fn cancel(&self, params: &Value) -> Result<Value, RpcFailure> {
         let now = self.clock.now();
         let shown = {
@@ -162,7 +162,7 @@ impl HostedTasks {
         Ok(shown)
     }
 
-    /// The result of `tasks/result`: waits until there is one (G1-28 to G1-30).
+    /// The result of `tasks/result`: waits until there is one.
     pub(crate) async fn result(&self, params: &Value) -> Result<Json, RpcFailure> {
         let mut ended = self.ended.subscribe();
         loop {

@@ -261,7 +261,7 @@ impl Pages {
         let result = self.connection.request(self.method, params.collect()).await;
         self.waited += clock.monotonic().saturating_sub(begun);
         let result = match result {
-            // An empty string is a valid cursor (U-07), and to some servers the end of a list.
+            // An empty string is a valid cursor, and to some servers the end of a list.
             Err(RequestError::Rpc(_)) if cursor.as_deref() == Some("") => return Ok(None),
             result => result?,
         };

@@ -133,7 +133,7 @@ impl Options {
         object_of(&self.with_relayed(declared))
     }
 
-    /// Whether an answer to this request may be a task of this client (G1-05).
+    /// Whether an answer to this request may be a task of this client.
     pub(crate) fn hosts(&self, method: &str) -> bool {
         let capability = method.split('/').next().unwrap_or_default();
         let is_eligible = matches!(method, "sampling/createMessage" | "elicitation/create");

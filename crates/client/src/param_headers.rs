@@ -1,4 +1,4 @@
-//! The headers that repeat arguments of a modern tool (`x-mcp-header`, T-29).
+//! The headers that repeat arguments of a modern tool (`x-mcp-header`).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_wire::ParamHeaders;

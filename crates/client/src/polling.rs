@@ -18,7 +18,7 @@ const LONGEST_RARE_INTERVAL: Millis = 5 * 60_000;
 const FIRST_RETRY: Millis = 500;
 const MAX_RETRY: Millis = 15_000;
 
-/// Milliseconds until the next poll: the interval the server asks for (G1-23, G2-31) plus up to a fifth of it, so that many clients
+/// Milliseconds until the next poll: the interval the server asks for plus up to a fifth of it, so that many clients
 /// do not poll at the same moment. `jitter` is from 0 to 1. With `pushed` the server pushes all changes of so many tasks: then a poll only finds what was
 /// lost.
 pub(crate) fn next_poll(hint: Option<Millis>, pushed: Option<usize>, jitter: f64) -> Millis {

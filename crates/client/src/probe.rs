@@ -16,7 +16,7 @@ use longhaul_wire::{Generation, Method, Version};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Error codes that only modern servers have: header mismatch, missing capability, unsupported version (L-15).
+/// Error codes that only modern servers have: header mismatch, missing capability, unsupported version.
 pub(crate) const MODERN_CODES: [i32; 3] = [-32020, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 const UNSUPPORTED_VERSION: i32 = -32022;
 
@@ -188,7 +188,7 @@ async fn detect(
     }))
 }
 
-/// Makes the handshake over the transport of 2024-11-05 (L-16), after `error`.
+/// Makes the handshake over the transport of 2024-11-05, after `error`.
 async fn initialize_otherwise(
     transport: &dyn Transport,
     options: &Options,
@@ -332,7 +332,7 @@ fn version_list(versions: &Value) -> Vec<Version> {
         .collect()
 }
 
-/// Makes the legacy handshake (L-01, L-02).
+/// Makes the legacy handshake.
 async fn initialize(
     transport: &dyn Transport,
     options: &Options,
@@ -391,7 +391,7 @@ async fn send(
     params: &JsonMembers,
 ) -> Result<RpcResponse, RequestError> {
     let timeout = match method {
-        // Silence means that it is a legacy server (L-15).
+        // Silence means that it is a legacy server.
         Method::Discover if transport.is_session() => options.request_timeout.min(SILENCE),
         Method::Discover if options.era != EraChoice::Modern => options.request_timeout.min(SILENCE_OVER_HTTP),
         _ => options.request_timeout,

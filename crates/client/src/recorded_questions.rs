@@ -271,7 +271,7 @@ pub(crate) fn read_again(known: &ServerRequestRecord) -> ServerRequest {
     }
 }
 
-/// The result, which names the task of the request (G1-41).
+/// The result, which names the task of the request.
 pub(crate) fn related_result(request: &ServerRequest, response: InputResponse) -> Json {
     let related = &request.params["_meta"][meta::RELATED_TASK];
     match related.is_object() {

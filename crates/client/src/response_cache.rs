@@ -1,4 +1,4 @@
-//! Results of modern servers that may be used again (U-31).
+//! Results of modern servers that may be used again.
 
 use crate::ServerChange;
 use longhaul_core::Json;
@@ -48,7 +48,7 @@ pub(crate) enum Lookup {
 }
 
 impl Key {
-    /// `None` if the result of the request is not to be cached: by its method (C-16), or because it is the answer to questions (U-16).
+    /// `None` if the result of the request is not to be cached: by its method, or because it is the answer to questions.
     pub(crate) fn of(method: &str, params: &Map<String, Value>) -> Option<Self> {
         let method = Method::parse(method, Generation::Modern)?;
         let is_cacheable = matches!(

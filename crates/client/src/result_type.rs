@@ -18,7 +18,7 @@ struct Discriminator {
     result_type: Option<Value>,
 }
 
-/// Checks that a result is an object of a kind that the method may be answered with (G2-11, G2-12, G2-14, U-10). A result that does not say is complete.
+/// Checks that a result is an object of a kind that the method may be answered with. A result that does not say is complete.
 ///
 /// # Errors
 /// [`RequestError::Invalid`]

@@ -147,7 +147,7 @@ impl Connection {
         })
     }
 
-    /// Asks the handler. An elicitation that it has put to the user and cannot answer is answered with `cancel`; nothing else has such an answer (C-33). What a
+    /// Asks the handler. An elicitation that it has put to the user and cannot answer is answered with `cancel`; nothing else has such an answer. What a
     /// call asks and the handler offers nobody is not answered: the call is given up.
     pub(crate) async fn ask(&self, request: InputRequest) -> Result<InputResponse, RequestError> {
         let Some(inputs) = &self.options().inputs else {

@@ -7,7 +7,7 @@ use longhaul_wire::{Method, meta};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Doubt {
     None,
-    /// The server has ended the legacy session (T-13).
+    /// The server has ended the legacy session.
     SessionEnded,
     /// The server does not know the legacy session, or something else is wrong.
     SessionLost,
@@ -67,7 +67,7 @@ pub(crate) fn doubt(era: &Era, response: &Result<RpcResponse, RequestError>) -> 
 /// The TypeScript SDK's code for a request without a session, and what many servers send for any error.
 const NO_SESSION: i32 = -32000;
 
-/// The codes a modern server may send with status 400 or 404 (T-28).
+/// The codes a modern server may send with status 400 or 404.
 fn is_modern(code: i32) -> bool {
     probe::MODERN_CODES.contains(&code) || matches!(code, -32700 | -32603..=-32600)
 }

@@ -497,7 +497,7 @@ impl TaskHandle {
         Ok(())
     }
 
-    /// Reads the outcome of an ended legacy task (G1-29).
+    /// Reads the outcome of an ended legacy task.
     pub(crate) async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
         let answer = match self.connection.era().await?.legacy() {
             Some(_) => self.request(Method::TasksResult).await,
@@ -528,7 +528,7 @@ impl TaskHandle {
         self.created.as_deref()
     }
 
-    /// Waits for the result of a legacy task with the request that holds until there is one (G1-28). On its stream the server asks what the task
+    /// Waits for the result of a legacy task with the request that holds until there is one. On its stream the server asks what the task
     /// needs. `None` if the server answers that there is no result yet, as some do.
     pub(crate) async fn hold_for_outcome(&self) -> Result<Option<Outcome>, RequestError> {
         let mut request = ResultRequest::begin(&self.connection, &self.id, self.record.as_ref()).await?;

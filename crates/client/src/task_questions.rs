@@ -26,8 +26,8 @@ const MAX_QUESTIONS: usize = 10_000;
 const MAX_OPEN: usize = 64;
 /// The longest key, in bytes.
 const MAX_KEY: usize = 1_024;
-/// How many polls in a row may show a question whose answer the server has acknowledged. It may acknowledge an answer before its effects can be seen (G2-39),
-/// but a key is not used again (G2-34), and no client answers it again (G2-37).
+/// How many polls in a row may show a question whose answer the server has acknowledged. It may acknowledge an answer before its effects can be seen,
+/// but a key is not used again, and no client answers it again.
 const MAX_REPEATS: u32 = 30;
 /// How often such a question may be gone, and come again. One replica of a server may know of the answer before another one does.
 const MAX_RETURNS: u32 = 30;

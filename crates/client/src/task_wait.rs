@@ -307,7 +307,7 @@ impl Wait<'_> {
                 }
                 Woken::Answered(Ok(())) => return Ok(()),
                 Woken::Answered(Err(error)) => {
-                    // It would wait for the answer until its time is over (C-33).
+                    // It would wait for the answer until its time is over.
                     if let Err(error) = self.handle.cancel().await {
                         tracing::warn!(%error, "a task that cannot be answered was not cancelled");
                     }
@@ -364,7 +364,7 @@ impl Wait<'_> {
         let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {
             return Ok(());
         };
-        // A legacy server asks on a stream of its own (G1-37). What is recorded can be answered later, by another process, too.
+        // A legacy server asks on a stream of its own. What is recorded can be answered later, by another process, too.
         let is_lost_unless_answered = self.handle.record().is_none();
         // Some servers ask what is open again, under another id: not before it has its answer.
         let is_asked = self.handle.connection().listening().serves_recorded(self.handle.id());

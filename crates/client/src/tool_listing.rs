@@ -111,7 +111,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// The tool as it is listed now, if the headers of its calls are others than `stale` says (T-31).
+    /// The tool as it is listed now, if the headers of its calls are others than `stale` says.
     pub(crate) async fn with_other_headers(&self, stale: &Tool) -> Result<Option<Tool>, RequestError> {
         self.changed(ServerChange::Tools);
         let tools = self.list_tools().await?;

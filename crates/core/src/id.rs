@@ -19,7 +19,7 @@ const SHORT_DIGITS: usize = TIME_DIGITS + 4;
 pub struct TaskId(Arc<str>);
 
 impl TaskId {
-    /// The longest id accepted from outside (G2-64), in bytes.
+    /// The longest id accepted from outside, in bytes.
     pub const MAX_LEN: usize = 64;
 
     /// Makes the id of a task created at `at`.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     proptest! {
-        /// S-02: each of 130 bits of the source decides a bit of its own.
+        /// Each of 130 bits of the source decides a bit of its own.
         #[test]
         fn g2_62_an_id_has_130_bits_of_the_random_source(seed in proptest::collection::vec(any::<u8>(), 26), nth in 0usize..26, bit in 0u32..5) {
             let mut other = seed.clone();

@@ -1,4 +1,4 @@
-//! The severity of a log message: the levels of RFC 5424 (U-08).
+//! The severity of a log message: the levels of RFC 5424.
 
 use std::fmt;
 

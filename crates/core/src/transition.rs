@@ -299,7 +299,7 @@ impl Task {
             .ok_or(Reason::WrongAttempt)
     }
 
-    /// Ends, requeues, suspends or blocks the task after its attempt. A task that is over already keeps its outcome (G1-53).
+    /// Ends, requeues, suspends or blocks the task after its attempt. A task that is over already keeps its outcome.
     fn after_attempt(&mut self, end: &AttemptEnd, at: UnixMillis) -> Option<Outcome> {
         if self.is_done() {
             return None;

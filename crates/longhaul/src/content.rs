@@ -1,4 +1,4 @@
-//! Content blocks: the parts of results and messages.
+//! Content blocks: the parts of results and messages.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
@@ -353,7 +353,6 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    ///
     #[test]
     fn blocks_have_the_members_of_the_schema() {
         let blocks = [

@@ -29,7 +29,7 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// The schema of no arguments.
+/// The schema of no arguments.
 pub(crate) fn no_arguments() -> Value {
     json!({"type": "object", "additionalProperties": false})
 }
@@ -50,7 +50,7 @@ pub(crate) fn check_arguments(schema: &mut Value) -> Result<(), String> {
         Some(other) => return Err(not_an_object(&other.to_string())),
         None => return Err(not_an_object("anything")),
     }
-    // Clients must drop a tool with invalid annotations (T-29).
+    // Clients must drop a tool with invalid annotations.
     ParamHeaders::of(schema).map(drop).map_err(|wrong| wrong.to_string())
 }
 
@@ -95,7 +95,7 @@ mod tests {
         assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
     }
 
-    /// the error says what to do.
+    /// The error says what to do.
     #[test]
     fn arguments_that_are_not_objects_are_refused() {
         for mut schema in [
@@ -126,7 +126,6 @@ mod tests {
         assert_eq!(schema["type"], "object");
     }
 
-    /// T-29
     #[test]
     fn invalid_header_annotations_are_refused() {
         let with = |kind: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}});

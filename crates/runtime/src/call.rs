@@ -410,7 +410,7 @@ impl ContextEngine for Inner {
     }
 }
 
-/// The acknowledgement of a creation. Dropped unread, it cancels the task if the call asks for that (C-45).
+/// The acknowledgement of a creation. Dropped unread, it cancels the task if the call asks for that.
 struct Receipt {
     node: Arc<Node>,
     created: Option<Created>,

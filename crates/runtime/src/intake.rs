@@ -1,4 +1,4 @@
-//! Intakes inside a task: a client of 2025-11-25 that asked for a task gets it before its user is asked anything (G1-11).
+//! Intakes inside a task: a client of 2025-11-25 that asked for a task gets it before its user is asked anything.
 
 use crate::{
     catalog::{HandlerError, Intake},

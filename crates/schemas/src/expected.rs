@@ -34,7 +34,7 @@ pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), SchemaViolat
     Schema::Modern.check("JSONRPCResultResponse", answer)?;
     let declared = &request["params"]["_meta"][CAPABILITIES];
     if declared["tasks"].is_object() && !declared["extensions"][TASKS].is_object() && method.starts_with("tasks/") {
-        // The only modern response that contains a legacy task (C-12).
+        // The only modern response that contains a legacy task.
         Schema::Legacy.check("GetTaskResult", result)?;
         return has_type_complete(method, result);
     }
@@ -108,7 +108,7 @@ fn has_type_complete(method: &str, result: &Value) -> Result<(), SchemaViolation
     require(result["resultType"] == "complete", &error, result)
 }
 
-/// L-08: each modern result has the server's name.
+/// Each modern result has the server's name.
 fn has_server_info(result: &Value) -> Result<(), SchemaViolation> {
     Schema::Modern
         .check("Implementation", &result["_meta"][SERVER_INFO])
@@ -134,7 +134,7 @@ fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
         "tasks/list" => "ListTasksResult",
         "tasks/result" => {
             let task = &result["_meta"][RELATED_TASK]["taskId"];
-            require(task.is_string(), "it does not name its task (G1-31)", result)?;
+            require(task.is_string(), "it does not name its task", result)?;
             "CallToolResult"
         }
         "resources/list" => "ListResourcesResult",

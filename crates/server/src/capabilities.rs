@@ -3,7 +3,7 @@
 use longhaul_core::{Capability, ClientCapabilities};
 use longhaul_wire::InputRequest;
 
-/// Whether a client that has declared these may answer the request with a task of its own (G1-04).
+/// Whether a client that has declared these may answer the request with a task of its own.
 pub(crate) fn allow_client_task(declared: &ClientCapabilities, request: &InputRequest<'_>) -> bool {
     match request.capability() {
         Capability::ElicitationForm | Capability::ElicitationUrl => declared.elicitation_tasks,

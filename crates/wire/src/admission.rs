@@ -83,13 +83,13 @@ pub fn admit_custom<'a>(
     Ok((era, params, meta))
 }
 
-/// A client that declares the legacy `tasks` instead may still read and cancel tasks it created as a legacy client (C-12). The
+/// A client that declares the legacy `tasks` instead may still read and cancel tasks it created as a legacy client. The
 /// server knows which those are, and must answer −32021 for any other task.
 fn reaches_tasks(method: Method, declared: &ClientCapabilities) -> bool {
     declared.tasks || declared.legacy_tasks && matches!(method, Method::TasksGet | Method::TasksCancel)
 }
 
-/// Whether the negotiated revision has tasks (L-04).
+/// Whether the negotiated revision has tasks.
 fn has_core_tasks(legacy: LegacyPhase) -> bool {
     legacy.version().is_some_and(Version::has_core_tasks)
 }

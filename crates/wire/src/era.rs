@@ -168,7 +168,7 @@ fn legacy_http(headers: &Headers<'_>, session: SessionState, sessionless: bool) 
     match session {
         SessionState::Live(version) => Ok(LegacyPhase::Session(version)),
         SessionState::Gone => Err(RpcError::session_not_found()),
-        // Many clients never send their session id back (C-51).
+        // Many clients never send their session id back.
         SessionState::None if sessionless => Ok(LegacyPhase::Sessionless(named.unwrap_or(Version::ASSUMED))),
         SessionState::None => Err(RpcError::header_mismatch(
             "Header Mcp-Session-Id is missing: initialize first, or send MCP-Protocol-Version 2026-07-28 with its _meta",
@@ -176,7 +176,7 @@ fn legacy_http(headers: &Headers<'_>, session: SessionState, sessionless: bool) 
     }
 }
 
-/// The legacy revision in the version header, if any (T-15).
+/// The legacy revision in the version header, if any.
 fn named_version(headers: &Headers<'_>) -> Result<Option<Version>, RpcError> {
     let Some(header) = headers.protocol_version else {
         return Ok(None);

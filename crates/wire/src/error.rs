@@ -17,7 +17,7 @@ const BAD_REQUEST: u16 = 400;
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
 const TOO_MANY_REQUESTS: u16 = 429;
-/// The protocol has no code for a reached limit; this one is outside the reserved range (C-47, X-15).
+/// The protocol has no code for a reached limit; this one is outside the reserved range.
 const LIMIT_REACHED: i64 = 429;
 /// For JSON-RPC errors to which the protocol gives no HTTP status.
 const OK: u16 = 200;

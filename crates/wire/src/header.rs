@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// The prefix of a header that repeats an argument.
 pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
-/// Wraps the base64 of a value that is not plain ASCII (T-25).
+/// Wraps the base64 of a value that is not plain ASCII.
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
 /// The MCP headers of an HTTP request: values as received, surrounding blanks stripped.
@@ -69,7 +69,7 @@ impl<'a> Headers<'a> {
             .filter_map(move |(known, value)| known.eq_ignore_ascii_case(name).then_some(*value))
     }
 
-    /// Checks that `MCP-Protocol-Version` is present and equals the version in the body (T-23). If it is not there, the error names all required headers of a
+    /// Checks that `MCP-Protocol-Version` is present and equals the version in the body. If it is not there, the error names all required headers of a
     /// request of `method` that are missing, so that who writes one by hand learns of them at once.
     pub(crate) fn check_version(&self, body: &str, method: Option<&str>) -> Result<(), RpcError> {
         match self.protocol_version {
@@ -98,7 +98,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Checks that `Mcp-Method` is present and equals the method in the body, case included (T-24, T-26).
+    /// Checks that `Mcp-Method` is present and equals the method in the body, case included.
     pub(crate) fn check_method(&self, body: &str) -> Result<(), RpcError> {
         match self.method {
             None => Err(RpcError::header_mismatch("Header Mcp-Method is missing")),
@@ -109,7 +109,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Checks that `Mcp-Name` equals the param it repeats (T-24, G2-56). For `tasks/*` it may be absent unless `strict`. A body
+    /// Checks that `Mcp-Name` equals the param it repeats. For `tasks/*` it may be absent unless `strict`. A body
     /// without that param passes here: params are validated later.
     pub(crate) fn check_name(&self, method: Method, params: &Params<'_>, strict: bool) -> Result<(), RpcError> {
         let Some(source) = method.name_source() else {

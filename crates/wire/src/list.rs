@@ -29,7 +29,7 @@ impl ListKind {
     }
 }
 
-/// Appends `,"nextCursor":…` if there is a next page (G1-47, U-07).
+/// Appends `,"nextCursor":…` if there is a next page.
 pub(crate) fn push_next_cursor(out: &mut String, next: Option<&str>) {
     if let Some(next) = next {
         out.push_str(r#","nextCursor":"#);

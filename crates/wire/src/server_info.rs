@@ -96,7 +96,7 @@ impl ServerInfo {
         &self.title
     }
 
-    /// The `Implementation` object without the details: what every result shows (L-08).
+    /// The `Implementation` object without the details: what every result shows.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -106,7 +106,7 @@ impl ServerInfo {
         &self.info
     }
 
-    /// Appends `,"_meta":{…serverInfo…}`: the last member of every modern result Longhaul writes (L-08).
+    /// Appends `,"_meta":{…serverInfo…}`: the last member of every modern result Longhaul writes.
     pub(crate) fn push_meta(&self, out: &mut String) {
         out.push_str(&self.meta_member);
     }

@@ -117,7 +117,7 @@ impl TaskView<'_> {
         out.push_str(names.ttl);
         match task.ttl() {
             LARGEST_EXACT.. => out.push_str("null"),
-            // Zero would read as already deleted; the conformance suite requires a positive number (G2-21).
+            // Zero would read as already deleted; the conformance suite requires a positive number.
             ttl => json::push_int(out, ttl.max(1)),
         }
         if !task.is_done() {
@@ -126,7 +126,7 @@ impl TaskView<'_> {
         }
     }
 
-    /// The status message (G1-19, G2-25): the latest one of the work, why it is blocked, or why it failed. Earlier releases did
+    /// The status message: the latest one of the work, why it is blocked, or why it failed. Earlier releases did
     /// not store why a task failed, so for their tasks it is read from the outcome.
     fn message(&self) -> Option<Cow<'_, str>> {
         let line = || self.task.status_line();

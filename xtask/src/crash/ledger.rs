@@ -191,7 +191,7 @@ impl Ledger {
     }
 }
 
-/// The status for a legacy client (G1-19).
+/// The status for a legacy client.
 fn legacy_status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Cancelled => "cancelled",

@@ -8,7 +8,6 @@ mod names;
 mod package;
 mod page_limits;
 mod pages;
-mod public_docs;
 mod published;
 mod source;
 mod uses;
@@ -67,22 +66,6 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
         }
     }
     assert!(found.is_empty(), "modules that import each other:\n{found}");
-}
-
-#[test]
-fn public_documentation_names_no_requirement_ids() {
-    let text = "/// Fine (U-1x, UTF-8).\npub fn a() {}\n/// Private (T-08).\nfn b() {}\npub struct C {\n/// Not fine (G1-46).\npub c: u8 }\nmod d { pub trait E {\n/// T-08.\nfn e(); } }\n/// C-40.\npub mod f {}\n/// C-41.\nmod g {}";
-    assert_eq!(public_docs::with_ids(&source::parse(text)).len(), 3);
-    let packages = package::all();
-    let roots = packages.iter().flat_map(|package| &package.roots);
-    let found: Vec<String> = roots
-        .flat_map(|root| public_docs::with_ids(&source::read(root)))
-        .collect();
-    assert!(
-        found.is_empty(),
-        "public documentation names requirement ids:\n{}",
-        found.join("\n")
-    );
 }
 
 /// Folders whose files may form a cycle. `Front` owns the state of the HTTP endpoints, and their handlers are passed the `Front`.

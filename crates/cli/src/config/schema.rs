@@ -271,7 +271,7 @@ struct SchemaProblem {
     property: Option<String>,
 }
 
-/// Whether the schema can be used.
+/// Whether the schema can be used.
 fn check(schema: &Value) -> Result<(), SchemaProblem> {
     let compiled = Schema::with_formats(schema, Origin::Own, true);
     compiled.map(drop).map_err(|error| SchemaProblem {

@@ -33,7 +33,7 @@ pub(super) const MAX_CONCURRENCY: u32 = 10_000;
 /// A command offered as a tool.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ToolConfig {
-    /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
+    /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
     /// The description, for the model.
     pub(crate) description: String,

@@ -143,7 +143,7 @@ async fn a_login_that_permits_too_little_is_made_again_with_more() {
     );
 }
 
-/// S-20, S-34: a server may have its challenge on POST alone, with its permissions and the place of its metadata.
+/// A server may have its challenge on POST alone, with its permissions and the place of its metadata.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_challenge_of_a_post_is_what_a_login_follows() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
@@ -431,7 +431,7 @@ async fn pasted_login(home: &TempDir, url: &str, words: &[&str]) -> String {
     rest
 }
 
-/// S-34: nobody is sent to a login that was of no use just now.
+/// Nobody is sent to a login that was of no use just now.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_34_a_login_that_is_granted_less_says_so() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
@@ -480,7 +480,7 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
     assert_eq!(shown["notGranted"], serde_json::json!([]));
 }
 
-/// S-34: what a command was refused for lack of is what the login after it asks for, beside what there was.
+/// What a command was refused for lack of is what the login after it asks for, beside what there was.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_34_the_advised_login_asks_for_what_was_missing() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());

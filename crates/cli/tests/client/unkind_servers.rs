@@ -220,7 +220,7 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
     }
 }
 
-/// T-13: the call was refused at its session.
+/// The call was refused at its session.
 #[test]
 fn a_call_whose_session_has_ended_is_sent_again_in_a_new_one() {
     let peer = legacy(json!({}), |seen| match seen.header("mcp-session-id") {

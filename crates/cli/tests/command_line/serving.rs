@@ -234,7 +234,7 @@ fn a_hangup_ends_no_server() {
     );
 }
 
-/// S-06: what the file says holds in the engine, which counts tasks, and in the front, which counts the rest.
+/// What the file says holds in the engine, which counts tasks, and in the front, which counts the rest.
 #[test]
 fn the_limits_of_the_file_are_kept() {
     let served = Served::start_with("[server.limits]\nlive_tasks = 1\nconnections = 2\n");

@@ -187,7 +187,7 @@ fn private_address() -> Option<IpAddr> {
     })
 }
 
-/// S-35: what a gateway knows is not sent where only the gateway gets, because an upstream says so.
+/// What a gateway knows is not sent where only the gateway gets, because an upstream says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_35_an_upstream_elsewhere_does_not_lead_a_gateway_into_a_private_network() {
     let Some(address) = private_address() else {
@@ -238,7 +238,7 @@ async fn s_35_an_upstream_elsewhere_does_not_lead_a_gateway_into_a_private_netwo
     );
 }
 
-/// S-33: the secret goes to the authorization server that it is for, and to no other one that an upstream names.
+/// The secret goes to the authorization server that it is for, and to no other one that an upstream names.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_33_the_secret_of_a_gateway_goes_to_the_issuer_that_is_configured() {
     let (protected, trusted) = (Protected::start().await, Protected::start().await);
@@ -269,7 +269,7 @@ async fn s_33_the_secret_of_a_gateway_goes_to_the_issuer_that_is_configured() {
     );
 }
 
-/// S-33: without such a setting it goes where it went the first time.
+/// Without such a setting it goes where it went the first time.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_33_an_upstream_that_names_another_authorization_server_does_not_get_the_secret() {
     let (protected, other) = (Protected::start().await, Protected::start().await);

@@ -177,7 +177,7 @@ fn normalized(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Resolves names to the addresses that may be followed. Those are the ones that are connected to, so a name cannot have other addresses by then (S-35).
+/// Resolves names to the addresses that may be followed. Those are the ones that are connected to, so a name cannot have other addresses by then.
 struct FilteredNames {
     permits: Permits,
     /// Hosts that whoever runs this program has named. They may be at private addresses.

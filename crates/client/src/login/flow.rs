@@ -243,7 +243,7 @@ impl Flow {
             .as_ref()
             .filter(|earlier| Some(*earlier) != issuer.as_ref())
         {
-            // The server has moved to another authorization server, which does not know the token (S-33).
+            // The server has moved to another authorization server, which does not know the token.
             return self.after_move(moved(earlier, issuer.as_deref()));
         }
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
@@ -375,7 +375,7 @@ impl Flow {
         scopes: &AskedScopes,
         issuer: Option<&str>,
     ) -> Result<NewLogin, TokenError> {
-        // The secret is for the one that has got it before (S-33), unless another one was named since.
+        // The secret is for the one that has got it before, unless another one was named since.
         let of_secret = own.issuer.as_deref().filter(|_| issuer.is_none());
         let refuse = |reason: String| TokenError::LoginRequired {
             reason: format!(

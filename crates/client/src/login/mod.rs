@@ -253,7 +253,7 @@ impl Login {
                 scopes: missing(&granted),
             });
         }
-        // The new token must still permit what the old one did (S-34).
+        // The new token must still permit what the old one did.
         let all = [granted.clone(), missing(&granted)].concat();
         let issuer = self.flow.issuer_of_login()?;
         let tokens = self.flow.obtain(refusal.challenge, &all, issuer).await;

@@ -57,7 +57,7 @@ pub(super) struct Kept {
     /// A random name of the login, for calls to be recorded with if its tokens do not say whom they are for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) login_id: Option<String>,
-    /// By issuer: another authorization server knows nothing of a client (S-33).
+    /// By issuer: another authorization server knows nothing of a client.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) clients: BTreeMap<String, RegisteredClient>,
 }

@@ -130,7 +130,7 @@ impl Flow {
         }
     }
 
-    /// How this client is known to the authorization server: registered by hand, by its metadata document, by an earlier registration, or now (S-33).
+    /// How this client is known to the authorization server: registered by hand, by its metadata document, by an earlier registration, or now.
     async fn client(
         &self,
         mut manager: AuthorizationManager,
@@ -188,7 +188,7 @@ impl Flow {
     }
 }
 
-/// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing (S-32).
+/// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing.
 fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
     let failed = |reason: String| Err(TokenError::Failed { reason });
     // Which of two is meant, nobody can tell (RFC 6749, section 3.1).

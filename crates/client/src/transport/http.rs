@@ -411,7 +411,7 @@ impl Transport for Http {
         })
     }
 
-    /// Ends a legacy session (T-14). A server may refuse that, so a failure is only logged.
+    /// Ends a legacy session. A server may refuse that, so a failure is only logged.
     fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(pair) = self.pair.lock().take() {

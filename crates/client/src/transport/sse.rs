@@ -51,7 +51,7 @@ pub(super) struct EventStream {
     address: String,
 }
 
-/// How a stream of a legacy session is opened again (T-06, T-11).
+/// How a stream of a legacy session is opened again.
 pub(super) struct Resume {
     pub(super) client: AuthorizedClient,
     pub(super) url: Url,
@@ -133,7 +133,7 @@ impl EventStream {
             if let Some(retry) = event.retry {
                 self.retry = Duration::from_millis(retry).min(MAX_RETRY);
             }
-            // A server may begin a stream with an event that has an id and no data (T-06).
+            // A server may begin a stream with an event that has an id and no data.
             if let Some(data) = message(event) {
                 self.empty = 0;
                 return Ok(Some(data.into_bytes()));

@@ -55,7 +55,7 @@ fn notification(method: &str, params: Value) -> String {
     )
 }
 
-/// U-31: for as long as the result says, by method and params, and not longer than it is right.
+/// For as long as the result says, by method and params, and not longer than it is right.
 #[tokio::test]
 async fn a_result_is_used_again_while_the_server_allows_it() {
     let hints = Arc::new(Mutex::new(json!({"ttlMs": 5_000})));
@@ -97,13 +97,9 @@ async fn a_result_is_used_again_while_the_server_allows_it() {
     assert_eq!(
         peer.calls_of("resources/read").len(),
         6,
-        "rounds of questions are not cached (U-16)"
+        "rounds of questions are not cached"
     );
-    assert_eq!(
-        peer.calls_of("tasks/get").len(),
-        2,
-        "a task's ttlMs is its retention (C-16)"
-    );
+    assert_eq!(peer.calls_of("tasks/get").len(), 2, "a task's ttlMs is its retention");
 
     clock.0.store(20_000, Ordering::Relaxed);
     for not_reusable in [json!({}), json!({"ttlMs": 0}), json!({"ttlMs": -1})] {
@@ -323,7 +319,7 @@ async fn log_messages_of_the_wanted_levels_are_passed_on() {
         let sent = peer.calls_of("tasks/get").remove(0);
         let asked = &sent.params()["_meta"]["io.modelcontextprotocol/logLevel"];
         let is_modern = !peer.calls_of("server/discover").is_empty() && peer.calls_of("initialize").is_empty();
-        assert_eq!(asked == "warning", is_modern, "U-09");
+        assert_eq!(asked == "warning", is_modern);
     }
 }
 

@@ -198,7 +198,7 @@ async fn s_30_metadata_of_an_authorization_server_are_found_at_each_of_their_pla
     }
 }
 
-/// S-31: nothing is asked of a user without PKCE and without the server that the token is for.
+/// Nothing is asked of a user without PKCE and without the server that the token is for.
 #[tokio::test]
 async fn s_31_a_login_names_its_server_and_proves_that_it_began_it() {
     let (site, folder) = (Site::start().await, tempdir().unwrap());

@@ -12,7 +12,7 @@ use tempfile::tempdir;
 const PATH_OF_RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
 const ROOT_OF_RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
-/// S-30: what the challenge says, then the place for the path of the server, then the one for its host.
+/// What the challenge says, then the place for the path of the server, then the one for its host.
 #[tokio::test]
 async fn s_30_the_metadata_of_a_server_are_looked_for_in_order() {
     for (are_at, challenge_at, read) in [
@@ -39,7 +39,7 @@ async fn s_30_the_metadata_of_a_server_are_looked_for_in_order() {
     }
 }
 
-/// S-30: RFC 8414, then OpenID Connect Discovery; the path of an issuer is inserted, and at last appended.
+/// RFC 8414, then OpenID Connect Discovery; the path of an issuer is inserted, and at last appended.
 #[tokio::test]
 async fn s_30_the_metadata_of_an_authorization_server_are_looked_for_in_order() {
     let places = |path: &str| match path {
@@ -75,7 +75,7 @@ async fn s_30_the_metadata_of_an_authorization_server_are_looked_for_in_order() 
     }
 }
 
-/// S-31: `plain` hides nothing.
+/// `plain` hides nothing.
 #[tokio::test]
 async fn s_31_an_authorization_server_without_s256_is_refused() {
     for methods in [json!(["plain"]), json!([]), Value::Null] {
@@ -99,7 +99,7 @@ fn login_as(server: &Protected, folder: &Path, identity: ClientIdentity) -> Logi
     Login::new(&server.url(), file, options).unwrap()
 }
 
-/// S-33: registered by hand, by a metadata document, by itself, or not at all.
+/// Registered by hand, by a metadata document, by itself, or not at all.
 #[tokio::test]
 async fn s_33_the_first_way_of_registration_that_applies_is_used() {
     const DOCUMENT: &str = "https://app.example/client.json";
@@ -140,7 +140,7 @@ async fn s_33_the_first_way_of_registration_that_applies_is_used() {
     }
 }
 
-/// S-33: another authorization server knows nothing of a client.
+/// Another authorization server knows nothing of a client.
 #[tokio::test]
 async fn s_33_a_client_registers_at_each_authorization_server() {
     let (server, other, folder) = (Protected::start().await, Protected::start().await, tempdir().unwrap());
@@ -159,7 +159,7 @@ async fn s_33_a_client_registers_at_each_authorization_server() {
     assert_eq!(server.issued(|issued| issued.registrations), 1);
 }
 
-/// S-34: the permissions of the challenge, else those of the metadata, else none.
+/// The permissions of the challenge, else those of the metadata, else none.
 #[tokio::test]
 async fn s_34_a_first_login_asks_for_what_the_server_names() {
     for (challenged, supported, expected) in [

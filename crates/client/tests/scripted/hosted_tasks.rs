@@ -143,7 +143,6 @@ impl Peers {
     }
 }
 
-/// G1-03, G1-11, G1-24, G1-28 to G1-30, G1-51 to G1-53, G1-57.
 #[tokio::test]
 async fn an_answer_is_a_task_of_the_client_if_the_server_asks_so() {
     let mut peers = Peers::connected(true).await;
@@ -236,7 +235,6 @@ async fn tasks_of_the_client_are_bounded_and_end_with_the_connection() {
     panic!("{} handlers still wait", Arc::strong_count(&waits) - 1);
 }
 
-/// G1-05.
 #[tokio::test]
 async fn a_client_that_hosts_no_tasks_answers_at_once() {
     let mut peers = Peers::connected(false).await;

@@ -127,7 +127,7 @@ async fn an_unknown_status_is_that_of_a_task_that_has_not_ended() {
     }
 }
 
-/// G2-37, G2-39: the effect of an answer may be seen later than its acknowledgement.
+/// The effect of an answer may be seen later than its acknowledgement.
 #[tokio::test]
 async fn an_acknowledged_question_may_be_shown_for_a_while() {
     let peer = server(|poll| match poll {
@@ -295,7 +295,7 @@ fn declaring(first: Value, later: Value) -> Peer {
     })
 }
 
-/// L-13, G2-03: whoever has not agreed to tasks gets none, and is told which one was made. A server may have learnt to make them since it was asked.
+/// Whoever has not agreed to tasks gets none, and is told which one was made. A server may have learnt to make them since it was asked.
 #[tokio::test]
 async fn a_task_where_none_may_be_is_refused() {
     let none = || json!({"tools": {}});

@@ -36,7 +36,7 @@ async fn log_in_at(url: &str, folder: &Path, public_addresses_only: bool) -> Tok
     login.log_in(None).await.expect_err("there is no browser")
 }
 
-/// S-35: a server elsewhere cannot make a program connect to addresses that only that program reaches. Nothing is sent to such an address: otherwise the error
+/// A server elsewhere cannot make a program connect to addresses that only that program reaches. Nothing is sent to such an address: otherwise the error
 /// would be that of the connection.
 #[tokio::test]
 async fn s_35_no_internal_address_is_followed() {
@@ -137,7 +137,7 @@ fn own_private_addresses() -> Vec<IpAddr> {
     all.filter(is_private).collect()
 }
 
-/// S-35: private addresses are followed, since servers of a company's network have their logins there, unless the program rules that out.
+/// Private addresses are followed, since servers of a company's network have their logins there, unless the program rules that out.
 #[tokio::test]
 async fn s_35_private_addresses_are_followed_unless_that_is_ruled_out() {
     let addresses = own_private_addresses();

@@ -174,7 +174,7 @@ async fn s_30_the_first_authorization_server_that_answers_is_taken() {
     }
 }
 
-/// S-34: a server names the permissions of its first authorization server, and a strict second one knows others.
+/// A server names the permissions of its first authorization server, and a strict second one knows others.
 #[tokio::test]
 async fn s_34_an_authorization_server_that_was_chosen_need_not_know_the_permissions_of_the_first() {
     let two = Two::start().await;

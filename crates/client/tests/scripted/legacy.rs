@@ -63,7 +63,6 @@ async fn a_session_is_initialized_used_and_deleted() {
     assert_eq!(seen[4].verb, "DELETE");
 }
 
-/// G1-04 to G1-09.
 #[tokio::test]
 async fn a_call_asks_for_a_task_only_if_server_and_tool_allow_it() {
     for (declared, tasks) in [(true, all_tasks()), (false, json!({"list": {}})), (false, Value::Null)] {

@@ -105,7 +105,7 @@ pub(crate) fn token_error(result: Result<(), RequestError>) -> TokenError {
     }
 }
 
-/// S-30, S-31, S-33, S-36: one login serves every later process.
+/// One login serves every later process.
 #[tokio::test]
 async fn a_login_is_made_once_and_outlives_the_process() {
     let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
@@ -338,7 +338,7 @@ async fn a_refused_refresh_token_needs_a_new_login() {
     assert_eq!(browser.logins.load(Ordering::Relaxed), 2);
 }
 
-/// S-34: the new token permits what the old one did, and a server that is never content is not asked for ever.
+/// The new token permits what the old one did, and a server that is never content is not asked for ever.
 #[tokio::test]
 async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
     let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
@@ -376,7 +376,7 @@ async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
     assert_eq!(browser.logins.load(Ordering::Relaxed), 5);
 }
 
-/// S-33: a refresh token is for the authorization server that has issued it.
+/// A refresh token is for the authorization server that has issued it.
 #[tokio::test]
 async fn s_33_a_refresh_token_is_not_shown_to_another_authorization_server() {
     let (server, other) = (Protected::start().await, Protected::start().await);
@@ -397,7 +397,7 @@ async fn s_33_a_refresh_token_is_not_shown_to_another_authorization_server() {
     assert!(other.issued(|issued| issued.grants.is_empty()));
 }
 
-/// S-31, S-32: no login is made with a server that cannot be trusted, and the texts of a stranger are not shown.
+/// No login is made with a server that cannot be trusted, and the texts of a stranger are not shown.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_the_login_is_refused() {
     let tampered: [(Tamper, &str); 8] = [

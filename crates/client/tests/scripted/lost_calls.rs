@@ -57,7 +57,7 @@ async fn only_state(journal: &ClientJournal) -> CallState {
     calls.remove(0).state
 }
 
-/// T-13: the server looks for the session before it reads the call.
+/// The server looks for the session before it reads the call.
 #[tokio::test]
 async fn a_call_that_was_refused_at_its_session_is_sent_again_in_a_new_one() {
     let ways: [fn(&ReceivedRequest) -> Response<Body>; 7] = [

@@ -113,7 +113,7 @@ async fn the_question_of_a_lost_session_is_withdrawn_and_never_answered() {
     assert_eq!(has_ended.recv().await, None, "A is withdrawn");
 }
 
-/// C-35: what has answered the call itself has processed it.
+/// What has answered the call itself has processed it.
 #[tokio::test]
 async fn a_modern_call_is_sent_once_whatever_status_its_answer_has() {
     let refused = modern(|seen| seen.error(400, -32000, Value::Null));
@@ -180,7 +180,7 @@ fn loses_first_session(refuse: fn(&ReceivedRequest) -> Response<Body>) -> Peer {
     })
 }
 
-/// T-13, and what servers do instead of it.
+/// Status 404, and what servers answer instead of it.
 #[tokio::test]
 async fn every_way_to_say_that_a_session_is_lost_is_understood() {
     let ways: [fn(&ReceivedRequest) -> Response<Body>; 7] = [

@@ -166,7 +166,6 @@ async fn a_round_with_a_state_only_is_retried_and_others_are_refused() {
     }
 }
 
-/// G2-11, G2-12.
 #[tokio::test]
 async fn only_a_call_may_have_a_result_of_another_kind() {
     for kind in ["task", "surprise"] {

@@ -128,7 +128,7 @@ async fn messages_of_concurrent_calls_are_told_apart() {
     assert_eq!((one.1, two.1), (vec![1], vec![2, 3]));
 }
 
-/// L-15: a server that does not answer the modern request is a legacy one.
+/// A server that does not answer the modern request is a legacy one.
 #[tokio::test(start_paused = true)]
 async fn silence_means_a_legacy_server() {
     let (connection, mut server) = Server::connected();
@@ -150,7 +150,6 @@ async fn silence_means_a_legacy_server() {
     assert_eq!(described.unwrap().info["name"], "old");
 }
 
-/// T-43
 #[tokio::test]
 async fn a_call_that_is_no_longer_awaited_is_cancelled_by_a_message() {
     let (connection, mut server) = Server::connected();

@@ -56,7 +56,7 @@ async fn a_server_that_does_not_answer_the_modern_request_gets_the_handshake() {
     }
 }
 
-/// L-16: no single code decides.
+/// No single code decides.
 #[tokio::test]
 async fn any_response_but_a_modern_one_leads_to_the_handshake() {
     let legacy: [Answer; 14] = [
@@ -274,7 +274,6 @@ async fn a_redirect_is_remembered_while_it_is_right() {
     assert_eq!(peer.calls_of("tools/list").last().unwrap().path, "/mcp");
 }
 
-/// L-17.
 #[tokio::test]
 async fn a_server_is_probed_once_for_all_connections_that_share_a_cache() {
     let is_modern = Arc::new(AtomicBool::new(true));

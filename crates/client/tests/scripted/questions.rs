@@ -58,7 +58,7 @@ fn accepted(said: &str) -> Value {
     json!({"action": "accept", "content": {"said": said}})
 }
 
-/// U-11: the state comes back byte for byte, under a new id, and only with the answers to its own round.
+/// The state comes back byte for byte, under a new id, and only with the answers to its own round.
 #[tokio::test]
 async fn a_modern_request_is_sent_again_with_the_answers() {
     let peer = modern(|seen| match seen.params()["requestState"].as_str() {
@@ -157,7 +157,7 @@ async fn another_question_under_the_key_of_an_earlier_round_is_asked() {
     assert_eq!(*asked.lock().unwrap(), ["A?", "B?"]);
 }
 
-/// C-33: an elicitation without an answer is answered with `cancel`; for sampling there is no such answer.
+/// An elicitation without an answer is answered with `cancel`; for sampling there is no such answer.
 #[tokio::test]
 async fn what_has_no_answer_is_cancelled() {
     let sampling = json!({"method": "sampling/createMessage", "params": {}});
@@ -189,7 +189,7 @@ async fn what_has_no_answer_is_cancelled() {
     );
 }
 
-/// C-33: nobody has seen the question, so nobody has answered it, not even with `cancel`.
+/// Nobody has seen the question, so nobody has answered it, not even with `cancel`.
 #[tokio::test]
 async fn a_question_that_nobody_has_seen_is_not_answered() {
     let peer = modern(|seen| match seen.params()["inputResponses"].is_null() {
@@ -231,7 +231,6 @@ fn asks_twice(update: impl Fn(&ReceivedRequest) -> Option<Response<Body>> + Send
     })
 }
 
-/// G2-37
 #[tokio::test]
 async fn each_question_of_a_task_is_asked_and_answered_once() {
     let refusals = AtomicUsize::new(0);
@@ -263,7 +262,7 @@ async fn a_task_that_cannot_be_answered_is_cancelled() {
     assert_eq!(peer.calls_of("tasks/cancel").len(), 1);
 }
 
-/// G1-37, G1-41: the question comes on the stream of `tasks/result`.
+/// The question comes on the stream of `tasks/result`.
 #[tokio::test]
 async fn a_legacy_task_asks_on_the_stream_of_its_result() {
     let answered = Arc::new(Mutex::new(false));

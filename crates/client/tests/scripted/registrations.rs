@@ -9,7 +9,7 @@ use serde_json::json;
 use std::sync::{Arc, atomic::Ordering};
 use tempfile::tempdir;
 
-/// S-34: some authorization servers let a client ask only for what it has registered for (RFC 7591, section 2).
+/// Some authorization servers let a client ask only for what it has registered for (RFC 7591, section 2).
 #[tokio::test]
 async fn s_34_a_client_that_needs_more_registers_for_more() {
     let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());

@@ -176,7 +176,6 @@ async fn a_stream_without_messages_is_not_opened_again_at_once() {
     assert_eq!(sleeps[EMPTY], Duration::from_secs(1));
 }
 
-/// T-06
 #[tokio::test]
 async fn a_stream_is_opened_again_when_the_server_wants() {
     let peer = interrupted("id: 1\nretry: 7000\ndata:\n\n", |_, response| events(response));

@@ -34,7 +34,7 @@ async fn call(peer: &Peer) -> Result<Outcome, RequestError> {
     }
 }
 
-/// an error names what is wrong, and carries the result; nothing is fetched for a schema.
+/// An error names what is wrong, and carries the result; nothing is fetched for a schema.
 #[tokio::test]
 async fn a_result_that_does_not_fit_its_schema_is_an_error_with_the_result() {
     let library = Peer::start(|seen| seen.result(Value::Null));
@@ -105,7 +105,6 @@ async fn a_result_that_does_not_fit_its_schema_is_an_error_with_the_result() {
     assert!(library.seen().is_empty());
 }
 
-/// T-29, T-31.
 #[tokio::test]
 async fn arguments_are_mirrored_in_the_headers_that_the_server_wants_now() {
     let annotated = |header: &str| {
@@ -190,7 +189,7 @@ async fn a_client_and_its_connection_have_one_list_of_tools() {
     assert_eq!(counts(), (3, 4));
 }
 
-/// U-31: the list is used for as long as the server allows, also by [`Client`].
+/// The list is used for as long as the server allows, also by [`Client`].
 #[tokio::test]
 async fn a_client_lists_the_tools_again_when_their_time_is_over() {
     let peer = changing(json!({"ttlMs": 5_000}));

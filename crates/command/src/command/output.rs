@@ -89,7 +89,7 @@ impl EndedCommand<'_> {
     /// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the end of both
     /// outputs.
     ///
-    /// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
+    /// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
     ///
     /// # Errors
     /// When the outputs cannot be read.

@@ -509,7 +509,7 @@ pub(crate) async fn may_become_task(cx: &TaskContext) -> bool {
     cx.requestor().capabilities.tasks || cx.is_announced().await
 }
 
-/// Whether a modern upstream runs the tool only as a task (G2-05).
+/// Whether a modern upstream runs the tool only as a task.
 fn needs_task(failure: &RpcFailure) -> bool {
     let data = failure.data.as_ref();
     failure.code == MISSING_CAPABILITY

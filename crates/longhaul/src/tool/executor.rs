@@ -49,7 +49,7 @@ struct Results {
 }
 
 impl Results {
-    /// A result that does not fit the output schema is the server's fault and must not be stored as a success.
+    /// A result that does not fit the output schema is the server's fault and must not be stored as a success.
     async fn check_output(&self, output: ToolOutput) -> Outcome {
         let Some(schema) = self.schema.as_ref().filter(|_| !output.is_error()) else {
             return Outcome::result(output.into_json());

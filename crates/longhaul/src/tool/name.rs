@@ -1,4 +1,4 @@
-//! The names that tools and prompts may have.
+//! The names that tools and prompts may have.
 
 /// The length of the longest name, in bytes.
 const MAX_LENGTH: usize = 128;

@@ -32,7 +32,7 @@ async fn a_tool_sees_its_client() {
     }
 }
 
-/// U-01, U-08: progress and log messages reach the client that wants them while its call runs.
+/// Progress and log messages reach the client that wants them while its call runs.
 #[tokio::test]
 async fn progress_and_log_messages_are_sent() {
     let work = async |cx: TaskContext| -> ToolResult<&'static str> {

@@ -10,7 +10,6 @@ struct Sum {
     sum: i64,
 }
 
-///
 #[tokio::test]
 async fn structured_output_comes_with_its_schema_and_as_text() {
     let server = start(|server| server.tool(Tool::new("sum", async || Json(Sum { sum: 3 })))).await;
@@ -27,7 +26,7 @@ async fn structured_output_comes_with_its_schema_and_as_text() {
     }
 }
 
-/// a legacy client gets structured content only if it is an object.
+/// A legacy client gets structured content only if it is an object.
 #[tokio::test]
 async fn a_list_is_text_to_legacy_clients() {
     let server = start(|server| server.tool(Tool::new("list", async || Json(vec![1, 2])))).await;
@@ -42,7 +41,7 @@ async fn a_list_is_text_to_legacy_clients() {
     }
 }
 
-/// it is the server's fault, and never stored as a success.
+/// It is the server's fault, and never stored as a success.
 #[tokio::test]
 async fn an_output_that_breaks_its_schema_is_an_error() {
     let schema = json!({"type": "object", "required": ["sum"]});
@@ -90,7 +89,6 @@ async fn an_output_nested_too_deep_is_an_error() {
     }
 }
 
-///
 #[tokio::test]
 async fn an_output_may_have_blocks_of_every_kind() {
     let blocks = async || {
@@ -115,7 +113,7 @@ async fn an_output_may_have_blocks_of_every_kind() {
 #[error("the printer is out of paper")]
 struct OutOfPaper(#[source] std::io::Error);
 
-/// The model reads an author's error as a result. A JSON-RPC error keeps its code unless that is one of MCP's. Details of internal errors
+/// The model reads an author's error as a result. A JSON-RPC error keeps its code unless that is one of MCP's. Details of internal errors
 /// are only logged.
 #[tokio::test]
 async fn clients_read_the_text_of_errors_and_not_their_sources() {

@@ -89,7 +89,7 @@ async fn a_prompt_is_listed_and_filled_in() {
     }
 }
 
-/// U-36: an argument is completed by a function, which is given the other arguments, or from the values of its type.
+/// An argument is completed by a function, which is given the other arguments, or from the values of its type.
 #[tokio::test]
 async fn arguments_are_completed() {
     let server = start(|server| server.prompt(prompt())).await;

@@ -70,7 +70,7 @@ async fn a_form_is_asked_and_answered() {
     }
 }
 
-/// G2-42: the question is asked again with what was wrong; after three answers the tool fails.
+/// The question is asked again with what was wrong; after three answers the tool fails.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_asked_for_again() {
     for policy in [TaskPolicy::Never, TaskPolicy::Always] {
@@ -123,7 +123,7 @@ async fn a_declined_question_ends_the_tool_unless_it_reads_the_answer() {
     }
 }
 
-/// U-13: a modern client gets the missing capability in the error's data, a legacy client in a text.
+/// A modern client gets the missing capability in the error's data, a legacy client in a text.
 #[tokio::test]
 async fn a_client_without_the_capability_gets_an_error() {
     let server = start(|server| server.tool(Tool::new("greet", greet))).await;
@@ -187,7 +187,6 @@ async fn a_tool_asks_a_model_for_a_page_and_for_roots() {
     }
 }
 
-/// G2-28
 #[tokio::test]
 async fn two_questions_may_be_open_at_once() {
     let two = async |cx: TaskContext| -> ToolResult<String> {
@@ -214,7 +213,7 @@ async fn two_questions_may_be_open_at_once() {
     assert_eq!(task.wait().await.unwrap().text(), "Ann \"red\"");
 }
 
-/// G2-17, X-12: a modern client is asked before its task is created; a legacy client has its task first (G1-11).
+/// A modern client is asked before its task is created; a legacy client has its task first.
 #[tokio::test]
 async fn ask_before_runs_before_the_tool() {
     let ask =
@@ -411,7 +410,7 @@ async fn a_form_that_is_not_flat_is_refused() {
     }
 }
 
-/// C-32: a client of 2025-11-25 gets a notification with the elicitation's id, from tools, tasks and prompts. Later revisions have neither.
+/// A client of 2025-11-25 gets a notification with the elicitation's id, from tools, tasks and prompts. Later revisions have neither.
 #[tokio::test]
 async fn c_32_a_client_is_notified_when_a_page_is_done() {
     const PAGE: &str = "https://acme.example/pay";

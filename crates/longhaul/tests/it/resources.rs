@@ -17,7 +17,7 @@ async fn profile(user: User) -> Result<Json<Value>, Error> {
     }
 }
 
-/// a URI that names nothing is an error, also when only the function knows.
+/// A URI that names nothing is an error, also when only the function knows.
 #[tokio::test]
 async fn resources_are_read() {
     let server = start(|server| {

@@ -13,7 +13,7 @@ struct Add {
     b: i64,
 }
 
-/// a function may take any of the parameters, and arguments that do not fit are a result that says what to change.
+/// A function may take any of the parameters, and arguments that do not fit are a result that says what to change.
 #[tokio::test]
 async fn functions_of_every_shape_are_tools() {
     let server = start(|server| {
@@ -96,7 +96,7 @@ async fn arguments_that_only_the_type_refuses_are_an_error() {
     }
 }
 
-/// the list has all that the author sets, and an author's schema unchanged.
+/// The list has all that the author sets, and an author's schema unchanged.
 #[tokio::test]
 async fn tools_are_listed_as_described() {
     let own = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"x": {"$anchor": "y"}}});
@@ -167,7 +167,6 @@ async fn a_server_describes_itself() {
     assert_eq!(initialized["serverInfo"], info);
 }
 
-/// G1-15
 #[tokio::test]
 async fn the_immediate_response_is_sent_with_the_task() {
     let render = Tool::new("render", async || "done").immediate_response("Rendering takes some minutes.");

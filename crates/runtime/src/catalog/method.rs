@@ -6,7 +6,7 @@ use longhaul_core::{BoxFuture, Json};
 use std::sync::Arc;
 
 /// What comes before the slash in the protocol's own methods, and what JSON-RPC keeps for itself. Nobody else names a method so
-/// (G2-59).
+///.
 const RESERVED: [&str; 17] = [
     "client",
     "completion",

@@ -1,4 +1,4 @@
-//! Violations of a schema, described so that the caller can mend them.
+//! Violations of a schema, described so that the caller can mend them.
 
 use longhaul_core::shorten;
 use longhaul_json_schema::{JsonType, TypeKind, Violation, ViolationKind};

@@ -100,7 +100,7 @@ pub(crate) struct QueuedDraft {
 }
 
 /// Writes queued drafts until it is dropped. Drafts that the code queues in one poll are written together, so that a reader who sees one of
-/// several questions sees all (G2-28): the code is polled before this is.
+/// several questions sees all: the code is polled before this is.
 pub(crate) async fn write_drafts(cx: &TaskContext) -> Infallible {
     loop {
         let batch = cx.next_drafts().await;

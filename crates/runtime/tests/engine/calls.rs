@@ -111,7 +111,7 @@ async fn a_promotion_after_the_end_returns_the_outcome() {
     }
 }
 
-/// a legacy call with arguments that can never run is owed a task all the same.
+/// A legacy call with arguments that can never run is owed a task all the same.
 #[tokio::test]
 async fn a_call_can_be_over_from_its_beginning() {
     let world = World::in_memory().with_slots(1);

@@ -79,7 +79,7 @@ fn an_argument_error_is_bounded() {
     assert!(said.ends_with("\nand 2 more"), "{said}");
 }
 
-/// an option of an enum is what arguments most often do not fit, and a tool without arguments is given some now and then.
+/// An option of an enum is what arguments most often do not fit, and a tool without arguments is given some now and then.
 #[test]
 fn an_argument_error_names_the_alternatives() {
     let tool = with_schema(json!({

@@ -63,7 +63,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
     }
 }
 
-/// C-45. Wherever the caller leaves before it is told: before the commit, or after it.
+/// Wherever the caller leaves before it is told: before the commit, or after it.
 #[tokio::test]
 async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_kept() {
     for held in ["before", "after"] {
@@ -86,7 +86,7 @@ async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_ke
     }
 }
 
-/// C-45 at its narrowest: the news is on its way to the caller, and the caller leaves without reading it.
+/// The news is on its way to the caller, and the caller leaves without reading it.
 #[tokio::test]
 async fn an_unread_acknowledgement_does_not_count() {
     let (world, store) = World::faulty();

@@ -169,7 +169,7 @@ async fn a_repeat_that_has_waited_long_enough_gets_the_task() {
     assert!(matches!(promotion, Promotion::Ended(outcome) if outcome == text("done")));
 }
 
-/// C-45: the caller can come back, so a call with a key is not cancelled when its caller leaves before it was told.
+/// The caller can come back, so a call with a key is not cancelled when its caller leaves before it was told.
 #[tokio::test]
 async fn a_call_with_a_key_outlives_a_caller_that_left_before_the_acknowledgement() {
     let (world, store) = World::faulty();

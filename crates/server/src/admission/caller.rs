@@ -58,7 +58,7 @@ pub(crate) struct Caller {
     pub(crate) generation: Generation,
     /// The revision of its session, if it has a legacy one.
     pub(crate) version: Option<Version>,
-    /// Whether this request may be answered with a task (G2-03, G2-04).
+    /// Whether this request may be answered with a task.
     pub(crate) declares_tasks: bool,
     /// Whether it accepts a stream of events as an answer.
     pub(crate) takes_stream: bool,
@@ -79,7 +79,7 @@ impl Caller {
     ) -> Self {
         let (version, declares_tasks, capabilities) = match era {
             // Without a session the client's capabilities are not known, and without streams it cannot be sent a request, so it is asked
-            // nothing (C-51).
+            // nothing.
             Era::Legacy(legacy) => (
                 LegacyPhase::version(*legacy),
                 false,
@@ -97,7 +97,7 @@ impl Caller {
             takes_stream,
             mode,
             identity: Arc::clone(identity),
-            // A modern message stands alone, also beside a session (L-07).
+            // A modern message stands alone, also beside a session.
             session: session.filter(|_| generation == Generation::Legacy).cloned(),
             capabilities,
         }
@@ -171,7 +171,7 @@ impl Caller {
         Scope::of(self.principal().clone())
     }
 
-    /// The tasks it may list: all of a verified principal, otherwise only those of its session (C-24).
+    /// The tasks it may list: all of a verified principal, otherwise only those of its session.
     ///
     /// # Errors
     /// −32600 without a session: all tasks of all clients would be listed.
@@ -215,7 +215,7 @@ impl Caller {
         self.session().filter(|_| self.mode.streams)
     }
 
-    /// Why it cannot be asked anything, if that is not for lack of a capability (C-51).
+    /// Why it cannot be asked anything, if that is not for lack of a capability.
     pub(crate) fn unreachable(&self) -> Option<Unreachable> {
         if self.generation == Generation::Modern {
             return None;
@@ -233,7 +233,7 @@ impl Caller {
         self.generation == Generation::Legacy && self.version.is_some_and(Version::has_core_tasks)
     }
 
-    /// Whether a request about a task was admitted for the legacy declaration of a modern client (C-12).
+    /// Whether a request about a task was admitted for the legacy declaration of a modern client.
     pub(crate) fn declares_core_tasks_only(&self) -> bool {
         self.generation == Generation::Modern && !self.declares_tasks
     }

@@ -23,7 +23,7 @@ pub(crate) struct AdmittedRequest<'a> {
 }
 
 impl AdmittedRequest<'_> {
-    /// The task it names. What cannot be an id is answered like an unknown one (S-05).
+    /// The task it names. What cannot be an id is answered like an unknown one.
     ///
     /// # Errors
     /// −32602 if it names no task.

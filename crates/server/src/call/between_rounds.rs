@@ -1,5 +1,5 @@
 //! Plain calls of modern clients between two of their requests. A call is abandoned when its client does not retry in time, or disconnects while
-//! it waits (T-34). A call with an idempotency key is not abandoned, because the client can repeat it at any time.
+//! it waits. A call with an idempotency key is not abandoned, because the client can repeat it at any time.
 //!
 //! The time for a retry is in the task, so a client can come back to any node, and after a restart. Only the requests that wait are known here.
 

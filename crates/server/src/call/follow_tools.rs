@@ -308,11 +308,11 @@ fn list(interaction: &Arc<Interaction>, request: &AdmittedRequest<'_>, asked: As
     answer_with(interaction, request, asked, handler, || None)
 }
 
-/// Unknown and foreign ids alike (S-05).
+/// Unknown and foreign ids alike.
 const NO_SUCH_TASK: &str = "There is no such task: it was deleted some time after its end, or its id is that of another server or another user. \
      task_list shows the tasks that are known.";
 
-/// Something the model can act on (X-06).
+/// Something the model can act on.
 fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
     Box::pin(std::future::ready(Ok(text_result(text, true))))
 }

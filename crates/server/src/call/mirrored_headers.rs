@@ -1,4 +1,4 @@
-//! Arguments of a modern call that its headers mirror (T-30). Which those are is read from the schemas once for each version of the
+//! Arguments of a modern call that its headers mirror. Which those are is read from the schemas once for each version of the
 //! catalog.
 
 use super::Calls;

@@ -1,4 +1,4 @@
-//! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation (T-08): the client may resume the stream. So
+//! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation: the client may resume the stream. So
 //! the call continues until it ends; if this process dies, the next one keeps the call for a while, and for good once its client has come back. The call is cancelled if the client cancels the request
 //! after all, or if its session ends first, because its answer could no longer be delivered.
 

@@ -27,7 +27,7 @@ use std::{borrow::Cow, sync::Arc};
 
 /// Starts a call of `tool`, or rejoins the call that the request retries.
 ///
-/// The order of the checks: the tool exists → headers → task support and capability → arguments.
+/// The order of the checks: the tool exists → headers → task support and capability → arguments.
 pub(crate) async fn start_or_rejoin(
     calls: &Arc<Calls>,
     request: &AdmittedRequest<'_>,
@@ -47,11 +47,11 @@ pub(crate) async fn start_or_rejoin(
     let input_request_mode = InputRequestMode::of(request, round.as_ref().map(Round::anew));
     let start = caller.start(route, input_request_mode, (Arc::clone(&tool), arguments));
     let event = match (checked, round, &tool.settings().intake) {
-        // A result the model can act on.
+        // A result the model can act on.
         // Rare branches are boxed: this future is as large as its largest branch.
         (Err(wrong), ..) => Box::pin(start.fail(Outcome::tool_error(&wrong.to_string()))).await?,
         (Ok(()), Some(round), _) if round.is_of_a_call() => Box::pin(start.rejoin(round, notifications)).await?,
-        // Its client must be given the task before anything else (G1-11), and is asked within the task.
+        // Its client must be given the task before anything else, and is asked within the task.
         (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.with_intake_in_task().run(notifications).await?,
         (Ok(()), round, Some(intake)) => {
             let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
@@ -111,7 +111,7 @@ pub(super) fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&
     }
 }
 
-/// The `task` member of the request. Revisions without tasks ignore it (G1-05, G2-18).
+/// The `task` member of the request. Revisions without tasks ignore it.
 pub(super) fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
     match request.caller.has_core_tasks() {
         true => request.params.task_metadata(),
@@ -189,7 +189,7 @@ impl CallOrigin {
     ) -> Start {
         let mut requestor = self.requestor;
         if route != Route::Task {
-            // Only a task stores its progress token: the token of a plain call is valid only until its response (G1-46).
+            // Only a task stores its progress token: the token of a plain call is valid only until its response.
             requestor.progress_token = None;
         }
         Start {
@@ -286,7 +286,7 @@ impl Start {
 
     /// Nothing is run: the call has failed before its start.
     pub(super) async fn fail(self, outcome: Outcome) -> Result<ResponderEvent, RpcError> {
-        // An accepted augmented call gets a task, even if it can never run.
+        // An accepted augmented call gets a task, even if it can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
             let task = task.map_err(create_failed)?;
@@ -300,7 +300,7 @@ impl Start {
         Ok(ResponderEvent::Response(response))
     }
 
-    /// Continues with the arguments that the intake returns. The call itself starts without its rounds (G2-19).
+    /// Continues with the arguments that the intake returns. The call itself starts without its rounds.
     fn after_intake(
         mut self,
         arguments: Result<Json, HandlerError>,
@@ -412,7 +412,7 @@ pub(crate) async fn resume(
     Ok(exchange::answer_with(&calls.interaction, request, responder))
 }
 
-/// The text for the model while the task runs (G1-15).
+/// The text for the model while the task runs.
 pub(super) fn immediate_response_text(tool: &Tool) -> Cow<'_, str> {
     let settings = tool.settings();
     match &settings.immediate_response {

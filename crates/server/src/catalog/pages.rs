@@ -1,4 +1,4 @@
-//! `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list`: the catalog in its order (X-01, L-21), page by page.
+//! `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list`: the catalog in its order, page by page.
 //!
 //! A first page is written once for each version of the catalog and dialect, since every client asks for it.
 

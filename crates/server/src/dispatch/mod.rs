@@ -239,7 +239,7 @@ impl Dispatcher {
         )
     }
 
-    /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond (T-22).
+    /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond.
     async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
         let taken = self.take_response(response, incoming).await;
         if let Some(auditor) = &self.methods.interaction.auditor {
@@ -298,7 +298,7 @@ impl Dispatcher {
         let params = notification.params()?;
         let era = detect_era(Some(&notification.method), params.meta()?, &incoming.peer)?;
         let caller = self.caller(incoming, &era);
-        // Over HTTP a modern client cancels a request by leaving; it has no notification for it (T-34, T-36).
+        // Over HTTP a modern client cancels a request by leaving; it has no notification for it.
         let legacy = matches!(era, Era::Legacy(_));
         let method = legacy
             .then(|| Method::parse(&notification.method, Generation::Legacy))
@@ -336,7 +336,7 @@ pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
     Answer::error(id, error)
 }
 
-/// A refused notification or response has a status of its own: 200 would read as accepted (T-04).
+/// A refused notification or response has a status of its own: 200 would read as accepted.
 fn refused(error: RpcError) -> Answer {
     let error = if error.status() < 400 {
         error.with_status(400)

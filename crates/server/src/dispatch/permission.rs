@@ -95,7 +95,7 @@ fn need(interaction: &Interaction, request: &AdmittedRequest<'_>, permission: Pe
         return None;
     }
     match permission {
-        // A call may become a task, so what is needed to follow it is asked for together (S-22).
+        // A call may become a task, so what is needed to follow it is asked for together.
         Permission::Call(_) => need_all(interaction, request, &[permission, Permission::ReadTasks]),
         _ => need_all(interaction, request, &[permission]),
     }
@@ -120,7 +120,7 @@ fn need_all(interaction: &Interaction, request: &AdmittedRequest<'_>, needed: &[
     (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), scope, &missing))
 }
 
-/// The error says what is missing. The challenge names all that is needed (S-22), since some clients ask for exactly what it names, and lose what they had.
+/// The error says what is missing. The challenge names all that is needed, since some clients ask for exactly what it names, and lose what they had.
 fn refusal(
     interaction: &Interaction,
     id: Option<RequestId<'_>>,

@@ -18,7 +18,7 @@ pub(super) struct ClientRequests {
     pub(super) interaction: Arc<Interaction>,
     /// Asked nothing once its credentials have ended.
     pub(super) sender: Arc<Identity>,
-    /// Without one there is no way to answer (C-51).
+    /// Without one there is no way to answer.
     pub(super) session: Option<SessionKey>,
     pub(super) outbox: Arc<Outbox>,
 }
@@ -73,7 +73,7 @@ fn refused(error: &RpcError) -> AskError {
     })
 }
 
-/// Cancels a request of ours whose response is no longer awaited (U-04).
+/// Cancels a request of ours whose response is no longer awaited.
 struct UnansweredRequest {
     outbox: Arc<Outbox>,
     id: Option<String>,

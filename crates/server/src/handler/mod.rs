@@ -72,7 +72,7 @@ pub(crate) fn not_found(error: RpcError) -> Meaning {
     Box::new(|of| matches!(of, HandlerError::NotFound).then_some(error))
 }
 
-/// Runs a handler and answers with its result; `meaning` is that of its errors for this request. `round` is a modern request's place in a series of rounds; a request without one may not ask anything (U-10).
+/// Runs a handler and answers with its result; `meaning` is that of its errors for this request. `round` is a modern request's place in a series of rounds; a request without one may not ask anything.
 ///
 /// # Errors
 /// −32602 if the request's progress token or log level is not valid.

@@ -1,4 +1,4 @@
-//! Asking a modern client: each retry runs the handler again from its start, with all answers so far (U-10).
+//! Asking a modern client: each retry runs the handler again from its start, with all answers so far.
 
 use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{

@@ -143,7 +143,7 @@ pub(crate) trait Responder: Send + 'static {
         false
     }
 
-    /// The client has cancelled the request. A lost connection of a client that can return is no cancellation (T-08).
+    /// The client has cancelled the request. A lost connection of a client that can return is no cancellation.
     fn cancel(&mut self) {}
 
     /// The client has left, and may still cancel `request` if the work goes on.

@@ -1,4 +1,4 @@
-//! Notifications of running work to the client whose request it answers, as far as that client asked for them (U-01, U-09).
+//! Notifications of running work to the client whose request it answers, as far as that client asked for them.
 
 use super::progress::HighestProgress;
 use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::OwnedRequestId};
@@ -13,7 +13,7 @@ pub(crate) struct RequestNotifications {
     /// The total that was sent last.
     total: Option<f64>,
     level: Option<LogLevel>,
-    /// Whether the client is notified when an elicitation by URL is complete: modern clients are not (C-32).
+    /// Whether the client is notified when an elicitation by URL is complete: modern clients are not.
     elicitation_complete: bool,
 }
 

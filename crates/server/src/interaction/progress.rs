@@ -1,4 +1,4 @@
-//! Sent progress must only rise (U-01), and a tool may report any number.
+//! Sent progress must only rise, and a tool may report any number.
 
 /// Less than tools report.
 const SMALLEST_RISE: f64 = 1e-6;

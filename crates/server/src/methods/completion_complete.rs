@@ -1,4 +1,4 @@
-//! `completion/complete`: what an argument of a prompt or a resource template could become (U-36).
+//! `completion/complete`: what an argument of a prompt or a resource template could become.
 
 use super::Methods;
 use crate::{admission::request::AdmittedRequest, catalog::task_resources, handler, response::Answer};

@@ -1,4 +1,4 @@
-//! `logging/setLevel` (legacy): the level from which on a session is sent log messages (U-08).
+//! `logging/setLevel` (legacy): the level from which on a session is sent log messages.
 
 use super::Methods;
 use crate::{

@@ -58,7 +58,7 @@ impl Methods {
     /// What the server is, with the instructions for what it offers now.
     ///
     /// The instructions are those of the server, then those of what is behind it, then those for the tools that follow calls. A client that has tasks is told of these, too: the
-    /// answer is the same for all clients (L-21).
+    /// answer is the same for all clients.
     pub(crate) fn described(&self, handoff: ConnectionHandoff) -> Cow<'_, ServerInfo> {
         let snapshot = self.engine.catalog().snapshot();
         let follow = follow_tools::instructions(&snapshot, handoff, self.identity.title());

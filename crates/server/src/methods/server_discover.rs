@@ -1,4 +1,4 @@
-//! `server/discover` (modern): what this server is and can (L-10).
+//! `server/discover` (modern): what this server is and can.
 
 use super::Methods;
 use crate::{admission::request::AdmittedRequest, catalog::features, response::Answer};

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (modern): a stream of the notifications that the client asks for (U-20, G2-50..G2-55).
+//! `subscriptions/listen` (modern): a stream of the notifications that the client asks for.
 
 use super::Methods;
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     }
     let permit = interaction.admission.meter.stream(request.caller.principal())?;
     let names_something = !params.task_ids.is_empty() || !params.resource_subscriptions.is_empty();
-    // What cannot be an id names nothing (S-05).
+    // What cannot be an id names nothing.
     let ids: Vec<TaskId> = params.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
     let tasks = accepted_tasks(interaction, request.caller.scope(), ids.clone())
         .await

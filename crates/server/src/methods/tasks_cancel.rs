@@ -1,4 +1,4 @@
-//! `tasks/cancel` (C-09). For a legacy client it cancels the task at once, and is refused when the task has ended. For a modern one it asks the
+//! `tasks/cancel`. For a legacy client it cancels the task at once, and is refused when the task has ended. For a modern one it asks the
 //! work to stop, and can be repeated at any time.
 
 use super::{

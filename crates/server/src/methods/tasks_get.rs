@@ -41,7 +41,7 @@ async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     Ok(write_core(methods, request, &record, exit.as_deref()))
 }
 
-/// The task that such a client names: it reaches those that it created as a legacy client, and no others (C-12).
+/// The task that such a client names: it reaches those that it created as a legacy client, and no others.
 ///
 /// # Errors
 /// As if it had declared nothing; the store's.

@@ -1,5 +1,5 @@
-//! `tasks/list` (legacy): the caller's tasks, newest first, page by page (G1-47). A cursor names where the next page begins and whose list it belongs to,
-//! under signature (U-07).
+//! `tasks/list` (legacy): the caller's tasks, newest first, page by page. A cursor names where the next page begins and whose list it belongs to,
+//! under signature.
 
 use super::Methods;
 use crate::{

@@ -1,6 +1,6 @@
-//! `tasks/result` (legacy): answers once the task is done, as often and to as many as ask (G1-28, G1-32).
+//! `tasks/result` (legacy): answers once the task is done, as often and to as many as ask.
 //!
-//! As a stream it carries the messages about the task (G1-34): input requests, progress, log messages. An answer that is
+//! As a stream it carries the messages about the task: input requests, progress, log messages. An answer that is
 //! one JSON message cannot carry any.
 
 use super::Methods;
@@ -82,7 +82,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             )
         });
         async move {
-            // A reader that has left missed nothing: the next one gets the result (G1-31).
+            // A reader that has left missed nothing: the next one gets the result.
             let _ = wait.stream(sink, messages, record).await;
         }
     });
@@ -226,7 +226,7 @@ impl Wait {
                 match next {
                     Next::Read => break,
                     Next::Silence => sink.keep_alive(),
-                    // An error on a stream would read as the outcome of the task (G1-29): the stream just ends, and the client asks
+                    // An error on a stream would read as the outcome of the task: the stream just ends, and the client asks
                     // again.
                     Next::Cancelled | Next::Denied | Next::Draining => return Ok(()),
                 }

@@ -1,4 +1,4 @@
-//! `tasks/update` (modern): answers to a task's questions, applied before they are acknowledged (C-10).
+//! `tasks/update` (modern): answers to a task's questions, applied before they are acknowledged.
 
 use super::Methods;
 use crate::{
@@ -20,7 +20,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         .collect();
     let (engine, scope) = (&methods.engine, request.caller.scope());
     let record = engine.get(&scope, &id).await.map_err(store_failed)?;
-    // All of them are checked before any is written: a request is refused as a whole (G2-42).
+    // All of them are checked before any is written: a request is refused as a whole.
     for input in record.ok_or_else(RpcError::task_not_found)?.inputs {
         if let Some(answer) = answers.get(&input.key) {
             input_requests::check(&input.request, answer)?;

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Frames that wait for a slow reader; then their writer waits.
 const CAPACITY: usize = 4;
-/// Between two keep-alives on a silent stream (T-33).
+/// Between two keep-alives on a silent stream.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A JSON-RPC message, and the memory reserved for it until it was sent.

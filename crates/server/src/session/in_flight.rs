@@ -1,6 +1,6 @@
-//! Legacy requests that are not answered, so that their senders can cancel them (U-04), also a plain call after its connection was closed.
+//! Legacy requests that are not answered, so that their senders can cancel them, also a plain call after its connection was closed.
 //!
-//! Cancelling a plain call stops its work; cancelling a `tasks/result` ends that wait and leaves the task alone (G1-55).
+//! Cancelling a plain call stops its work; cancelling a `tasks/result` ends that wait and leaves the task alone.
 
 use futures_util::FutureExt;
 use longhaul_core::SessionKey;
@@ -37,7 +37,7 @@ impl InFlight {
         }
     }
 
-    /// Cancels a request, which is named by its canonical id; returns whether it was found. Unknown ids are ignored: the answer may be on its way (U-06).
+    /// Cancels a request, which is named by its canonical id; returns whether it was found. Unknown ids are ignored: the answer may be on its way.
     pub(crate) fn cancel(&self, session: &SessionKey, id: &str) -> bool {
         let key = (session.clone(), id.to_owned());
         let table = self.0.lock();

@@ -68,7 +68,7 @@ impl Sessions {
         Ok(Some(session).filter(|_| !ended))
     }
 
-    /// Ends a session. Its tasks go on (T-17).
+    /// Ends a session. Its tasks go on.
     ///
     /// # Errors
     /// The store's: the session has not ended.

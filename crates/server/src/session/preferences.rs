@@ -1,4 +1,4 @@
-//! Session preferences: the log level that a client has set (U-08), and the resources it has subscribed to.
+//! Session preferences: the log level that a client has set, and the resources it has subscribed to.
 //!
 //! Kept in the memory of this node, and bounded. After a restart, and when the limits are reached, a session has the defaults again.
 
@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-/// The log level of a session that has set none (U-08 leaves it to the server).
+/// The log level of a session that has set none (the revision leaves it to the server).
 const LEVEL: LogLevel = LogLevel::Info;
 /// Subscriptions of one session.
 const MOST_SUBSCRIPTIONS: usize = 1_000;

@@ -10,7 +10,7 @@
 //! Both end with the node that has sent the request, in 19 digits. What only that node can take is passed on to it (`session/other_nodes.rs`).
 //!
 //! A response to the first kind is taken only from the principal that the task belongs to, one to the second only from the
-//! session that was asked; neither id can be guessed (C-51). Responses that are not awaited are accepted and ignored: the wait
+//! session that was asked; neither id can be guessed. Responses that are not awaited are accepted and ignored: the wait
 //! may just have ended.
 
 use longhaul_core::{Entropy, InputKey, NodeId, SessionKey, TaskId, UnixMillis};

@@ -1,7 +1,7 @@
 //! Legacy sessions, carried by their own ids.
 //!
 //! A session id is a signed statement of what was negotiated, so that any process with the key can serve it and a restart ends
-//! none (C-51, T-17). Only the end of a session needs a record (T-14).
+//! none. Only the end of a session needs a record.
 
 use crate::{
     capabilities,
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// The id under which the client names it: visible ASCII (T-12).
+    /// The id under which the client names it: visible ASCII.
     pub(crate) fn to_id(&self, signer: &Signer) -> String {
         let mut body = bytes_of(&self.key).to_vec();
         body.push(

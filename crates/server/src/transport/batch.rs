@@ -86,7 +86,7 @@ pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) ->
         }
     }
     if pending.is_empty() {
-        // Without requests the answer only shows whether the messages were accepted (T-04).
+        // Without requests the answer only shows whether the messages were accepted.
         return unaccepted.unwrap_or(Answer::Accepted);
     }
     let ready = pending.iter().all(|answer| {

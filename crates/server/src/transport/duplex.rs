@@ -61,7 +61,7 @@ pub(crate) struct Duplex {
 
 /// A request that is being answered.
 struct Running {
-    /// Modern requests are cancelled by aborting what answers them (T-43), as by closing an HTTP stream.
+    /// Modern requests are cancelled by aborting what answers them, as by closing an HTTP stream.
     abort: Option<AbortHandle>,
     /// It only watches something, so nothing waits for its answer.
     watches: bool,
@@ -455,7 +455,7 @@ impl Duplex {
         }
     }
 
-    /// As [`deliver`](Self::deliver); when we end the subscription, a cancellation goes before the response (C-17).
+    /// As [`deliver`](Self::deliver); when we end the subscription, a cancellation goes before the response.
     async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
         while let Some(frame) = events.next().await {
             let Frame::Message(text) = frame else { continue };

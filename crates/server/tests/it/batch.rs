@@ -85,7 +85,7 @@ async fn each_message_of_a_batch_is_answered_by_itself() {
     assert!(!answers[1]["result"]["tools"].as_array().unwrap().is_empty());
 }
 
-/// Without requests there are no responses (T-04).
+/// Without requests there are no responses.
 #[tokio::test]
 async fn a_batch_of_notifications_is_accepted() {
     let server = Server::start().await;
@@ -191,7 +191,7 @@ async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
     assert_eq!((status, codes(&answers)), (200, vec![(json!(1), 0), (json!(2), 0)]));
 }
 
-/// S-06: a batch does not bypass the rate limits.
+/// A batch does not bypass the rate limits.
 #[tokio::test]
 async fn every_message_of_a_batch_counts() {
     let server = Server::with(Options {

@@ -41,11 +41,7 @@ async fn a_waiting_call_is_cancelled_by_its_own_session_only() {
     assert_eq!(notifier.exchange(&cancelled(&mine, &id)).await.status(), 202);
     server.stage.stopped.reaches(1).await;
     let reply = client.reply().await;
-    assert_eq!(
-        (reply.status(), reply.body.as_str()),
-        (202, ""),
-        "no response is owed (U-04)"
-    );
+    assert_eq!((reply.status(), reply.body.as_str()), (202, ""), "no response is owed");
     client.result(&ping).await;
 }
 
@@ -114,7 +110,7 @@ async fn an_invalid_notification_is_refused() {
     let session = server.session().await;
     let garbled = Post::legacy(Some(&session), "notifications/cancelled", json!({})).without_id();
     let reply = server.connect().await.exchange(&garbled).await;
-    assert_eq!(reply.error(), (400, -32602), "200 would read as accepted (T-04)");
+    assert_eq!(reply.error(), (400, -32602), "200 would read as accepted");
     for unknown in ["notifications/roots/list_changed", "notifications/of/tomorrow"] {
         let post = Post::legacy(Some(&session), unknown, json!({})).without_id();
         assert_eq!(server.connect().await.exchange(&post).await.status(), 202, "{unknown}");

@@ -35,7 +35,7 @@ pub(crate) struct Reply {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
     Comment,
-    /// Names the event to resume from, and carries no message (T-06).
+    /// Names the event to resume from, and carries no message.
     Prime,
     /// The same, under this name.
     Named(String),
@@ -110,7 +110,7 @@ impl Connection {
             if let Some(id) = post.body.get("id").filter(|id| id.is_string() || id.is_i64()) {
                 assert_eq!(&answer["id"], id, "{answer}");
             }
-            assert_eq!(reply.head.header("cache-control"), Some("no-store"), "C-50");
+            assert_eq!(reply.head.header("cache-control"), Some("no-store"));
         }
         reply
     }

@@ -86,7 +86,7 @@ async fn a_legacy_client_that_leaves_cancels_nothing() {
     }
 }
 
-/// The answer of a call that belongs to a connection alone can no longer be delivered (C-51).
+/// The answer of a call that belongs to a connection alone can no longer be delivered.
 #[tokio::test]
 async fn a_legacy_client_without_a_session_cancels_its_plain_call_by_leaving() {
     for accept in [JSON_ONLY, "application/json, text/event-stream"] {

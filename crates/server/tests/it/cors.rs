@@ -1,4 +1,4 @@
-//! Web pages: which may speak to the server, and what they may send and read (T-02, T-39).
+//! Web pages: which may speak to the server, and what they may send and read.
 
 use crate::{
     request::Post,

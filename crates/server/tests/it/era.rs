@@ -33,11 +33,11 @@ async fn invariant_7_era_is_decided_per_message() {
         client.result(&Post::modern_plain("server/discover", json!({}))).await;
         assert_eq!(client.error(&legacy("server/discover", json!({}))).await, (200, -32601));
     }
-    // A modern message has no session, so not even a dead one matters (T-20).
+    // A modern message has no session, so not even a dead one matters.
     let carried = get(&task).with("Mcp-Session-Id", "dead").with("Last-Event-ID", "7");
     let reply = client.exchange(&carried).await;
     assert_eq!((reply.status(), reply.head.header("mcp-session-id")), (200, None));
-    // Declared once is not declared for good (G2-03).
+    // Declared once is not declared for good.
     assert_eq!(
         client
             .error(&Post::modern_plain("tasks/get", json!({"taskId": task})))

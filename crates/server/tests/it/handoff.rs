@@ -286,7 +286,7 @@ async fn quick_work_is_not_handed_off() {
     }
 }
 
-/// L-21: lists do not depend on the connection, so everybody sees them.
+/// Lists do not depend on the connection, so everybody sees them.
 #[tokio::test]
 async fn the_tools_that_follow_are_listed_once_one_hands_off() {
     let server = Server::start().await;
@@ -324,7 +324,7 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
     }
 }
 
-/// X-06, S-05: the result names the mistake, and a foreign task is like an unknown one.
+/// The result names the mistake, and a foreign task is like an unknown one.
 #[tokio::test]
 async fn bad_arguments_are_a_tool_error() {
     let server = Server::start().await;

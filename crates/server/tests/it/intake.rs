@@ -1,4 +1,4 @@
-//! Tools that ask for what is missing before there is a task (G2-17, G2-19).
+//! Tools that ask for what is missing before there is a task.
 
 use crate::{
     questions::{request, response},
@@ -69,7 +69,7 @@ async fn g2_17_rounds_come_first_and_leave_nothing_in_the_task() {
         let created = server.result(&answered(&call, &round)).await;
         assert_eq!(created["resultType"], "task");
         for leaked in ["requestState", "inputRequests"] {
-            assert!(created.get(leaked).is_none(), "G2-15, G2-19: {created}");
+            assert!(created.get(leaked).is_none(), "{created}");
         }
         let task = task_of(&created);
         let done = server.poll(&task, "completed").await;
@@ -104,7 +104,7 @@ async fn a_client_that_cannot_be_asked_gets_an_error() {
     let session = server.session().await;
     let plain = Post::legacy(Some(&session), "tools/call", act("chat", "say"));
     assert_eq!(server.result(&plain).await["isError"], true);
-    // an accepted call gets a task.
+    // An accepted call gets a task.
     let created = server
         .result(&Post::legacy(Some(&session), "tools/call", act_as_task("greet", "say")))
         .await;
@@ -129,7 +129,7 @@ async fn a_legacy_client_that_waits_is_asked_on_the_stream_of_its_call() {
     assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "Alice");
 }
 
-/// G1-11: a client that requests a task gets its id first, and is asked within the task.
+/// A client that requests a task gets its id first, and is asked within the task.
 #[tokio::test]
 async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
     let server = server().await;
@@ -137,7 +137,7 @@ async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
     let mut push = server.listen(&session).await;
     let call = Post::legacy(Some(&session), "tools/call", act_as_task("either", "say"));
     let created = server.result(&call).await;
-    assert_eq!(created["task"]["status"], "working", "G1-14");
+    assert_eq!(created["task"]["status"], "working");
     let task = task_of(&created);
     server.poll(&task, "input_required").await;
     assert_eq!(server.stage.begun.get(), 0, "nothing began before it was answered");
@@ -148,7 +148,7 @@ async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
         }
     };
     let related = &asked["params"]["_meta"]["io.modelcontextprotocol/related-task"];
-    assert_eq!(related["taskId"], task.as_str(), "G1-36");
+    assert_eq!(related["taskId"], task.as_str());
     let post = response(&session, &asked, accept("user_name", "Alice"));
     assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
     let done = server.poll(&task, "completed").await;

@@ -103,11 +103,7 @@ async fn a_task_is_created_listed_waited_for_and_read_again() {
         "it can be read again"
     );
     let late = on_task(&session, "tasks/cancel", &task);
-    assert_eq!(
-        client.error(&late).await,
-        (200, -32602),
-        "what is over is refused (G1-51)"
-    );
+    assert_eq!(client.error(&late).await, (200, -32602), "what is over is refused");
 }
 
 #[tokio::test]
@@ -166,7 +162,7 @@ async fn every_kind_of_end_reads_as_this_generation_reads_it() {
         }
         let got = server.result(&on_task(&session, "tasks/get", &task)).await;
         assert_eq!(got["status"], status);
-        // G1-19: why, wherever it is shown.
+        // Why, wherever it is shown.
         let why = match act {
             "refuse" => json!("no"),
             "break" => json!("broken"),
@@ -187,7 +183,7 @@ async fn an_accepted_call_with_bad_arguments_gets_a_failed_task() {
     let session = server.session().await;
     let params = json!({"name": "always", "arguments": {}, "task": {}});
     let created = server.result(&Post::legacy(Some(&session), "tools/call", params)).await;
-    assert_eq!(created["task"]["status"], "working", "the first status is (G1-14)");
+    assert_eq!(created["task"]["status"], "working", "the first status is");
     assert!(created["task"].get("statusMessage").is_none(), "{created}");
     let task = task_of(&created);
     let got = server.result(&on_task(&session, "tasks/get", &task)).await;
@@ -255,7 +251,7 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
     let called = server.result(&ask("tools/call", act_as_task("optional", "say"))).await;
     assert_eq!(
         called["content"][0]["text"], "done",
-        "its revision has no tasks, so the member is ignored (G1-05)"
+        "its revision has no tasks, so the member is ignored"
     );
     for method in ["tasks/list", "tasks/get", "tasks/result", "tasks/cancel"] {
         assert_eq!(
@@ -270,7 +266,7 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
     );
 }
 
-/// C-51: the version it settled on is in its header; its capabilities are unknown, and it has no stream for notifications.
+/// The version it settled on is in its header; its capabilities are unknown, and it has no stream for notifications.
 #[tokio::test]
 async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version() {
     let server = Server::start().await;
@@ -322,7 +318,7 @@ async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version(
     assert_eq!(push.reply().await.status(), 405);
 }
 
-/// C-12: a client that has moved to modern requests and still declares the legacy tasks finds the tasks it created before, and no
+/// A client that has moved to modern requests and still declares the legacy tasks finds the tasks it created before, and no
 /// others: what is modern, unknown or no id at all is answered as if it had declared nothing.
 #[tokio::test]
 async fn a_client_that_changes_to_the_modern_era_finds_its_legacy_tasks() {
@@ -361,7 +357,7 @@ async fn a_client_that_changes_to_the_modern_era_finds_its_legacy_tasks() {
     server.stage.released.count();
 }
 
-/// G1-15: the tool's own words, or a sentence with its name.
+/// The tool's own words, or a sentence with its name.
 #[tokio::test]
 async fn a_host_gets_the_immediate_response_for_its_model() {
     let server = Server::start().await;

@@ -214,7 +214,7 @@ async fn s_06_all_together_have_so_many_streams() {
     assert_eq!(server.error(&listen).await, (429, 429));
 }
 
-/// S-06, C-47: a principal over its rate gets a time to retry, and its earlier requests are not lost.
+/// A principal over its rate gets a time to retry, and its earlier requests are not lost.
 #[tokio::test]
 async fn too_many_requests_are_refused_with_retry_after() {
     let server = Server::with(Options {
@@ -293,7 +293,7 @@ async fn s_06_every_kind_of_http_request_counts() {
     }
 }
 
-/// G1-59: a call above the quota starts nothing, in either era, as a task or not.
+/// A call above the quota starts nothing, in either era, as a task or not.
 #[tokio::test]
 async fn too_many_live_tasks_are_refused_until_one_ends() {
     let server = Server::with(Options {

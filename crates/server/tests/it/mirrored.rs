@@ -1,4 +1,4 @@
-//! Arguments that headers mirror (T-30): checked in the order of the protocol, for modern calls over HTTP alone.
+//! Arguments that headers mirror: checked in the order of the protocol, for modern calls over HTTP alone.
 
 use crate::{
     request::Post,

@@ -62,11 +62,7 @@ async fn a_task_is_there_when_it_is_announced_and_holds_its_result_when_it_is_ov
     server.stage.released.count();
     let completed = server.poll(&task, "completed").await;
     assert_eq!(completed["result"]["content"][0]["text"], "done");
-    assert_eq!(
-        client.result(&get(&task)).await,
-        completed,
-        "reading changes nothing (G2-29)"
-    );
+    assert_eq!(client.result(&get(&task)).await, completed, "reading changes nothing");
     client.result(&cancel(&task)).await;
     assert_eq!(
         client.result(&get(&task)).await,
@@ -119,7 +115,7 @@ async fn a_question_is_shown_answered_once_and_removed() {
     assert_eq!(
         server.result(&get(&task)).await,
         completed,
-        "what is over is acknowledged and stays (G2-44)"
+        "what is over is acknowledged and stays"
     );
 }
 
@@ -139,7 +135,7 @@ async fn a_tool_error_is_completed_and_a_broken_tool_has_failed() {
     );
     let failed = server.poll(&broken, "failed").await;
     assert_eq!(failed["error"]["message"], "broken");
-    assert_eq!(failed["error"]["code"], -32602, "-32002 is a legacy code (C-31)");
+    assert_eq!(failed["error"]["code"], -32602, "-32002 is a legacy code");
 }
 
 #[tokio::test]
@@ -152,7 +148,7 @@ async fn arguments_that_do_not_fit_start_nothing() {
                 json!({"name": tool, "arguments": {"act": 5}}),
             ))
             .await;
-        assert_eq!(result["isError"], true, "{tool}: the plain result, no task (X-12)");
+        assert_eq!(result["isError"], true, "{tool}: the plain result, no task");
         assert!(result["content"][0]["text"].as_str().unwrap().contains("act"));
     }
     let unknown = Post::modern("tools/call", json!({"name": "nobody", "arguments": {}}));

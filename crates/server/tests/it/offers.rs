@@ -133,7 +133,7 @@ async fn resources_are_read_by_uri_and_by_family() {
             assert_eq!((&content["uri"], &content["text"]), (&json!(uri), &json!(text)));
         }
     }
-    // X-14, C-31: never an empty answer, and each era has its code.
+    // Never an empty answer, and each era has its code.
     let [modern, legacy] = both(&session, "resources/read", json!({"uri": "test://none/data"}));
     assert_eq!(server.error(&modern).await, (200, -32602));
     assert_eq!(server.error(&legacy).await, (200, -32002));
@@ -176,7 +176,7 @@ async fn u_36_completions_are_cut_at_a_hundred_and_marked_as_incomplete() {
     }
 }
 
-/// U-07: every entry once, in order, and a cursor is valid for its own list only.
+/// Every entry once, in order, and a cursor is valid for its own list only.
 #[tokio::test]
 async fn long_lists_come_in_pages() {
     let (server, session) = offering().await;
@@ -228,7 +228,7 @@ async fn what_is_offered_may_change_while_the_server_runs() {
     assert_eq!(names().await, ["shout"]);
 }
 
-/// L-10, U-24: capabilities match working handlers.
+/// Capabilities match working handlers.
 #[tokio::test]
 async fn features_without_a_handler_are_not_declared() {
     let bare = Server::start().await;
@@ -269,7 +269,7 @@ async fn a_custom_method_is_answered_in_both_eras() {
     let [modern, legacy] = ask();
     assert_eq!(server.result(&modern).await["said"], json!([1, null]));
     assert_eq!(server.result(&legacy).await, json!({"said": [1, null]}));
-    // Its headers are checked as always (T-27).
+    // Its headers are checked as always.
     let foreign = modern.with("Mcp-Method", "tools/list");
     assert_eq!(server.error(&foreign).await, (400, -32020));
 }

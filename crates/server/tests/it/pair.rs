@@ -1,4 +1,4 @@
-//! The two endpoints of 2024-11-05 (T-16).
+//! The two endpoints of 2024-11-05.
 
 use crate::{
     client::Connection,

@@ -70,7 +70,7 @@ async fn a_modern_call_ignores_the_legacy_task_member() {
             .await
             .exchange(&Post::modern("tools/call", params))
             .await;
-        assert_eq!(outcome(&reply), Direct, "no error, no promotion (G2-18)");
+        assert_eq!(outcome(&reply), Direct, "no error, no promotion");
     }
 }
 

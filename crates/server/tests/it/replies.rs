@@ -1,4 +1,4 @@
-//! Responses of legacy clients to requests of ours (G1-40, G1-41, C-51).
+//! Responses of legacy clients to requests of ours.
 
 use crate::{
     request::{Post, act_as_task},
@@ -40,7 +40,7 @@ async fn the_first_response_to_any_delivery_is_the_answer_and_is_stored_before_i
             .await;
         assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
     }
-    // C-23: kept as any generation would have given it.
+    // Kept as any generation would have given it.
     let kept = json!({"action": "accept", "content": {"sure": true}, "_meta": {"mine": 1}});
     assert_eq!(text_of(&server, &task).await, kept);
 }

@@ -46,7 +46,7 @@ async fn begin(server: &Server, session: &str, figures: &str) -> (Post, Connecti
     (call, client)
 }
 
-/// T-06, T-08, T-11: an answer outlives its connection, wherever that is cut, and each message comes once.
+/// An answer outlives its connection, wherever that is cut, and each message comes once.
 #[tokio::test]
 async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     let server = Server::start().await;
@@ -75,7 +75,7 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     assert_eq!(open(&server, &session, Some(&end)).await.event().await, None);
 }
 
-/// T-06: the connection of a silent call is closed, also if the call has sent nothing at all.
+/// The connection of a silent call is closed, also if the call has sent nothing at all.
 #[tokio::test]
 async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let server = Server::start().await;
@@ -98,7 +98,7 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
 }
 
-/// T-06: whoever waits for a call that has said nothing can come back, long before the first keep-alive. The clock is paused.
+/// Whoever waits for a call that has said nothing can come back, long before the first keep-alive. The clock is paused.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
 async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
@@ -121,7 +121,7 @@ async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
     assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
 }
 
-/// T-10: a second reader continues, and the first reads no more.
+/// A second reader continues, and the first reads no more.
 #[tokio::test]
 async fn a_stream_has_one_reader() {
     let server = Server::start().await;
@@ -162,7 +162,7 @@ async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
     server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
 }
 
-/// T-11: messages to a session are kept on its push stream until it is read.
+/// Messages to a session are kept on its push stream until it is read.
 #[tokio::test]
 async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
     for _ in 0..5 {
@@ -246,7 +246,6 @@ async fn a_push_stream_that_is_read_again_asks_what_is_open() {
     assert_eq!(questions, 1);
 }
 
-/// T-09, T-14
 #[tokio::test]
 async fn push_streams_belong_to_a_session_and_end_with_it() {
     let server = Server::start().await;

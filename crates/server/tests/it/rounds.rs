@@ -1,4 +1,4 @@
-//! Plain calls of modern clients that ask (MRTR, U-10..U-14): kept between the rounds for their clients.
+//! Plain calls of modern clients that ask: kept between the rounds for their clients.
 
 use crate::{
     clock::TestClock,
@@ -328,7 +328,7 @@ async fn a_call_that_is_promoted_after_a_round_keeps_its_questions() {
     let call = |tool| Post::modern_with("tools/call", act(tool, "ask_each name wait town"), capabilities.clone());
     let first = call("after_an_hour");
     let round = server.result(&first).await;
-    assert_eq!(keys(&round), ["name"], "G2-17: rounds come before a task");
+    assert_eq!(keys(&round), ["name"], "rounds come before a task");
     let round = server
         .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
         .await;
@@ -350,7 +350,6 @@ async fn a_call_that_is_promoted_after_a_round_keeps_its_questions() {
     assert_eq!(
         asking["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(),
         ["in-2"],
-        "G2-19"
     );
     let update = json!({"taskId": task, "inputResponses": {"in-2": accept("town", "Ulm")}});
     server.result(&Post::modern("tasks/update", update)).await;

@@ -70,7 +70,7 @@ async fn a_session_ends_on_delete_and_its_tasks_go_on() {
     let task = task_of(&server.result(&create).await);
     assert_eq!(delete(&server, &session).await, 204);
     let (status, _) = server.error(&ping(&session)).await;
-    assert_eq!(status, 404, "gone (T-14)");
+    assert_eq!(status, 404, "gone");
     assert_eq!(delete(&server, &session).await, 404);
     let mut client = server.connect().await;
     let late = [
@@ -88,7 +88,7 @@ async fn a_session_ends_on_delete_and_its_tasks_go_on() {
     server.poll(&task, "completed").await;
 }
 
-/// Until its session ends the client may resume (T-08).
+/// Until its session ends the client may resume.
 #[tokio::test]
 async fn a_session_that_ends_cancels_the_plain_calls_that_its_client_has_left() {
     let server = Server::one_by_one().await;

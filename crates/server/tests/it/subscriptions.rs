@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (U-20..U-24, G2-50..G2-55).
+//! `subscriptions/listen`.
 
 use crate::{
     client::Connection,
@@ -21,13 +21,13 @@ async fn subscribe(server: &Server, post: &Post) -> (Connection, Value) {
     client.send(&post.to_bytes()).await;
     let head = client.head().await;
     assert!(head.is_stream(), "{head:?}");
-    assert_eq!(head.header("x-accel-buffering"), Some("no"), "T-33");
+    assert_eq!(head.header("x-accel-buffering"), Some("no"));
     let acknowledged = next(&mut client, post).await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     (client, acknowledged["params"]["notifications"].clone())
 }
 
-/// The next notification, which names its subscription (U-21).
+/// The next notification, which names its subscription.
 async fn next(client: &mut Connection, post: &Post) -> Value {
     let message = client.message().await.unwrap();
     assert_eq!(
@@ -53,15 +53,14 @@ async fn a_subscription_sends_the_state_of_a_task_and_its_changes_until_it_is_do
     server.stage.begun.reaches(2).await;
     let post = listen(json!({"taskIds": [over, "nobodys", waiting, "not an id", over]}));
     let (mut client, accepted) = subscribe(&server, &post).await;
-    assert_eq!(accepted, json!({"taskIds": [over, waiting]}), "G2-52");
+    assert_eq!(accepted, json!({"taskIds": [over, waiting]}));
     for (id, status) in [(&over, "completed"), (&waiting, "working")] {
         let notification = next(&mut client, &post).await;
         assert_eq!(
             (&notification["params"]["taskId"], &notification["params"]["status"]),
             (&json!(id), &json!(status)),
-            "G2-55"
         );
-        assert!(notification["params"].get("resultType").is_none(), "C-07");
+        assert!(notification["params"].get("resultType").is_none());
     }
     server.stage.released.count();
     loop {
@@ -158,7 +157,7 @@ async fn many_changes_of_a_list_are_one_notification_to_its_subscribers_only() {
         next(&mut other, &both).await["method"],
         "notifications/prompts/list_changed"
     );
-    assert!(!one.has_news(), "U-21: a prompt is none of its business");
+    assert!(!one.has_news(), "a prompt is none of its business");
 }
 
 #[tokio::test]
@@ -180,7 +179,7 @@ async fn subscribers_are_notified_when_a_resource_is_updated() {
     );
 }
 
-/// U-22: a subscription to tasks ends with the last of them, with a response; other subscriptions continue.
+/// A subscription to tasks ends with the last of them, with a response; other subscriptions continue.
 #[tokio::test]
 async fn a_subscription_ends_with_its_tasks() {
     let server = Server::start().await;
@@ -210,7 +209,7 @@ async fn a_subscription_ends_with_its_tasks() {
     while next(&mut other, &post).await["method"] != "notifications/tools/list_changed" {}
 }
 
-/// G2-52: nothing was accepted, so there is nothing to wait for. The answer does not show whether another principal has such a task.
+/// Nothing was accepted, so there is nothing to wait for. The answer does not show whether another principal has such a task.
 #[tokio::test]
 async fn a_subscription_to_unknown_tasks_alone_ends_at_once() {
     let server = Server::start().await;

@@ -37,7 +37,6 @@ fn create(session: &str, tool: &str, acting: &str, requested: &Value) -> Post {
     Post::legacy(Some(session), "tools/call", params)
 }
 
-/// G1-12, G1-21
 #[tokio::test]
 async fn a_requested_ttl_is_granted_within_bounds() {
     let forever = ToolSettings::FOREVER;
@@ -74,7 +73,7 @@ async fn a_requested_ttl_is_granted_within_bounds() {
         let refused = create(&session, "hour", "wait", &json!({"ttl": wrong}));
         assert_eq!(server.error(&refused).await, (200, -32602));
     }
-    // G2-18: a modern client cannot request a TTL.
+    // A modern client cannot request a TTL.
     let mut modern = Post::modern("tools/call", act("hour", "wait"));
     modern.body["params"]["task"] = json!({"ttl": 90_000});
     assert_eq!(server.result(&modern).await["ttlMs"], HOUR);

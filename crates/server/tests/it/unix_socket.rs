@@ -184,7 +184,7 @@ async fn another_user_is_nobody_without_credentials() {
         answers = asking => {
             let (first, last) = answers.unwrap();
             assert!(first.starts_with("HTTP/1.1 401"), "{first}");
-            assert!(last.starts_with("HTTP/1.1 429"), "S-06: {last}");
+            assert!(last.starts_with("HTTP/1.1 429"), "{last}");
         }
     }
 }

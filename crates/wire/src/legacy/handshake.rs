@@ -13,7 +13,7 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     ServerCapabilities::push_relayed(out, any, "extensions", &relayed.extensions);
     if features.tasks && version.has_core_tasks() {
         out.push(',');
-        // Objects, not booleans; exactly what is served (G1-02, C-22).
+        // Objects, not booleans; exactly what is served.
         let list = if features.task_list { r#""list":{},"# } else { "" };
         out.push_str(r#""tasks":{"#);
         out.push_str(list);

@@ -22,7 +22,7 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
             out.push(',');
         }
         let mut tool = *tool;
-        // Legacy output is an object or nothing.
+        // Legacy output is an object or nothing.
         if !tool.output_schema.text().is_some_and(describes_object) {
             tool.output_schema = OutputSchema::None;
         }
@@ -80,7 +80,7 @@ pub fn write_failed(out: &mut String, id: RequestId<'_>, failure: &RpcFailure) {
     });
 }
 
-/// What a legacy result must not have: `resultType`, and structured content that is not an object.
+/// What a legacy result must not have: `resultType`, and structured content that is not an object.
 pub(super) const PLAIN: [Edit<'static>; 2] = [
     Edit::Remove("resultType"),
     Edit::RemoveUnlessObject("structuredContent"),

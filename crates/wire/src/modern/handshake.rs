@@ -13,7 +13,7 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
     write_versions(out, &Version::ALL);
     out.push_str(r#","capabilities":{"#);
     let any = features.push_shared(out);
-    // Some peers disable tasks if their object has any key (G2-01).
+    // Some peers disable tasks if their object has any key.
     let (own, relayed) = (
         ("extensions", r#""io.modelcontextprotocol/tasks":{},"#),
         &features.relayed,

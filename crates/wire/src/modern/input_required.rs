@@ -41,7 +41,7 @@ pub(super) fn push_requests<'a>(out: &mut String, requests: impl Iterator<Item =
     out.push('}');
 }
 
-/// Appends an input request without `elicitationId`, which only legacy revisions have (C-32).
+/// Appends an input request without `elicitationId`, which only legacy revisions have.
 fn push_request(out: &mut String, request: &str) {
     let edits = [Edit::Within("params", &[Edit::Remove("elicitationId")])];
     if splice(out, request, &edits).is_err() {

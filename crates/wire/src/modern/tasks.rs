@@ -108,7 +108,7 @@ pub fn write_notification_for(
     });
 }
 
-/// Appends the members of a DetailedTask: the task, and only the members that its status requires (G2-23).
+/// Appends the members of a DetailedTask: the task, and only the members that its status requires.
 fn push_detailed(out: &mut String, record: &Record, now: impl Into<Now>) {
     let task = &record.task;
     let open = || record.inputs.iter().filter(|input| input.state == InputState::Open);
@@ -128,7 +128,7 @@ fn push_detailed(out: &mut String, record: &Record, now: impl Into<Now>) {
     }
 }
 
-/// Appends the open input requests (G2-28).
+/// Appends the open input requests.
 fn push_input_requests<'a>(out: &mut String, open: impl Iterator<Item = &'a Input>) {
     push_requests(out, open.map(|input| (input.key.as_str(), input.request.as_str())));
 }
@@ -144,7 +144,7 @@ fn push_outcome(out: &mut String, outcome: &Outcome) {
     }
 }
 
-/// Appends the result as the call would have answered it: with a `resultType` (C-08), without a related task (G2-26).
+/// Appends the result as the call would have answered it: with a `resultType`, without a related task.
 fn push_result(out: &mut String, result: &str) {
     out.push_str(r#","result":"#);
     let edits = [

@@ -47,7 +47,7 @@ pub fn write_failed(out: &mut String, id: RequestId<'_>, failure: &RpcFailure) {
     write_error_response(out, Some(id), |out| push_failure(out, failure));
 }
 
-/// Appends the error object. Codes that only legacy revisions have are translated (X-15, C-31, C-32).
+/// Appends the error object. Codes that only legacy revisions have are translated.
 pub(super) fn push_failure(out: &mut String, failure: &RpcFailure) {
     let code = match failure.code {
         -32002 => -32602,

@@ -75,7 +75,6 @@ fn prompts_and_resources_are_retried_with_answers() {
     assert_eq!(params(&watched).uri().unwrap(), "acme://a");
 }
 
-/// U-36.
 #[test]
 fn arguments_are_completed_in_their_context() {
     let of = |reference: Value, context: Option<Value>| {
@@ -99,7 +98,6 @@ fn arguments_are_completed_in_their_context() {
     assert!(complete.context.is_none());
 }
 
-/// U-08, U-09.
 #[test]
 fn every_level_can_be_set_and_they_are_ordered() {
     for level in LogLevel::ALL {
@@ -118,7 +116,7 @@ fn every_level_can_be_set_and_they_are_ordered() {
     );
 }
 
-/// U-20: what nobody knows is ignored, what is false or null is not wanted.
+/// What nobody knows is ignored, what is false or null is not wanted.
 #[test]
 fn a_subscription_has_a_filter() {
     let listen = |filter: Value| {

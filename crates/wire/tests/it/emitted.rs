@@ -86,7 +86,7 @@ fn legacy_task_messages_match_the_schema() {
         schema::check("25:msg:TaskStatusNotification", &pushed);
         let shown = respond(|out| legacy::tasks::write_get(out, &record, None, NINE))["result"].clone();
         if shown["status"] == "failed" {
-            // G1-19: also of a task that an earlier release ended, which kept no line with it.
+            // Also of a task that an earlier release ended, which kept no line with it.
             for shown in [&shown, &pushed["params"], &listed["result"]["tasks"][0]] {
                 let why = shown["statusMessage"].as_str().unwrap_or_default();
                 assert!(!why.is_empty() && !why.contains('\n'), "{shown}");
@@ -141,7 +141,7 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
         ] {
             assert!(created["result"].get(foreign).is_none(), "{foreign}");
         }
-        // C-12: what a modern client is shown of a legacy task is that task, as a complete result.
+        // What a modern client is shown of a legacy task is that task, as a complete result.
         let mut core = respond(|out| modern::tasks::write_core_task(out, &record, None, &identity(), NINE));
         let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let members = core["result"].as_object_mut().unwrap();

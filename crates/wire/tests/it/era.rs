@@ -79,7 +79,7 @@ fn invariant_7_era_is_decided_per_message() {
             "modern 2026-07-28",
         ),
         (
-            "initialize with modern meta is no handshake (C-37)",
+            "initialize with modern meta is no handshake",
             "initialize",
             MODERN_META,
             http(modern, Some("initialize"), live, true),
@@ -142,7 +142,7 @@ fn invariant_7_era_is_decided_per_message() {
             "-32022/400",
         ),
         (
-            "legacy version in modern shape (C-36)",
+            "legacy version in modern shape",
             "tasks/get",
             &v2025,
             http(legacy, get, SessionState::None, false),
@@ -264,7 +264,7 @@ fn invariant_7_era_is_decided_per_message() {
             "sessionless 2025-03-26",
         ),
         (
-            "a version and no session, such clients served (C-51)",
+            "a version and no session, such clients served",
             "tools/list",
             "{}",
             http(legacy, NONE, SessionState::None, true),
@@ -293,7 +293,7 @@ fn invariant_7_era_is_decided_per_message() {
             "-32022/400",
         ),
         (
-            "unknown header in a session (T-15)",
+            "unknown header in a session",
             "ping",
             "{}",
             http(unknown, NONE, live, true),

@@ -27,7 +27,7 @@ fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }
 
-/// G1-36, G1-57, C-32: with and without a task, offered as a task or not, each is the request its schema describes.
+/// With and without a task, offered as a task or not, each is the request its schema describes.
 #[test]
 fn every_delivery_matches_the_schema() {
     let task: TaskId = "tsk_1".parse().unwrap();
@@ -105,7 +105,7 @@ fn a_delivery_replaces_related_task_of_an_earlier_one() {
     assert!(out.ends_with(params) && !out.contains("ttl"), "{out}");
 }
 
-/// U-15: nothing but the three questions goes out, and a refusal leaves no half of a message behind.
+/// Nothing but the three questions goes out, and a refusal leaves no half of a message behind.
 #[test]
 fn an_invalid_input_request_is_refused() {
     for question in [
@@ -134,7 +134,7 @@ fn an_invalid_input_request_is_refused() {
     }
 }
 
-/// U-13, G1-42: each question names the capability it needs, as −32021 shows it.
+/// Each question names the capability it needs, as −32021 shows it.
 #[test]
 fn an_input_request_needs_a_declared_capability() {
     for (question, needs) in [
@@ -174,7 +174,7 @@ fn an_input_request_needs_a_declared_capability() {
     assert!(!ClientCapabilities::default().has(Capability::Tasks));
 }
 
-/// G2-42: a wrong shape is told apart, in words, from an answer nobody likes.
+/// A wrong shape is told apart, in words, from an answer nobody likes.
 #[test]
 fn answers_are_checked_against_their_input_request() {
     let fits = |question: &str, answer: Value| {
@@ -259,7 +259,7 @@ fn an_answer_is_stored_without_its_related_task() {
     assert_eq!(strip_related_task("[]").unwrap_err().code(), -32602);
 }
 
-/// G1-57: we are the one who polls.
+/// We are the one who polls.
 #[test]
 fn requests_about_a_clients_tasks_match_the_schema() {
     type Writer = fn(&mut String, &str, &str);

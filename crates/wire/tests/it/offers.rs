@@ -112,7 +112,7 @@ fn extensions(features: &ServerCapabilities, of_mcp: Value) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// G1-02, G2-01, G2-02, U-24: exactly what is offered is declared, tasks in each generation's own way.
+    /// Exactly what is offered is declared, tasks in each generation's own way.
     #[test]
     fn both_handshakes_declare_exactly_what_is_offered(features in features()) {
         for version in legacy_versions() {
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// X-01, X-08: one tool as each generation is shown it.
+/// One tool as each generation is shown it.
 #[test]
 fn tools_are_listed_with_all_members() {
     let full = ToolEntry {
@@ -170,7 +170,7 @@ fn tools_are_listed_with_all_members() {
     let mut expected = shared;
     expected["outputSchema"] = json!({"type": "array"});
     assert_eq!(got["result"]["tools"], json!([expected, expected]));
-    assert_eq!(got["result"]["nextCursor"], "", "an empty cursor is one too (U-07)");
+    assert_eq!(got["result"]["nextCursor"], "", "an empty cursor is one too");
 }
 
 /// Invariant 8: a tool of another server keeps every byte but its name and `execution`, in both generations.
@@ -226,7 +226,7 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
     }
 }
 
-/// U-07, U-30: whole objects go out as they are, in both generations.
+/// Whole objects go out as they are, in both generations.
 #[test]
 fn list_entries_are_written_unchanged() {
     let resource = r#"{"uri":"acme://a","name":"a", "size":1E2,"icons":[],"annotations":{"priority":0.50}}"#;

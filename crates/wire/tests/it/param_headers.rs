@@ -1,4 +1,4 @@
-//! Arguments mirrored in headers (T-29, T-30, C-19).
+//! Arguments mirrored in headers.
 
 use longhaul_wire::{AnnotationError, Headers, ParamHeaders};
 use proptest::prelude::*;

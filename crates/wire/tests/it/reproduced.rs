@@ -305,7 +305,7 @@ fn modern_rounds_of_questions() {
     });
 }
 
-/// A client hosts a task for us (G1-57).
+/// A client hosts a task for us.
 #[test]
 fn legacy_tasks_of_a_client() {
     let asked: Value = serde_json::from_str(example(LEGACY, "sampling/createMessage", 0)).unwrap();

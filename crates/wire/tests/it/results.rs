@@ -26,7 +26,7 @@ fn a_tools_result_matches_the_schemas() {
     assert_eq!(named, "acme-tasks");
 }
 
-/// X-15, C-32: codes that only legacy revisions know stay there.
+/// Codes that only legacy revisions know stay there.
 #[test]
 fn a_tools_failure_keeps_its_code() {
     let failure = RpcFailure {
@@ -56,7 +56,7 @@ fn a_result_that_is_not_an_object_is_an_internal_error() {
     }
 }
 
-/// L-08, L-09, U-30: what a handler gave is what arrives, with what each generation adds or does not know.
+/// What a handler gave is what arrives, with what each generation adds or does not know.
 #[test]
 fn a_handlers_result_is_written_for_both_eras() {
     let prompt =
@@ -93,7 +93,7 @@ fn a_handlers_result_is_written_for_both_eras() {
         assert_eq!(got["result"], expected);
 
         // Modern members that a handler wrote are kept; a legacy client never gets them. In results without caching they have no
-        // meaning, so they are left alone (C-16).
+        // meaning, so they are left alone.
         let mut own = given.clone();
         own["ttlMs"] = json!(7);
         own["cacheScope"] = json!("public");
@@ -127,7 +127,7 @@ fn a_text_has_its_position_in_the_log() {
     );
 }
 
-/// U-36: a hundred values are enough, and the result says when there are more.
+/// A hundred values are enough, and the result says when there are more.
 #[test]
 fn a_completion_has_at_most_a_hundred_values() {
     let values: Vec<String> = (0..250).map(|nth| format!("\"{nth}\"")).collect();

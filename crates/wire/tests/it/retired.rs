@@ -1,4 +1,4 @@
-//! Names that the protocol has retired, that drafts had, or that belong to the other generation are on no message of ours (C-01, C-02).
+//! Names that the protocol has retired, that drafts had, or that belong to the other generation are on no message of ours.
 
 use crate::{
     emitted::{every_error, every_record},
@@ -15,7 +15,7 @@ use longhaul_wire::{
 };
 use serde_json::Value;
 
-/// Of drafts and pre-releases (C-29).
+/// Of drafts and pre-releases.
 const RETIRED: &[&str] = &[
     "modelcontextprotocol.io/",
     "keepAlive",
@@ -181,7 +181,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
     all.0
 }
 
-/// Everything a modern client can be sent, but for legacy tasks (C-12), which are what they are.
+/// Everything a modern client can be sent, but for legacy tasks, which are what they are.
 fn modern_messages(id: RequestId<'_>) -> Vec<String> {
     let (records, given) = (every_record(), Json::trusted(r#"{"content":[]}"#));
     let accepted = SubscriptionFilter {

@@ -7,7 +7,7 @@ use crate::{
 use longhaul_wire::modern;
 use serde_json::{Value, json};
 
-/// U-10, U-15: questions, a state, both, and never neither.
+/// Questions, a state, both, and never neither.
 #[test]
 fn a_round_has_input_requests_or_a_state() {
     let elicit = r#"{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;

@@ -25,7 +25,7 @@ pub(crate) fn check(tag: &str, message: &Value) {
 
 #[test]
 fn the_validator_finds_violations() {
-    // A null where a member should be left out (C-26), and a task that claims to be complete when created (C-05).
+    // A null where a member should be left out, and a task that claims to be complete when created.
     let task = json!({"taskId":"t","status":"working","statusMessage":null,"createdAt":"","lastUpdatedAt":"","ttl":1});
     Schema::Legacy.check("Task", &task).unwrap_err();
     let created =

@@ -39,7 +39,7 @@ fn listen() -> impl Strategy<Value = SubscriptionFilter<'static>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// U-21, G2-52: what is acknowledged is what was accepted, read back as a client would have written it.
+    /// What is acknowledged is what was accepted, read back as a client would have written it.
     #[test]
     fn an_acknowledgement_names_what_was_accepted(accepted in listen()) {
         for (id, meant) in listeners() {
@@ -56,7 +56,6 @@ proptest! {
     }
 }
 
-/// U-22, C-17.
 #[test]
 fn the_end_of_a_subscription_is_its_result() {
     for (id, meant) in listeners() {
@@ -68,7 +67,6 @@ fn the_end_of_a_subscription_is_its_result() {
         assert_eq!(
             got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"],
             short_info(),
-            "L-08"
         );
         let before = written(|out| write_cancelled(out, id, Some("The server stops")));
         schema::check("26:msg:CancelledNotification", &before);
@@ -76,7 +74,7 @@ fn the_end_of_a_subscription_is_its_result() {
     }
 }
 
-/// U-21: tagged on a subscription, bare on a legacy stream.
+/// Tagged on a subscription, bare on a legacy stream.
 #[test]
 fn list_changes_match_both_schemas() {
     for (change, definition) in [
@@ -104,7 +102,7 @@ fn list_changes_match_both_schemas() {
     }
 }
 
-/// U-08, C-23: a legacy message of a task says which.
+/// A legacy message of a task says which.
 #[test]
 fn log_messages_name_level_logger_and_task() {
     let task: TaskId = "tsk_1".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Limits of one principal and of all together (S-06, G1-59).
+//! Limits of one principal and of all together.
 //!
 //! Messages, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
 
@@ -164,7 +164,7 @@ impl Busy {
 }
 
 impl From<Busy> for RpcError {
-    /// HTTP 429, or 503, with `Retry-After`. The protocol defines no code for it (C-47), so ours is outside what it reserves.
+    /// HTTP 429, or 503, with `Retry-After`. The protocol defines no code for it, so ours is outside what it reserves.
     fn from(busy: Busy) -> Self {
         let error = RpcError::busy(busy.to_string(), busy.wait());
         match busy {

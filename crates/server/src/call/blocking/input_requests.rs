@@ -65,7 +65,7 @@ impl CallInputRequests {
         }
     }
 
-    /// The cancellation of the next request whose question was closed by something other than its response (U-04).
+    /// The cancellation of the next request whose question was closed by something other than its response.
     pub(super) fn withdraw(&mut self) -> Option<ResponderEvent> {
         let Self::Requests(Sent { closed, unanswered, .. }) = self else {
             return None;
@@ -93,7 +93,7 @@ impl Answers {
                 Some((InputKey::named(key.as_str()), answer))
             });
             by_key.extend(to_asked);
-            // The rest answers no question that was asked (U-14).
+            // The rest answers no question that was asked.
             by_name.clear();
         }
         Self { round, by_key, by_name }

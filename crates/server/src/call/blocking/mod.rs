@@ -144,7 +144,7 @@ impl InputRequestMode {
 
 impl BlockingCall {
     /// Waits for a call that this request started. The call is cancelled as soon as its answer can no longer be delivered: when the client
-    /// disconnects (T-34), also if it has just become a task (C-45), or when the session ends in which the client could return (T-08).
+    /// disconnects, also if it has just become a task, or when the session ends in which the client could return.
     pub(crate) fn begun(context: CallContext, waiting: PendingCall) -> Self {
         let (calls, call) = (&context.calls, waiting.handle());
         let hold = match &context.resumable_session {
@@ -552,7 +552,7 @@ impl Limit {
 pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> Response {
     let mut text = String::with_capacity(outcome_bytes(outcome) + 512);
     write_outcome(&mut text, id.get(), outcome, generation, calls);
-    // The only outcome with an HTTP status of its own (G2-05).
+    // The only outcome with an HTTP status of its own.
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;
     let mut response = Response::of(text);
     if matches!(outcome, Outcome::RpcError(failure) if undeclared(failure.code)) {

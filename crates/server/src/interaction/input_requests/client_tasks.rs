@@ -1,4 +1,4 @@
-//! Input requests that a client answers with a task of its own (G1-57): here we are the requestor, which polls, fetches the result and cancels.
+//! Input requests that a client answers with a task of its own: here we are the requestor, which polls, fetches the result and cancels.
 //!
 //! The client's name for its task is known to this node only. If the task is lost, with its stream or with this process, the question is asked again:
 //! only the question is stored.
@@ -99,7 +99,7 @@ struct ClientTaskPoller {
     task: TaskId,
     key: InputKey,
     request: Json,
-    /// The client's name for its task, which means something to that client only (G1-58).
+    /// The client's name for its task, which means something to that client only.
     client_task: String,
     client_interval: Option<u64>,
 }
@@ -195,7 +195,7 @@ impl ClientTaskPoller {
                 theirs.status,
                 TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled
             ) {
-                // An error stands for the answer too (G1-29).
+                // An error stands for the answer too.
                 return self
                     .ask(wire::write_result)
                     .await

@@ -1,4 +1,4 @@
-//! Which questions clients answer with tasks of their own (G1-57), at this node and at others.
+//! Which questions clients answer with tasks of their own, at this node and at others.
 //!
 //! The node that has put a question polls the client's task. A client may have another stream at another node, so each node says which questions of its own
 //! are answered like that: nobody else puts them again meanwhile. It says so every [`RENEW_AFTER`], and is believed for [`CLAIM`].

@@ -26,7 +26,7 @@ pub(crate) enum Taken {
 /// Takes a response that came on a session of ours.
 ///
 /// # Errors
-/// −32602/400 for a response that does not fit its question, which stays open (G2-42); the store's.
+/// −32602/400 for a response that does not fit its question, which stays open; the store's.
 pub(crate) async fn accept(
     interaction: &Arc<Interaction>,
     session: &Session,

@@ -1,4 +1,4 @@
-//! Input requests without a response, so that only those are cancelled (G1-40).
+//! Input requests without a response, so that only those are cancelled.
 
 use longhaul_wire::{RequestId, notification};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ impl UnansweredRequests {
     }
 }
 
-/// The notification that cancels the request of ours with this id (U-04).
+/// The notification that cancels the request of ours with this id.
 pub(crate) fn cancellation(id: &str) -> String {
     let mut text = String::new();
     let raw = to_raw_value(id).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Push streams: messages to a session that belong to no open request (T-09).
+//! Push streams: messages to a session that belong to no open request.
 //!
 //! While one is open it carries the messages about the session's live tasks, found in the store when it opens and added as they are
 //! created, and of the lists and resources that change. Without one, all of this costs one read of a counter.
@@ -349,7 +349,7 @@ impl SessionStream {
         Ok(())
     }
 
-    /// Of several push streams of a session only the newest carries what belongs to no request (T-10).
+    /// Of several push streams of a session only the newest carries what belongs to no request.
     fn is_newest(&self) -> bool {
         let newest = self.interaction.push.streams.newest(&self.session.key);
         newest.is_some_and(|newest| newest.is_same(&self.sink))

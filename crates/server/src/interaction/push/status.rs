@@ -1,4 +1,4 @@
-//! `notifications/tasks/status`: every change of the status, and of its message at most once a second (G1-43).
+//! `notifications/tasks/status`: every change of the status, and of its message at most once a second.
 
 use longhaul_core::{BoxFuture, Clock, Now, Task, store::Record};
 use longhaul_wire::{TaskStatus, legacy};

@@ -1,4 +1,4 @@
-//! The open push streams of legacy sessions on this node: GET streams (T-09) and stdio connections.
+//! The open push streams of legacy sessions on this node: GET streams and stdio connections.
 
 use crate::{
     response::stream::{self, Events, Sink},
@@ -74,7 +74,7 @@ impl PushStreams {
         }
     }
 
-    /// Sends a request to exactly one of the session's streams that are read (T-10); returns whether one did.
+    /// Sends a request to exactly one of the session's streams that are read; returns whether one did.
     pub(crate) async fn send(&self, session: &SessionKey, message: String) -> bool {
         while let Some(sink) = self.newest(session).filter(Sink::has_reader) {
             if sink.message(message.clone()).await.is_ok() {
@@ -86,7 +86,7 @@ impl PushStreams {
     }
 
     /// The stream for a notification to the session: the newest one that is read. While none is read, the newest of all: a
-    /// client that resumes with `Last-Event-ID` reads the missed messages there (T-11).
+    /// client that resumes with `Last-Event-ID` reads the missed messages there.
     pub(crate) fn newest(&self, session: &SessionKey) -> Option<Sink> {
         if self.is_idle() {
             return None;

@@ -1,4 +1,4 @@
-//! The messages about one task on one stream: input requests, progress, log messages, each related to the task (C-23).
+//! The messages about one task on one stream: input requests, progress, log messages, each related to the task.
 
 use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
@@ -34,7 +34,7 @@ pub(crate) struct TaskMessages {
     kind: CandidateKind,
     candidate: CarrierCandidate,
     tool_messages: ProgressStream,
-    /// The progress token, if the client gave one (G1-46).
+    /// The progress token, if the client gave one.
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
     sent: HashMap<InputKey, Sent>,
@@ -101,7 +101,7 @@ impl TaskMessages {
         }
     }
 
-    /// Cancels the requests whose questions are closed, sends those that are open and were not sent on this stream (G1-40), and sends the
+    /// Cancels the requests whose questions are closed, sends those that are open and were not sent on this stream, and sends the
     /// progress if the client does not have it.
     pub(crate) async fn update(&mut self, record: &Record) -> Result<(), Gone> {
         let open = &record.task.open_inputs;

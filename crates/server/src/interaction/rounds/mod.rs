@@ -1,4 +1,4 @@
-//! Multi-round-trip requests of modern clients (U-10..U-14): the request is answered with questions, and sent again
+//! Multi-round-trip requests of modern clients: the request is answered with questions, and sent again
 //! with the answers.
 //!
 //! The questions come either from a handler, which is run again from its start with all answers so far, carried in the signed [`State`]; or

@@ -1,4 +1,4 @@
-//! The state that a client carries from one round to the next: signed, bound to its request and its sender, and valid for a limited time (U-12).
+//! The state that a client carries from one round to the next: signed, bound to its request and its sender, and valid for a limited time.
 
 use crate::signer::{Signer, Verified};
 use longhaul_core::{Json, Principal, UnixMillis, canonical_digest};
@@ -30,7 +30,7 @@ pub(crate) enum State {
     },
 }
 
-/// The request that a state belongs to: a retry must be the same request of the same sender (U-11).
+/// The request that a state belongs to: a retry must be the same request of the same sender.
 #[derive(Clone)]
 pub(crate) struct Binding {
     pub(crate) principal: Principal,

@@ -1,4 +1,4 @@
-//! A modern client's subscription (U-20..U-24): notifications of what it asked for, as long as it reads.
+//! A modern client's subscription: notifications of what it asked for, as long as it reads.
 
 mod tasks;
 
@@ -26,7 +26,7 @@ const WINDOW: Duration = Duration::from_millis(50);
 pub(crate) struct Subscription {
     interaction: Arc<Interaction>,
     sender: Arc<Identity>,
-    /// The id of the request that opened it, which every message names (U-21).
+    /// The id of the request that opened it, which every message names.
     id: OwnedRequestId,
     lists: Lists,
     updated: HashSet<Arc<str>>,
@@ -90,8 +90,8 @@ impl Subscription {
         }
     }
 
-    /// Sends the acknowledgement, then the state of each task (G2-55), then changes, until the reader leaves, nothing more can
-    /// come, or the server drains; the response is the last message (U-22).
+    /// Sends the acknowledgement, then the state of each task, then changes, until the reader leaves, nothing more can
+    /// come, or the server drains; the response is the last message.
     pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), Gone> {
         sink.message(acknowledged).await?;
         loop {
@@ -234,7 +234,7 @@ fn version(versions: &Versions, list: ListChange) -> u64 {
     }
 }
 
-/// The tasks that a subscription is notified of, among those it names: the others are left out silently (G2-52).
+/// The tasks that a subscription is notified of, among those it names: the others are left out silently.
 ///
 /// # Errors
 /// The store's.

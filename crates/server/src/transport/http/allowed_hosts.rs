@@ -1,4 +1,4 @@
-//! Allowed hosts and origins: validation of `Host` and `Origin` against DNS rebinding (T-02, S-12).
+//! Allowed hosts and origins: validation of `Host` and `Origin` against DNS rebinding.
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 use std::{

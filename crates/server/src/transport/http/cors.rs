@@ -1,4 +1,4 @@
-//! What web pages of allowed origins may send and read (T-39).
+//! What web pages of allowed origins may send and read.
 //!
 //! Credentials are not allowed: there are no cookies, and a page that has a token sends it itself.
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 /// What a page may send, besides what it may send anyway.
 const HEADERS: &str =
     "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID";
-/// Arguments mirrored into headers; their names are the tools' own (T-29).
+/// Arguments mirrored into headers; their names are the tools' own.
 const PARAMS: &str = "mcp-param-";
 /// What a page may read, besides what it may read anyway.
 const EXPOSED: HeaderValue = HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate");

@@ -328,7 +328,7 @@ async fn dispatched(
     (answer, session)
 }
 
-/// A stream that outlives its connection, since a client with a session may resume it (T-08).
+/// A stream that outlives its connection, since a client with a session may resume it.
 async fn resumable(
     front: &Arc<Front>,
     (identity, session): (&Arc<Identity>, &Session),
@@ -352,7 +352,7 @@ async fn resumable(
     }
 }
 
-/// A push stream of a legacy session; modern revisions have none (T-09, T-20).
+/// A push stream of a legacy session; modern revisions have none.
 async fn get(front: &Arc<Front>, identity: &Arc<Identity>, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
@@ -447,7 +447,7 @@ fn takes_stream(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(accepts)
 }
 
-/// The session of an id. A modern message has none, so its id is ignored (T-20), as it is by a server without sessions.
+/// The session of an id. A modern message has none, so its id is ignored, as it is by a server without sessions.
 async fn find_session(
     front: &Front,
     identity: &Identity,
@@ -480,7 +480,7 @@ async fn live_session(front: &Front, identity: &Identity, id: &[u8]) -> Result<O
     found.map_err(store_failed)
 }
 
-/// DELETE ends a legacy session (T-14); modern revisions have none (T-20). Its tasks go on (T-17).
+/// DELETE ends a legacy session; modern revisions have none. Its tasks go on.
 async fn end_session(front: &Front, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {

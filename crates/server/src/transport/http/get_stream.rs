@@ -1,4 +1,4 @@
-//! GET (legacy): a stream for messages that belong to no request (T-09), or the rest of one that broke off (T-11).
+//! GET (legacy): a stream for messages that belong to no request, or the rest of one that broke off.
 
 use super::{
     replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources},
@@ -290,7 +290,7 @@ fn lost(ids: &str) -> Vec<String> {
     .collect()
 }
 
-/// Not 404, which would mean that the session has ended (T-13).
+/// Not 404, which would mean that the session has ended.
 fn not_kept() -> RpcError {
     RpcError::invalid_request(
         "Last-Event-ID names no event of this session that is still kept: ask again, or open a stream without it",

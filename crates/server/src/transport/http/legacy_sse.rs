@@ -1,4 +1,4 @@
-//! The two endpoints of 2024-11-05: a stream for all messages to the client, and one to post to (T-16).
+//! The two endpoints of 2024-11-05: a stream for all messages to the client, and one to post to.
 //!
 //! The stream is the connection. Its first event names the address to post to; whatever is posted there is answered on the stream.
 
@@ -87,7 +87,7 @@ pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
 ) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
     let found = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
-    // Who knows the name of a stream is not thereby its owner (S-03).
+    // Who knows the name of a stream is not thereby its owner.
     let (_, duplex) = found
         .filter(|(owner, _)| owner == identity.principal())
         .ok_or_else(RpcError::session_not_found)?;

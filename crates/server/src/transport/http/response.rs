@@ -31,7 +31,7 @@ use std::{
 pub(super) type Response = http::Response<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
-/// Answers are about the present moment; no cache may keep one (C-50).
+/// Answers are about the present moment; no cache may keep one.
 pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The response to a request whose sender is not known: it tells nothing else.
@@ -279,7 +279,7 @@ impl http_body::Body for ResponseBody {
     }
 }
 
-/// Proxies are asked to pass events on at once (T-33).
+/// Proxies are asked to pass events on at once.
 pub(super) fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;
     let mut response = Response::new(Body::from_stream(events.map(Ok::<Bytes, Infallible>)).into());

@@ -113,7 +113,6 @@ fn push_line(batch: &mut BytesMut, message: String) {
 mod tests {
     use super::*;
 
-    /// T-40
     #[test]
     fn a_message_is_one_line_also_if_its_result_was_written_on_several() {
         let mut batch = BytesMut::new();

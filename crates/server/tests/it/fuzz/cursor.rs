@@ -51,7 +51,7 @@ impl Lists {
         }
     }
 
-    /// A cursor continues the list it came from and no other (G1-47).
+    /// A cursor continues the list it came from and no other.
     fn check(&self, case: &Case) {
         let sender = usize::from(case.sender);
         let cursor = match &case.cursor {

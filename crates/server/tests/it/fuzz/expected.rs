@@ -92,7 +92,7 @@ impl<'a> Seen<'a> {
         json!({"id": id, "method": self.method(), "params": {"_meta": meta}})
     }
 
-    /// Whether the call continues although its stream has ended: a legacy client resumes it (T-06).
+    /// Whether the call continues although its stream has ended: a legacy client resumes it.
     fn may_be_resumed(&self, reply: &Reply) -> bool {
         reply.is_stream && !self.is_modern() && self.may_take_forever()
     }
@@ -190,7 +190,7 @@ pub(super) fn tree(text: &str) -> Value {
     longhaul_schemas::read(text).unwrap_or_else(|flaw| panic!("{flaw}: {text}"))
 }
 
-/// A request's id comes back byte for byte (L-20).
+/// A request's id comes back byte for byte.
 fn check_id(seen: &Seen<'_>, text: &str) {
     let answered = Seen::of(text.as_bytes());
     if let Some(id) = seen.sound_id() {

@@ -191,7 +191,7 @@ impl<'w> Client<'w> {
     }
 }
 
-/// T-13: not as if the session had ended.
+/// Not as if the session had ended.
 fn is_refused(reply: &Reply) {
     let (_, message) = &reply.messages[0];
     assert_eq!(
@@ -224,7 +224,7 @@ impl Id {
 }
 
 impl Case {
-    /// A GET goes on exactly after the event it names, in its own session, and opens nothing else (T-06, T-11).
+    /// A GET goes on exactly after the event it names, in its own session, and opens nothing else.
     fn check(&self, world: &World) {
         let mut client = Client::new(world);
         self.requests.iter().for_each(|request| client.get(request));

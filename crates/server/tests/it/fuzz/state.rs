@@ -88,7 +88,7 @@ impl Carried {
 }
 
 impl Case {
-    /// A state is good for its own request, and for a while (U-11, U-12); whatever else was tried, its client can still come back.
+    /// A state is good for its own request, and for a while; whatever else was tried, its client can still come back.
     fn check(&self, world: &World) {
         let (given_to, brought_by) = (request(self.of), request(self.by));
         let (name, own) = begin(world, &given_to);

@@ -128,7 +128,7 @@ const LAST: &[u8] = br#"{"jsonrpc":"2.0","id":"the last one","method":"server/di
 "#;
 
 impl Case {
-    /// No input is fatal (T-40): whatever was sent, the next request is answered, and the connection ends when its client is done.
+    /// No input is fatal: whatever was sent, the next request is answered, and the connection ends when its client is done.
     fn check(&self, world: &World) {
         world.over_a_pipe(async |mut pipe| {
             let (mut tally, mut known) = (ResponseTally::default(), Known::default());

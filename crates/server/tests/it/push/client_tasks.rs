@@ -1,4 +1,4 @@
-//! Questions that a client answers with tasks, which we create, poll, fetch and cancel (G1-57).
+//! Questions that a client answers with tasks, which we create, poll, fetch and cancel.
 
 use super::{RELATED, answered, create, next, question, respond, result, wait, yes};
 use crate::{client::Connection, server::Server};
@@ -24,7 +24,7 @@ async fn hosted_question(stream: &mut Connection) -> Value {
     asked
 }
 
-/// G1-57, G1-58: we create, poll, fetch.
+/// We create, poll, fetch.
 #[tokio::test]
 async fn a_client_may_make_a_task_of_a_question() {
     let server = Server::start().await;
@@ -78,7 +78,7 @@ async fn a_client_that_makes_two_tasks_of_a_question_is_asked_to_drop_one() {
     assert_eq!(next(&mut stream, "tasks/cancel").await["params"]["taskId"], "two");
 }
 
-/// A client that could make a task of it and answers at once is as good (G1-05).
+/// A client that could make a task of it and answers at once is as good.
 #[tokio::test]
 async fn a_client_that_could_host_a_task_may_answer_at_once() {
     let server = Server::start().await;

@@ -11,7 +11,7 @@ use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// ext-tasks, the Inspector, FastMCP: they poll `tasks/get` and wait for the question on any stream (G1-35, G1-38, G1-43).
+/// ext-tasks, the Inspector, FastMCP: they poll `tasks/get` and wait for the question on any stream.
 #[tokio::test]
 async fn a_client_that_polls_and_listens_is_asked_on_its_push_stream() {
     let server = Server::start().await;
@@ -27,7 +27,7 @@ async fn a_client_that_polls_and_listens_is_asked_on_its_push_stream() {
     while next_status(&mut push, &task).await != "completed" {}
 }
 
-/// The TypeScript SDK and Python's `mcp`: they call `tasks/result` when they see `input_required` (G1-34, G1-37).
+/// The TypeScript SDK and Python's `mcp`: they call `tasks/result` when they see `input_required`.
 #[tokio::test]
 async fn a_client_that_only_calls_tasks_result_is_asked_there() {
     let server = Server::start().await;
@@ -40,7 +40,7 @@ async fn a_client_that_only_calls_tasks_result_is_asked_there() {
     assert_eq!(result(&mut stream, &post).await, r#"{"action":"decline"}"#);
 }
 
-/// Asked on both, answered on the first: the second is cancelled, and no answer counts twice (G1-40, invariant 4).
+/// Asked on both, answered on the first: the second is cancelled, and no answer counts twice (invariant 4).
 #[tokio::test]
 async fn a_client_that_does_both_is_asked_on_both_and_one_answer_counts() {
     for first in [true, false] {
@@ -61,7 +61,7 @@ async fn a_client_that_does_both_is_asked_on_both_and_one_answer_counts() {
     }
 }
 
-/// A question is a row: whenever a stream opens it is there (G1-40).
+/// A question is a row: whenever a stream opens it is there.
 #[tokio::test]
 async fn a_question_waits_for_a_stream_and_is_asked_again_on_the_next_one() {
     let server = Server::start().await;
@@ -86,7 +86,7 @@ async fn a_question_waits_for_a_stream_and_is_asked_again_on_the_next_one() {
     server.poll(&task, "completed").await;
 }
 
-/// G1-39, T-10: of several streams one carries.
+/// Of several streams one carries.
 #[tokio::test]
 async fn of_two_push_streams_the_newer_one_carries_until_it_closes() {
     let server = Server::start().await;
@@ -105,7 +105,7 @@ async fn of_two_push_streams_the_newer_one_carries_until_it_closes() {
     server.poll(&task, "completed").await;
 }
 
-/// G1-39: the streams of `tasks/result` may be many, and a question is shown once.
+/// The streams of `tasks/result` may be many, and a question is shown once.
 #[tokio::test]
 async fn g1_32_many_wait_for_one_result_and_one_of_them_is_asked() {
     let server = Server::start().await;
@@ -122,7 +122,7 @@ async fn g1_32_many_wait_for_one_result_and_one_of_them_is_asked() {
     }
 }
 
-/// G1-39, G1-40: what one stream carried goes to one other when it is closed, and to the push stream only when no wait is open.
+/// What one stream carried goes to one other when it is closed, and to the push stream only when no wait is open.
 #[tokio::test]
 async fn a_question_goes_to_the_next_wait_when_the_one_that_carried_it_is_left() {
     let server = Server::start().await;
@@ -186,7 +186,7 @@ async fn a_client_that_takes_no_stream_is_not_asked_there() {
     );
 }
 
-/// G1-42: only what its own `initialize` declared.
+/// Only what its own `initialize` declared.
 #[tokio::test]
 async fn a_client_is_not_asked_what_it_did_not_declare() {
     let server = Server::start().await;
@@ -216,7 +216,7 @@ async fn a_task_is_followed_by_a_later_session() {
     server.poll(&task, "completed").await;
 }
 
-/// G1-40: a question that needs no answer any more is withdrawn.
+/// A question that needs no answer any more is withdrawn.
 #[tokio::test]
 async fn a_question_is_withdrawn_when_its_work_goes_on_or_is_cancelled() {
     for cancel in [true, false] {

@@ -4,7 +4,7 @@ use super::{RELATED, create, form, next, next_status, result, wait};
 use crate::{client::Connection, offers::resource, request::Post, server::Server};
 use serde_json::{Value, json};
 
-/// G1-46: the creating call's token, rising, on any stream of its session; never for another session.
+/// The creating call's token, rising, on any stream of its session; never for another session.
 #[tokio::test]
 async fn progress_goes_on_after_the_task_was_created() {
     let server = Server::start().await;
@@ -46,7 +46,7 @@ async fn the_push_stream_carries_again_when_a_wait_is_over() {
     assert_eq!(next(&mut push, "notifications/progress").await["params"]["progress"], 2);
 }
 
-/// U-08: from the level on that the session has set, tied to the task (C-23).
+/// From the level on that the session has set, tied to the task.
 #[tokio::test]
 async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
     let server = Server::start().await;
@@ -80,7 +80,7 @@ async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
     }
 }
 
-/// G1-43: not every change, but the last one always; and nothing for tasks of others.
+/// Not every change, but the last one always; and nothing for tasks of others.
 #[tokio::test]
 async fn statuses_are_sent_while_a_push_stream_is_open() {
     let server = Server::start().await;

@@ -20,7 +20,6 @@ async fn a_client_may_leave_without_reading_its_answer() {
     ended.await.unwrap().unwrap();
 }
 
-/// T-44
 #[tokio::test]
 async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
     let server = Server::start().await;

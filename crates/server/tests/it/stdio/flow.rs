@@ -84,7 +84,7 @@ async fn is_refused_after_notifications() -> bool {
     refused
 }
 
-/// S-06: two at once, one more a second later, and the next is too early, unless this machine was a second late.
+/// Two at once, one more a second later, and the next is too early, unless this machine was a second late.
 #[tokio::test]
 async fn s_06_every_line_counts() {
     for _ in 0..5 {

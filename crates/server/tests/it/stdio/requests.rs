@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// T-40, T-42, L-14, invariant 7
+/// Invariant 7.
 #[tokio::test]
 async fn both_eras_are_served_on_one_connection_message_by_message() {
     let server = Server::start().await;
@@ -21,7 +21,7 @@ async fn both_eras_are_served_on_one_connection_message_by_message() {
     client.result(&ping()).await;
     client.result(&discover()).await;
 
-    // Legacy tasks need their revision (L-04). A list here is the whole principal's, whichever era created what (G1-50).
+    // Legacy tasks need their revision. A list here is the whole principal's, whichever era created what.
     let create = Post::modern("tools/call", act("optional", "say"));
     let modern = task_of(&client.result(&create).await);
     let listing = Post::legacy(None, "tasks/list", json!({}));
@@ -58,7 +58,7 @@ async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once()
     client.result(&call).await;
 }
 
-/// T-43, U-04: also when the cancellation follows at once.
+/// Also when the cancellation follows at once.
 #[tokio::test]
 async fn a_request_is_cancelled_by_message_in_either_era() {
     for modern in [true, false] {
@@ -88,7 +88,7 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
     }
 }
 
-/// The connection is the push stream: a question comes once, whatever the client asks meanwhile (G1-38, G1-40).
+/// The connection is the push stream: a question comes once, whatever the client asks meanwhile.
 #[tokio::test]
 async fn a_question_comes_once_on_the_connection() {
     let server = Server::start().await;
@@ -125,7 +125,7 @@ async fn a_question_comes_once_on_the_connection() {
     assert!(end["result"]["content"][0]["text"].as_str().unwrap().contains("accept"));
 }
 
-/// G1-50: there is only one user, so a client finds the tasks of an earlier one; over HTTP it is the session's alone (C-24).
+/// There is only one user, so a client finds the tasks of an earlier one; over HTTP it is the session's alone.
 #[tokio::test]
 async fn the_only_user_can_list_all_tasks() {
     let server = Server::start().await;
@@ -141,7 +141,6 @@ async fn the_only_user_can_list_all_tasks() {
     assert_eq!(over_http["tasks"], json!([]));
 }
 
-/// T-43, C-17
 #[tokio::test]
 async fn a_subscription_ends_by_message_from_either_side() {
     let server = Server::start().await;

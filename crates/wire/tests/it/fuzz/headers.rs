@@ -127,7 +127,7 @@ impl Case {
         }
     }
 
-    /// A modern request gets in only if each header says what the body says (T-23, T-24).
+    /// A modern request gets in only if each header says what the body says.
     fn are_held_against_the_body(&self) {
         let (method, member) = self.method.text();
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {

@@ -175,7 +175,7 @@ impl ReplayBuffer {
         self.state.borrow().next()
     }
 
-    /// Sends the client the event id from which it can resume, before anything else (T-06): in an event of this name, if there is one.
+    /// Sends the client the event id from which it can resume, before anything else: in an event of this name, if there is one.
     pub(super) fn prime(&self, name: Option<&str>) {
         self.push((name, ""), Some(RETRY_MS), None);
     }
@@ -257,7 +257,7 @@ impl ReplayBuffer {
             .await;
     }
 
-    /// Reads from the event numbered `next` on. An earlier reader reads no more, so that each message is on one stream (T-10).
+    /// Reads from the event numbered `next` on. An earlier reader reads no more, so that each message is on one stream.
     ///
     /// # Errors
     /// [`NotKept`]
@@ -461,7 +461,6 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// T-06, T-11
         #[test]
         fn each_message_is_read_once_wherever_the_stream_is_cut(acts in acts()) {
             let buffer = buffer();

@@ -1,4 +1,4 @@
-//! Legacy streams that can be resumed (T-06, T-11).
+//! Legacy streams that can be resumed.
 //!
 //! What answers a request of a session, or waits for messages to it, is written into a [`ReplayBuffer`] and read from there by the
 //! connection. When the connection closes, the buffer stays, and a GET with `Last-Event-ID` reads the rest. Replay buffers are bounded
