@@ -72,6 +72,8 @@ pub(crate) struct BlockingCall {
     outlives_sender: bool,
     /// Whether it was decided what becomes of the call because the server drains.
     knows_drain: bool,
+    /// Why it is being cancelled. The future that does this may be dropped before it has answered.
+    withdrawal: Option<Withdrawal>,
     /// Messages taken from the work since the call was last read.
     in_a_row: u32,
     audit: Option<Arc<RequestAudit>>,
@@ -196,6 +198,7 @@ impl BlockingCall {
             is_kept,
             outlives_sender: false,
             knows_drain: false,
+            withdrawal: None,
             in_a_row: 0,
             audit: context.audit,
         }
@@ -209,7 +212,7 @@ impl BlockingCall {
                 () = sender.revoked() => {}
                 event = self.next_of_call() => return event,
             }
-            if !self.is_kept && self.waiting.withdraw().await.map_err(store_failed)? {
+            if !self.is_kept && self.withdraw(Withdrawal::Revoked).await? {
                 return Err(self.withdrawn());
             }
             self.outlives_sender = true;
@@ -224,7 +227,11 @@ impl BlockingCall {
                 return Ok(event);
             }
             if let Some(outcome) = &self.end {
-                let response = self.ended(outcome);
+                let response = match (outcome, self.withdrawal) {
+                    (Outcome::Cancelled, Some(Withdrawal::Revoked)) => return Err(self.withdrawn()),
+                    (Outcome::Cancelled, Some(Withdrawal::Draining)) => Response::error(&self.id, &draining()),
+                    _ => self.ended(outcome),
+                };
                 return Ok(ResponderEvent::Response(
                     response.with_reservation(self.reservation.take()),
                 ));
@@ -306,10 +313,20 @@ impl BlockingCall {
         }
         if self.limit.answer.is_some() {
             self.limit.renew(Duration::ZERO, &*engine.ports().clock);
-        } else if !self.waiting.is_keyed() && self.waiting.withdraw().await.map_err(store_failed)? {
+        } else if !self.waiting.is_keyed() && self.withdraw(Withdrawal::Draining).await? {
             return Ok(Some(Response::error(&self.id, &draining())));
         }
         Ok(None)
+    }
+
+    /// Cancels the call if it has not begun. Whether it did.
+    async fn withdraw(&mut self, why: Withdrawal) -> Result<bool, RpcError> {
+        self.withdrawal = Some(why);
+        let is_withdrawn = self.waiting.withdraw().await.map_err(store_failed)?;
+        if !is_withdrawn {
+            self.withdrawal = None;
+        }
+        Ok(is_withdrawn)
     }
 
     /// The call was cancelled, since it had not begun when its sender's credentials were revoked.
@@ -414,6 +431,15 @@ impl BlockingCall {
     fn ended(&self, outcome: &Outcome) -> Response {
         response(&self.calls, &self.id, self.generation, outcome)
     }
+}
+
+/// Why a call that has not begun is cancelled.
+#[derive(Clone, Copy)]
+enum Withdrawal {
+    /// The server begins nothing more.
+    Draining,
+    /// The credentials of its sender were revoked.
+    Revoked,
 }
 
 async fn is_due(heartbeat: &mut Option<BoxFuture<'static, ()>>) {
