@@ -38,6 +38,7 @@ impl Demultiplexer {
                 unfinished: None,
                 suspected: HashMap::new(),
                 mentions_taken: 0,
+                answered: 0,
                 answers_in_lines: false,
                 notified: Notified::default(),
                 doubt: None,

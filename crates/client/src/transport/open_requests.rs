@@ -18,8 +18,12 @@ use tokio::{
 
 /// How long the true answer is waited for behind what may be one: servers print what they are about to send.
 const SUSPICION: Duration = Duration::from_secs(2);
-/// How long it is waited for behind a response that is only mentioned in a line: less than for the first answer of a server, which may write words before it.
-const MENTIONED: Duration = Duration::from_secs(4);
+/// How long it is waited for behind a response that is only mentioned in a line.
+const MENTIONED: Duration = Duration::from_secs(5);
+/// The same of the first answers of a server, which must not be silent for long.
+const FIRST_MENTIONED: Duration = Duration::from_secs(1);
+/// How many answers count as the first ones: those of a handshake.
+const FIRST_ANSWERS: u64 = 2;
 /// How long at most, while the server writes; also behind an error without an id that comes soon after a notification, which it may be about.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
 /// How long it is waited for while the request goes on: progress of it came behind what may be its answer.
@@ -87,6 +91,8 @@ impl Suspected {
 pub(super) struct Notified {
     pub(super) sent: u64,
     over: u64,
+    /// How many a server has said of that it does not know them.
+    unknown: u64,
     last: Option<Instant>,
 }
 
@@ -154,6 +160,8 @@ pub(super) struct OpenRequests {
     pub(super) suspected: HashMap<u64, Suspected>,
     /// How many responses behind words were taken for answers, since one came without words: the server may write words before all of them.
     pub(super) mentions_taken: usize,
+    /// How many requests were answered.
+    pub(super) answered: u64,
     /// An answer was one line.
     pub(super) answers_in_lines: bool,
     pub(super) notified: Notified,
@@ -262,6 +270,10 @@ impl OpenRequests {
         if new.is_mentioned && self.mentions_taken >= ENOUGH_MENTIONS {
             return self.answer(id, new.answer);
         }
+        let new = match new.is_mentioned && self.answered < FIRST_ANSWERS {
+            true => new.held_for(FIRST_MENTIONED),
+            false => new,
+        };
         // What is said again is not waited for again.
         match self.suspected.entry(id) {
             Entry::Occupied(mut earlier) if new.answer.is_ok() => {
@@ -310,13 +322,17 @@ impl OpenRequests {
 
     /// Whether it is the answer to a notification that was sent.
     fn answers_notification(&mut self, of_notification: OfNotification) -> bool {
-        let Notified { sent, over, .. } = self.notified;
+        let Notified {
+            sent, over, unknown, ..
+        } = self.notified;
         let is_one = match of_notification {
             OfNotification::No => false,
             OfNotification::Possibly => over < sent,
-            OfNotification::Probably => over < sent || self.open.values().all(|reader| reader.notified < sent),
+            // However late: requests have ids, so it is none of a request that was sent later.
+            OfNotification::Probably => unknown < sent,
         };
         self.notified.over = sent.min(over + u64::from(is_one));
+        self.notified.unknown += u64::from(is_one && of_notification == OfNotification::Probably);
         is_one
     }
 
@@ -383,6 +399,7 @@ impl OpenRequests {
     pub(super) fn answer(&mut self, id: u64, message: Result<Vec<u8>, RequestError>) {
         self.suspected.remove(&id);
         if let Some(reader) = self.open.remove(&id) {
+            self.answered += 1;
             // A server takes one message after the other, so those before it were not answered.
             self.notified.over = self.notified.over.max(reader.notified);
             let behind = self.others.as_ref().and_then(Others::unhandled);

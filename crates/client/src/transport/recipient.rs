@@ -44,7 +44,7 @@ pub(super) struct Unclear {
 pub(super) enum OfNotification {
     No,
     Possibly,
-    /// Unless a request came behind all notifications: a method is looked up at once, and requests have ids.
+    /// Of a server that does not know a method: requests have ids.
     Probably,
 }
 
