@@ -4,7 +4,7 @@ use crate::{
     Target,
     askers::Registration,
     connections::UpstreamConnection,
-    executor::{PAUSE, SUBMIT_GRACE, UpstreamExecutor, may_become_task},
+    executor::{PAUSE, Purpose, SUBMIT_GRACE, UpstreamExecutor, may_become_task},
 };
 use longhaul_client::TaskSupport;
 use longhaul_core::{Millis, whole_millis};
@@ -23,7 +23,7 @@ impl UpstreamExecutor {
         cx: &TaskContext,
     ) {
         let name = self.upstream.name();
-        self.tell_cancelled(cx, match self.submits_job {
+        self.tell_cancelled(cx, match self.purpose == Purpose::Submit {
             true => format!(
                 "upstream `{name}` was asked to cancel the call that submits the job; it has not named a job, and one may go on"
             ),
@@ -60,7 +60,7 @@ impl UpstreamExecutor {
     /// How long a cancelled call may wait for the task or the job that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
     /// cancelled, only its task (MCP 2025-11-25, Tasks, "Task Cancellation").
     pub(crate) async fn longest_wait_for_work(&self, connection: &UpstreamConnection, cx: &TaskContext) -> Millis {
-        if self.submits_job {
+        if self.purpose == Purpose::Submit {
             return whole_millis(SUBMIT_GRACE);
         }
         if !may_become_task(cx).await {

@@ -597,11 +597,24 @@ impl Connections {
     /// Closes what nobody has used for a while. `keep` is used in any case.
     pub(crate) async fn close_idle(&self, keep: &Arc<UpstreamConnection>) {
         let now = self.clock.monotonic();
+        let is_old = |connection: &Arc<UpstreamConnection>| {
+            let is_over = connection.is_over.load(Ordering::Relaxed);
+            is_over || now.saturating_sub(*connection.used.lock()) >= IDLE
+        };
+        self.close_those(|connection| !Arc::ptr_eq(connection, keep) && is_old(connection))
+            .await;
+    }
+
+    /// Closes what nobody uses. What runs, and jobs, go on.
+    pub(crate) async fn close_unused(&self) {
+        self.close_those(|_| true).await;
+    }
+
+    /// Closes connections that nobody uses.
+    async fn close_those(&self, is_meant: impl Fn(&Arc<UpstreamConnection>) -> bool) {
         let mut closed = Vec::new();
         let mut is_kept = |connection: &Arc<UpstreamConnection>| {
-            let is_over = connection.is_over.load(Ordering::Relaxed);
-            let is_old = is_over || now.saturating_sub(*connection.used.lock()) >= IDLE;
-            let stays = Arc::ptr_eq(connection, keep) || !is_old || !is_unused(connection);
+            let stays = !is_meant(connection) || !is_unused(connection);
             if !stays {
                 closed.push(Arc::clone(connection));
             }

@@ -155,7 +155,7 @@ pub(crate) fn make_all(
     let is_only = upstreams.len() == 1;
     let upstreams = upstreams.into_iter();
     upstreams
-        .map(|options| make(options, (naming, is_only), version, ports))
+        .map(|options| make(options, (naming, is_only), version, ports, None))
         .collect()
 }
 
@@ -164,11 +164,12 @@ fn make(
     (naming, is_only): (Naming, bool),
     version: &'static str,
     ports: &Ports,
+    predecessor: Option<&Upstream>,
 ) -> Result<Arc<Upstream>, GatewayError> {
     let upstream = options.name.clone();
     let connections = Connections::new(options, is_only, version, ports)
         .map_err(|error| GatewayError::Address { upstream, error })?;
-    Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
+    Ok(Arc::new(Upstream::new(connections, naming, ports.clone(), predecessor)))
 }
 
 /// A gateway cannot be made of these options.
@@ -391,7 +392,11 @@ impl Gateway {
                     same.needed.notify_waiters();
                     Arc::clone(same)
                 }
-                None => make(options, (naming, is_only), self.version, &self.ports)?,
+                None => {
+                    let predecessor = before.iter().find(|known| known.name() == options.name);
+                    let predecessor = predecessor.map(Arc::as_ref);
+                    make(options, (naming, is_only), self.version, &self.ports, predecessor)?
+                }
             });
         }
         if may_collide(&all)
@@ -461,7 +466,7 @@ impl Gateway {
             }
         }
         let gone = before.iter().filter(|upstream| !is_in(&all, upstream));
-        join_all(gone.map(|upstream| upstream.connections.close())).await;
+        join_all(gone.map(|upstream| upstream.connections.close_unused())).await;
         Ok(reloaded)
     }
 

@@ -1,7 +1,7 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
 use crate::{
-    executor::{UpstreamExecutor, is_unsent},
+    executor::{Purpose, UpstreamExecutor, is_unsent},
     job_tools::{JobTools, document, failure, names, picked, text_at},
     raw_json,
 };
@@ -210,8 +210,7 @@ impl JobExecutor {
             upstream: Arc::clone(&self.submit.upstream),
             tool: tool.to_owned(),
             idempotent: true,
-            is_plain: true,
-            submits_job: false,
+            purpose: Purpose::Job,
         };
         let attempt = Attempt {
             arguments: self.arguments(id),

@@ -2,7 +2,7 @@
 
 use crate::{
     definition::{Definition, KIND},
-    executor::UpstreamExecutor,
+    executor::{Purpose, UpstreamExecutor},
     job::JobExecutor,
     upstream::{Upstream, not_configured},
     upstreams::Upstreams,
@@ -17,8 +17,10 @@ pub(crate) fn executor_of(definition: Definition, upstream: Arc<Upstream>) -> Ar
         upstream,
         tool: definition.tool,
         idempotent: definition.idempotent,
-        is_plain: definition.job.is_some(),
-        submits_job: definition.job.is_some(),
+        purpose: match definition.job {
+            Some(_) => Purpose::Submit,
+            None => Purpose::Tool,
+        },
     };
     match definition.job {
         Some(job) => Arc::new(JobExecutor { submit: call, job }),

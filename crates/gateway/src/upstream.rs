@@ -4,6 +4,7 @@ use crate::{
     Target, UpstreamOptions, UpstreamStatus,
     askers::{Context, Registration},
     connections::{Connections, RegisterError, UpstreamConnection},
+    executor::Purpose,
     listed::{Lists, OfferedTools},
     names::Naming,
     public_error::public,
@@ -83,10 +84,13 @@ pub(crate) fn not_configured(upstream: &str) -> String {
 }
 
 impl Upstream {
-    pub(crate) fn new(connections: Connections, naming: Naming, ports: Ports) -> Self {
-        let running = connections.options().concurrency;
+    /// Calls that run at its `predecessor` count if as many may run here.
+    pub(crate) fn new(connections: Connections, naming: Naming, ports: Ports, predecessor: Option<&Self>) -> Self {
+        let most = connections.options().concurrency;
+        let alike = predecessor.filter(|before| before.options().concurrency == most);
+        let running = alike.and_then(|before| before.running.clone());
         Self {
-            running: running.map(|most| Arc::new(Semaphore::new(most))),
+            running: running.or_else(|| most.map(|most| Arc::new(Semaphore::new(most)))),
             waiting_calls: AtomicUsize::new(0),
             silent_calls: SilentCalls::default(),
             connections,
@@ -108,14 +112,21 @@ impl Upstream {
         self.connections.options()
     }
 
-    /// Why this tool must not be called any more: what the present configuration says.
-    pub(crate) fn refusal(&self, tool: &str) -> Option<String> {
-        let name = self.name();
-        match self.successor.get() {
-            Some(successor) => successor.refusal(tool),
-            None if self.removed.is_cancelled() => Some(not_configured(name)),
-            None if self.options().tools.offers(tool) => None,
-            None => Some(format!("`{tool}` of upstream `{name}` is switched off")),
+    /// Why this tool must not be called any more: what the present configuration says. A job that was submitted is followed in any case.
+    pub(crate) fn refusal(&self, tool: &str, purpose: Purpose) -> Option<String> {
+        let (name, options) = (self.name(), self.options());
+        if let Some(successor) = self.successor.get() {
+            return successor.refusal(tool, purpose);
+        }
+        let is_offered = match purpose {
+            Purpose::Tool => options.tools.offers(tool),
+            Purpose::Submit => options.jobs.iter().any(|job| job.submit == tool),
+            Purpose::Job => return None,
+        };
+        match (self.removed.is_cancelled(), is_offered) {
+            (true, _) => Some(not_configured(name)),
+            (false, false) => Some(format!("`{tool}` of upstream `{name}` is switched off")),
+            (false, true) => None,
         }
     }
 

@@ -42,10 +42,18 @@ pub(crate) struct UpstreamExecutor {
     pub(crate) tool: String,
     /// Whether a call may be made again when it is not known what became of it.
     pub(crate) idempotent: bool,
-    /// Whether the upstream must not make a task of a call.
-    pub(crate) is_plain: bool,
-    /// Whether the call submits a job, which only its answer names.
-    pub(crate) submits_job: bool,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a tool is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client has called it.
+    Tool,
+    /// It submits a job, which only its answer names.
+    Submit,
+    /// It asks about a job, or cancels it.
+    Job,
 }
 
 /// What became of a call.
@@ -191,12 +199,10 @@ impl UpstreamExecutor {
         }
     }
 
-    /// The end of a call whose tool was switched off before it was sent. What submits a job is no tool for clients, and mostly switched off.
+    /// The end of a call whose tool was switched off before it was sent.
     fn end_if_refused(&self) -> Option<ExecutionEnd> {
-        let refusal = (!self.submits_job).then(|| self.upstream.refusal(&self.tool));
-        refusal
-            .flatten()
-            .map(|why| ExecutionEnd::Finished(Failure::Unavailable(why).into()))
+        let refusal = self.upstream.refusal(&self.tool, self.purpose)?;
+        Some(ExecutionEnd::Finished(Failure::Unavailable(refusal).into()))
     }
 
     /// Completes when the call is to stop.
@@ -340,7 +346,7 @@ impl UpstreamExecutor {
         let ended = Called::Stopped(reason);
         let is_work = |called: &Called| match called {
             Called::Task(_) => true,
-            Called::Ended(ExecutionEnd::Finished(_)) => self.submits_job,
+            Called::Ended(ExecutionEnd::Finished(_)) => self.purpose == Purpose::Submit,
             _ => false,
         };
         let work = async {
@@ -376,7 +382,8 @@ impl UpstreamExecutor {
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
-        options.without_task = self.is_plain || !may_become_task(cx).await;
+        // A job has a handle of its own.
+        options.without_task = self.purpose != Purpose::Tool || !may_become_task(cx).await;
         options.arguments_text = Some(attempt.arguments.clone());
         options.meta = meta_of(cx);
         if let Err(why) = loops::count_hop(&cx.requestor().meta, &mut options.meta) {

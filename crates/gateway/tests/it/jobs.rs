@@ -13,6 +13,10 @@ use std::path::Path;
 
 /// A gateway before the child, whose jobs are in this directory, too.
 async fn gateway(directory: &Path) -> RunningGateway {
+    RunningGateway::start(directory, vec![options(directory)]).await
+}
+
+fn options(directory: &Path) -> UpstreamOptions {
     let mut child = ChildOptions::new("sh", ["-c", include_str!("jobs.sh")]);
     child
         .env
@@ -35,11 +39,10 @@ async fn gateway(directory: &Path) -> RunningGateway {
         error_at: Some("/error".to_owned()),
         poll: 20,
     };
-    let options = UpstreamOptions {
+    UpstreamOptions {
         jobs: vec![render],
         ..UpstreamOptions::new("child", Target::Command(child))
-    };
-    RunningGateway::start(directory, vec![options]).await
+    }
 }
 
 /// Begins a job, and waits until its state is known.
@@ -209,4 +212,36 @@ async fn a_job_is_cancelled_once_its_upstream_is_back() {
     std::fs::remove_file(directory.path().join("away")).unwrap();
     until("the cancellation", || directory.path().join("job-1.cancelled").exists()).await;
     gateway.stop().await;
+}
+
+/// By a configuration that comes while one job runs and one waits.
+#[tokio::test]
+async fn what_is_not_configured_any_more_is_not_submitted_and_what_runs_is_followed() {
+    for is_upstream_gone in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = options(directory.path());
+        options.concurrency = Some(1);
+        let gateway = RunningGateway::start(directory.path(), vec![options.clone()]).await;
+        let client = Client::connect(&gateway.url, Tasks::Modern);
+        let first = begin(&client).await;
+        let Called::Task(second) = client.start("render", json!({"frames": 3})).await.unwrap() else {
+            panic!("no task")
+        };
+        guarded("a job that waits", async {
+            while gateway.waiting().await.0 == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        options.jobs.clear();
+        let left = if is_upstream_gone { Vec::new() } else { vec![options] };
+        gateway.reload(left).await.unwrap();
+        let refused = guarded("its end", second.wait(&mut |_| {})).await.unwrap();
+        let refused = format!("{refused:?}");
+        assert!(refused.contains("can no longer run the tool"), "{refused}");
+        assert_eq!(submitted(directory.path()), 1);
+        touch(directory.path(), "job-1.done");
+        assert_eq!(end(&first).await["structuredContent"], json!({"of": "job-1"}));
+        gateway.stop().await;
+    }
 }

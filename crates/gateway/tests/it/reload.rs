@@ -166,3 +166,37 @@ async fn a_tool_that_was_switched_off_is_not_called_any_more() {
     assert!(format!("{outcome:?}").contains("held"), "{outcome:?}");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn calls_from_before_the_change_count_among_those_that_run_at_once() {
+    let upstream = Upstream::start(Tasks::Legacy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut upstreams = options(&[("up", &upstream)]);
+    upstreams[0].concurrency = Some(1);
+    let gateway = RunningGateway::start(directory.path(), upstreams.clone()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let begin = async || match client.start("hold", json!({})).await.unwrap() {
+        Called::Task(task) => task,
+        Called::Done(outcome) => panic!("{outcome:?}"),
+    };
+    let first = begin().await;
+    upstream.has_begun(1).await;
+    upstreams[0].tools.rename.insert("echo".to_owned(), "parrot".to_owned());
+    gateway.reload(upstreams).await.unwrap();
+    until("the tools", || offers(&gateway, "parrot")).await;
+    let second = begin().await;
+    guarded("a call that waits", async {
+        while gateway.waiting().await.0 == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for (begun, task) in [(1, first), (2, second)] {
+        upstream.has_begun(begun).await;
+        assert_eq!(upstream.begun(), begun);
+        upstream.release();
+        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        assert!(format!("{outcome:?}").contains("held"), "{outcome:?}");
+    }
+    gateway.stop().await;
+}
