@@ -4,7 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use syn::{Attribute, Item, ItemMod, Visibility};
+use syn::{Attribute, Item, ItemMod};
 
 /// A module and those within it.
 pub(crate) struct Module {
@@ -12,8 +12,6 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     /// Where it stands.
     pub(crate) file: String,
-    /// The attributes of a public module: those of its file, or of its body.
-    pub(crate) public_attributes: Vec<Attribute>,
     /// What it defines and imports, its modules apart.
     pub(crate) items: Vec<Item>,
     pub(crate) modules: Vec<Module>,
@@ -22,32 +20,26 @@ pub(crate) struct Module {
 /// The crate whose first file is `root`.
 pub(crate) fn read(root: &Path) -> Module {
     let folder = root.parent().expect("a source file is in a folder");
-    module(Vec::new(), root, folder, true)
+    module(Vec::new(), root, folder)
 }
 
 /// A crate in one text, its modules inline.
 pub(crate) fn parse(text: &str) -> Module {
     let items = syn::parse_file(text).expect("the text is Rust").items;
-    divide(Vec::new(), "lib.rs".to_owned(), (Vec::new(), items), Path::new(""))
+    divide(Vec::new(), "lib.rs".to_owned(), items, Path::new(""))
 }
 
 /// A module that is a file; the files of its own modules are in `folder`.
-fn module(path: Vec<String>, file: &Path, folder: &Path, is_public: bool) -> Module {
+fn module(path: Vec<String>, file: &Path, folder: &Path) -> Module {
     let text = fs::read_to_string(file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     let parsed = syn::parse_file(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     let name = file.to_string_lossy();
     let name = name.split_once("/src/").map_or(&*name, |(_, name)| name).to_owned();
-    let attributes = if is_public { parsed.attrs } else { Vec::new() };
-    divide(path, name, (attributes, parsed.items), folder)
+    divide(path, name, parsed.items, folder)
 }
 
 /// Parts what a module defines from the modules in it.
-fn divide(
-    path: Vec<String>,
-    file: String,
-    (public_attributes, all): (Vec<Attribute>, Vec<Item>),
-    folder: &Path,
-) -> Module {
+fn divide(path: Vec<String>, file: String, all: Vec<Item>, folder: &Path) -> Module {
     let mut items = Vec::new();
     let mut modules = Vec::new();
     for item in all.into_iter().filter(|item| !is_test(attributes(item))) {
@@ -59,7 +51,6 @@ fn divide(
     Module {
         path,
         file,
-        public_attributes,
         items,
         modules,
     }
@@ -70,13 +61,9 @@ fn inner_module(above: &[String], file: &str, inner: ItemMod, folder: &Path) -> 
     let mut path = above.to_vec();
     path.push(name.clone());
     let inside = folder.join(&name);
-    let is_public = matches!(inner.vis, Visibility::Public(_));
     match inner.content {
-        Some((_, items)) => {
-            let attributes = if is_public { inner.attrs } else { Vec::new() };
-            divide(path, file.to_owned(), (attributes, items), &inside)
-        }
-        None => module(path, &file_of(folder, &name), &inside, is_public),
+        Some((_, items)) => divide(path, file.to_owned(), items, &inside),
+        None => module(path, &file_of(folder, &name), &inside),
     }
 }
 

@@ -248,7 +248,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         NodeRole::Both | NodeRole::Front => "only for longhaul stdio",
     };
     let background = match asked.detach {
-        true => "; it was started in the background, and ends a while after its last client",
+        true => {
+            "; it was started in the background and ends a while after its last client: use it, or end it with `kill`"
+        }
         false => "",
     };
     let owner = format!("{}{background}", url.as_deref().unwrap_or(without_url));
