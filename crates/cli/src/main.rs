@@ -48,6 +48,7 @@ mod record;
 mod restore;
 mod result;
 mod serve;
+mod served_file;
 mod servers;
 #[cfg(unix)]
 mod service;

@@ -423,6 +423,37 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
     relay.finish();
 }
 
+/// Who changes a file, or has two of one name, means what stands in the file that is named.
+#[test]
+fn a_file_is_served_as_it_is_now_and_no_other_one() {
+    let place = Place::new("10m");
+    let tools = |file: &str| {
+        let mut tools = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let tools = tools.args(["tools", file]).current_dir(place.path());
+        let listed = tools.env("HOME", place.path()).output().unwrap();
+        let text = [listed.stdout, listed.stderr].concat();
+        (listed.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (_, first) = tools("jobs.toml");
+    assert!(first.contains("gate"), "{first}");
+    let file = place.path().join("jobs.toml");
+    let changed = fs::read_to_string(&file)
+        .unwrap()
+        .replace("name = \"gate\"", "name = \"door\"");
+    fs::write(&file, &changed).unwrap();
+    let owner = place.owner();
+    let (_, second) = tools("jobs.toml");
+    assert!(second.contains("door") && !second.contains("gate "), "{second}");
+    assert_eq!(place.owner(), owner);
+    fs::write(place.path().join("other.toml"), changed).unwrap();
+    let (has_listed, refused) = tools("other.toml");
+    let why = format!(
+        "is that of the server of {}",
+        fs::canonicalize(&file).unwrap().display()
+    );
+    assert!(!has_listed && refused.contains(&why), "{refused}");
+}
+
 /// A link that somebody has left in the directory before it was private: what it leads to is not written, and nobody is talked to there.
 #[test]
 fn planted_files_are_refused_in_plain_words() {

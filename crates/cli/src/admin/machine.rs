@@ -155,14 +155,22 @@ fn program_in_path() -> Option<Finding> {
     match found.find(|path| path.is_file()) {
         None => Some(Finding::new(
             "there is no `longhaul` in PATH, so MCP hosts do not find it by its name",
-            format!("ln -s {shown} ~/.local/bin/longhaul, or name {shown} in their files"),
+            format!("mkdir -p ~/.local/bin; ln -s {shown} ~/.local/bin/longhaul; or name {shown} in their files"),
         )),
-        Some(first) if fs::canonicalize(&first).is_ok_and(|first| first != program) => Some(Finding::new(
-            format!("`longhaul` in PATH is another one, {}", first.display()),
-            format!("this one is {shown}: name it in the files of MCP hosts, or remove the other one"),
-        )),
+        Some(first) if fs::canonicalize(&first).is_ok_and(|first| first != program && !launches(&first, &program)) => {
+            Some(Finding::new(
+                format!("`longhaul` in PATH is another one, {}", first.display()),
+                format!("this one is {shown}: name it in the files of MCP hosts, or remove the other one"),
+            ))
+        }
         Some(_) => None,
     }
+}
+
+/// Whether a program is the launcher of the npm package that has ours.
+fn launches(launcher: &Path, program: &Path) -> bool {
+    let modules = program.ancestors().find(|folder| folder.ends_with("node_modules"));
+    modules.is_some_and(|modules| launcher.starts_with(modules.join("longhaul")))
 }
 
 /// Whether the shell of this user completes the command line.

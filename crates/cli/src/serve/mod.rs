@@ -19,6 +19,7 @@ use crate::{
     audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig, SharedStore},
     generated_config, output, owner_log, port_owner,
+    served_file::{ServedFile, digest},
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 #[cfg(debug_assertions)]
@@ -40,8 +41,7 @@ use longhaul_server::{
 };
 use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
 use rustix::process::Signal;
-use sha2::{Digest as _, Sha256};
-use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use telemetry::Telemetry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -257,6 +257,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Err(error) = store.describe_owner(&owner) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
+    let served = ServedFile::of_this_process(asked.source.path(), asked.detach);
+    if let Err(error) = served.write(&server.data_dir) {
+        tracing::warn!(%error, "could not record for clients which file is served");
+    }
     let path = server.data_dir.join("attempts");
     let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
         path: path.display().to_string(),
@@ -355,7 +359,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         role,
         admin: admin.url(),
         who,
-        data_dir: server.data_dir,
+        data_dir: server.data_dir.clone(),
         store: server.shared_store.as_ref().map(SharedStore::shown),
         tools: Vec::new(),
         recovered: running.recovered(),
@@ -394,6 +398,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let reloading = reload::Reloading {
         asked,
+        data_dir: &server.data_dir,
         gateway: &gateway,
         logins: &logins,
         commands: &commands,
@@ -441,14 +446,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     Ok(kept_lease?)
 }
 
-/// The digest of the configuration, so that a changed one is noticed.
-fn digest(file: &Path) -> String {
-    match longhaul_private_dir::read_named(file) {
-        Ok(text) => Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
-        Err(error) => format!("unknown: {error}"),
-    }
-}
-
 /// What was bound.
 enum Bound {
     Address(Listener),
@@ -476,7 +473,8 @@ async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeE
             let in_use =
                 matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
             let owner = if in_use {
-                port_owner::describe(address.port())
+                let owner = port_owner::describe(address.port());
+                format!("{owner}; `listen` in the file or --listen names another address")
             } else {
                 String::new()
             };

@@ -1,13 +1,11 @@
 //! Reads the configuration again at SIGHUP: tools and upstreams come and go, tasks stay.
 
-use super::{
-    digest,
-    tools::{self, UnusableTool},
-};
+use super::tools::{self, UnusableTool};
 use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
     generated_config, output,
+    served_file::{ServedFile, digest},
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul::{
@@ -18,7 +16,7 @@ use longhaul_command::CommandProvider;
 use longhaul_core::Millis;
 use longhaul_gateway::{Gateway, GatewayError, Reloaded};
 use longhaul_runtime::Engine;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use tokio::signal::unix::Signal;
 
 /// The commands that are offered now, by the names of their tools.
@@ -27,6 +25,7 @@ pub(super) struct Present(BTreeMap<String, ToolConfig>);
 /// What is needed to change what a running server offers.
 pub(super) struct Reloading<'a> {
     pub(super) asked: &'a args::Serve,
+    pub(super) data_dir: &'a Path,
     pub(super) gateway: &'a Gateway,
     pub(super) logins: &'a UpstreamLogins,
     pub(super) commands: &'a CommandProvider,
@@ -76,6 +75,10 @@ impl Reloading<'_> {
                     output::note(&format!("longhaul: {file} was read again: {}", changes.summary()));
                     for problem in &changes.problems {
                         output::note(&format!("longhaul: {problem}"));
+                    }
+                    let served = ServedFile::of_this_process(self.asked.source.path(), self.asked.detach);
+                    if let Err(error) = served.write(self.data_dir) {
+                        tracing::warn!(%error, "could not record for clients that the file was read again");
                     }
                     self.record(AuditOutcome::Ok);
                 }

@@ -9,7 +9,7 @@ mod relay;
 use crate::{
     args, check,
     config::{self, Environment},
-    output,
+    output, served_file,
 };
 use longhaul_client::SystemClock;
 use longhaul_core::{Clock as _, Millis};
@@ -81,6 +81,18 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
+        // The file of `longhaul wrap` is written by each of them.
+        if target.claim.is_none() {
+            match served_file::follow(&target.file, &target.data_dir).await {
+                Ok(note) => note
+                    .into_iter()
+                    .for_each(|note| output::note(&format!("longhaul: {note}"))),
+                Err(error) => {
+                    output::note(&format!("longhaul: {error}"));
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         let since = SystemClock.monotonic();
         if session.begin_again(&mut owner, &mut output).await.is_ok() {
             match session.relay(&mut input, &mut output, owner).await {
