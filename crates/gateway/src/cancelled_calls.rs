@@ -4,7 +4,8 @@ use crate::{
     Target,
     askers::Registration,
     connections::UpstreamConnection,
-    executor::{PAUSE, Purpose, SUBMIT_GRACE, UpstreamExecutor, may_become_task},
+    definition::Purpose,
+    executor::{PAUSE, SUBMIT_GRACE, UpstreamExecutor, may_become_task},
 };
 use longhaul_client::TaskSupport;
 use longhaul_core::{Millis, whole_millis};

@@ -24,3 +24,14 @@ impl Definition {
         Json::trusted(serde_json::to_string(self).unwrap_or_default())
     }
 }
+
+/// What a tool is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client has called it.
+    Tool,
+    /// It submits a job, which only its answer names.
+    Submit,
+    /// It asks about a job, or cancels it.
+    Job,
+}

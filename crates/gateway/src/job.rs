@@ -1,7 +1,8 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
 use crate::{
-    executor::{Purpose, UpstreamExecutor, is_unsent},
+    definition::Purpose,
+    executor::{UpstreamExecutor, is_unsent},
     job_tools::{JobTools, document, failure, names, picked, text_at},
     raw_json,
 };

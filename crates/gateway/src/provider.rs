@@ -1,8 +1,8 @@
 //! Finds the executor of a stored call again.
 
 use crate::{
-    definition::{Definition, KIND},
-    executor::{Purpose, UpstreamExecutor},
+    definition::{Definition, KIND, Purpose},
+    executor::UpstreamExecutor,
     job::JobExecutor,
     upstream::{Upstream, not_configured},
     upstreams::Upstreams,

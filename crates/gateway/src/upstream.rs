@@ -4,7 +4,7 @@ use crate::{
     Target, UpstreamOptions, UpstreamStatus,
     askers::{Context, Registration},
     connections::{Connections, RegisterError, UpstreamConnection},
-    executor::Purpose,
+    definition::Purpose,
     listed::{Lists, OfferedTools},
     names::Naming,
     public_error::public,

@@ -9,6 +9,7 @@ use crate::{
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
+    definition::Purpose,
     job_tools::text_at,
     loops,
     progress::report,
@@ -43,17 +44,6 @@ pub(crate) struct UpstreamExecutor {
     /// Whether a call may be made again when it is not known what became of it.
     pub(crate) idempotent: bool,
     pub(crate) purpose: Purpose,
-}
-
-/// What a tool is called for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A client has called it.
-    Tool,
-    /// It submits a job, which only its answer names.
-    Submit,
-    /// It asks about a job, or cancels it.
-    Job,
 }
 
 /// What became of a call.
