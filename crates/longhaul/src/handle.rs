@@ -2,12 +2,14 @@
 
 use crate::{ChangeError, HttpListener, ServeError, ToAddress};
 use longhaul_core::Principal;
-use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered, Spawner, Watch};
+use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered};
+#[cfg(feature = "testing")]
+use longhaul_runtime::{Spawner, Watch};
 use longhaul_server::{Front, Transport, http, stdio};
 use parking_lot::RwLock;
 use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream},
+    io::{AsyncRead, AsyncWrite},
     sync::watch,
 };
 use tokio_util::sync::CancellationToken;
@@ -217,7 +219,8 @@ impl ServerHandle {
     }
 
     /// Serves a stream in the background. Returns the spawner, so that the caller can run the other end on it; `None` if the server has stopped.
-    pub(crate) fn serve_stream(&self, stream: DuplexStream) -> Option<Arc<dyn Spawner>> {
+    #[cfg(feature = "testing")]
+    pub(crate) fn serve_stream(&self, stream: tokio::io::DuplexStream) -> Option<Arc<dyn Spawner>> {
         let running = self.running()?;
         let spawner = Arc::clone(&running.engine.ports().spawner);
         spawner.spawn(Box::pin(async move {
@@ -229,6 +232,7 @@ impl ServerHandle {
     }
 
     /// Watches a task for changes; `None` if the server has stopped or the id is invalid.
+    #[cfg(feature = "testing")]
     pub(crate) fn watch(&self, task: &str) -> Option<Watch> {
         Some(self.running()?.engine.watch(&task.parse().ok()?))
     }

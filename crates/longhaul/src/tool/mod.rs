@@ -414,6 +414,7 @@ impl Tool {
     }
 
     /// Makes tasks fail instead of being blocked: in a test no other build follows.
+    #[cfg(feature = "testing")]
     pub(crate) fn fail_instead_of_blocking(&mut self) {
         self.settings.on_non_determinism = OnNonDeterminism::Fail;
         self.settings.blocked_timeout = 0;
