@@ -129,6 +129,7 @@ fn of_mcp_servers(
     Ok(Config {
         prefix,
         warnings,
+        digest: config::digest(text.as_bytes()),
         ..config
     })
 }

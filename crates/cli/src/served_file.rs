@@ -1,10 +1,10 @@
 //! Which file the server of a data directory has read, for the programs that connect to it by a file.
 
+use crate::config::digest;
 use longhaul_private_dir::{PrivateDir, read_file, read_named};
 use longhaul_runtime::Ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
@@ -18,7 +18,7 @@ const NAME: &str = "served.json";
 /// The same while it is written.
 const DRAFT: &str = "served.json.new";
 /// How long a server may take to read its file again.
-const READ_AGAIN: Duration = Duration::from_secs(10);
+const READ_AGAIN: Duration = Duration::from_secs(20);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a server has read.
@@ -29,28 +29,61 @@ pub(crate) struct ServedFile {
     pid: i32,
     /// It was started by a client.
     in_background: bool,
+    /// What it has read since, and cannot serve.
+    refused: Option<Refused>,
 }
 
-/// A client has another file than the server of its data directory.
+#[derive(Debug, Serialize, Deserialize)]
+struct Refused {
+    digest: String,
+    why: String,
+}
+
+/// The server of a data directory does not serve the file of a client as it is now.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the data directory {} is that of the server of {}, which runs (pid {pid}). Give one of the two files another `name` or `data_dir`; or end that server with `kill {pid}`",
-    data_dir.display(), file.display()
-)]
-pub(crate) struct OtherFile {
-    data_dir: PathBuf,
-    file: PathBuf,
-    pid: i32,
+pub(crate) enum FollowError {
+    #[error(
+        "the data directory {} is that of the server of {}, which runs (pid {pid}). Give one of the two files another `name` or `data_dir`; or end that server with `kill {pid}`",
+        data_dir.display(), file.display()
+    )]
+    OtherFile { data_dir: PathBuf, file: PathBuf, pid: i32 },
+    #[error(
+        "the data directory {} is that of the server of {}, which is not there any more; end the server with `kill {pid}`: its commands run on",
+        data_dir.display(), file.display()
+    )]
+    GoneFile { data_dir: PathBuf, file: PathBuf, pid: i32 },
+    #[error(
+        "the file has changed, and its server in the background (pid {pid}) cannot serve it now: {why}\n`kill {pid}` ends that server; its commands run on, and the next call starts another one"
+    )]
+    Refused { pid: i32, why: String },
+    #[error(
+        "the file has changed, and its server in the background (pid {pid}) has not read it again; `kill {pid}` ends that server"
+    )]
+    Silent { pid: i32 },
 }
 
 impl ServedFile {
-    /// What this process has read now.
-    pub(crate) fn of_this_process(file: &Path, in_background: bool) -> Self {
+    /// What this process has read.
+    pub(crate) fn of_this_process(file: &Path, digest: String, in_background: bool) -> Self {
         Self {
-            file: absolute(file),
-            digest: digest(file),
+            file: std::path::absolute(file).unwrap_or_else(|_| file.to_owned()),
+            digest,
             pid: std::process::id().cast_signed(),
             in_background,
+            refused: None,
+        }
+    }
+
+    /// Records for the clients of this server that it cannot serve the file as it is now.
+    pub(crate) fn refuse(data_dir: &Path, file: &Path, why: String) -> io::Result<()> {
+        let digest = digest(&read_named(file).unwrap_or_default());
+        match Self::read(data_dir) {
+            Some(served) => Self {
+                refused: Some(Refused { digest, why }),
+                ..served
+            }
+            .write(data_dir),
+            None => Ok(()),
         }
     }
 
@@ -71,62 +104,71 @@ impl ServedFile {
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
     }
 
+    /// Whether this path leads to it, or once led to it.
+    fn is_at(&self, path: &Path) -> bool {
+        let leads = || Some(fs::canonicalize(path).ok()? == fs::canonicalize(&self.file).ok()?);
+        std::path::absolute(path).is_ok_and(|path| path == self.file) || leads() == Some(true)
+    }
+
     fn read(data_dir: &Path) -> Option<Self> {
         serde_json::from_slice(&read_file(&data_dir.join(NAME)).ok()?).ok()
     }
 }
 
-/// Makes sure that the server of a data directory serves `file` as it is now. One in the background reads a changed file again; of one that somebody has started,
-/// the returned note says that it has not.
+/// Makes sure that the server of a data directory serves `file` as it is now. One in the background reads a changed file again; of one that somebody
+/// has started, the returned note says that it has not.
 ///
 /// # Errors
-/// It serves another file.
-pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String>, OtherFile> {
+/// It serves another file, or does not take the changes.
+pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String>, FollowError> {
     // Servers of earlier releases record nothing.
     let Some(served) = ServedFile::read(data_dir).filter(|served| served.is_of_owner(data_dir)) else {
         return Ok(None);
     };
-    if served.file != absolute(file) {
-        return Err(OtherFile {
-            data_dir: data_dir.to_owned(),
-            file: served.file,
-            pid: served.pid,
+    let pid = served.pid;
+    if !served.is_at(file) {
+        let (data_dir, file) = (data_dir.to_owned(), served.file);
+        return Err(match file.exists() {
+            true => FollowError::OtherFile { data_dir, file, pid },
+            false => FollowError::GoneFile { data_dir, file, pid },
         });
     }
-    let (present, pid) = (digest(file), served.pid);
-    if served.digest == present {
+    let present = || digest(&read_named(file).unwrap_or_default());
+    if served.digest == present() {
         return Ok(None);
     }
-    let shown = file.display();
     if !served.in_background {
+        let shown = file.display();
         let note = format!("{shown} has changed since its server has read it; `kill -HUP {pid}` has it read again");
         return Ok(Some(note));
     }
     let Some(server) = Pid::from_raw(pid) else {
         return Ok(None);
     };
+    // It may have been another variable, or a file beside it, that was wrong before.
+    let _ = ServedFile {
+        refused: None,
+        ..served
+    }
+    .write(data_dir);
     // If it has ended, the next one reads the file anyway.
     let _ = kill_process(server, Signal::HUP);
     let ports = Ports::system();
     let is_read = async {
-        while ServedFile::read(data_dir).is_none_or(|served| served.digest != present) {
-            ports.clock.sleep(RETRY_INTERVAL).await;
+        loop {
+            match ServedFile::read(data_dir) {
+                Some(served) if served.digest == present() => return Ok(None),
+                Some(ServedFile {
+                    refused: Some(refused), ..
+                }) if refused.digest == present() => {
+                    return Err(FollowError::Refused { pid, why: refused.why });
+                }
+                _ => ports.clock.sleep(RETRY_INTERVAL).await,
+            }
         }
     };
-    let is_read = ports.within(READ_AGAIN, is_read).await.is_some();
-    Ok((!is_read).then(|| format!("{shown} has changed, and its server (pid {pid}) has not taken the changes")))
-}
-
-/// Whatever it is called by.
-fn absolute(file: &Path) -> PathBuf {
-    let absolute = fs::canonicalize(file).or_else(|_| std::path::absolute(file));
-    absolute.unwrap_or_else(|_| file.to_owned())
-}
-
-/// The digest of a configuration, so that a changed one is noticed.
-pub(crate) fn digest(file: &Path) -> String {
-    match read_named(file) {
-        Ok(text) => Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
-        Err(error) => format!("unknown: {error}"),
-    }
+    ports
+        .within(READ_AGAIN, is_read)
+        .await
+        .unwrap_or(Err(FollowError::Silent { pid }))
 }

@@ -427,14 +427,15 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
 #[test]
 fn a_file_is_served_as_it_is_now_and_no_other_one() {
     let place = Place::new("10m");
-    let tools = |file: &str| {
+    let listed = |file: &str, variables: &[(&str, &str)]| {
         let mut tools = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         let tools = tools.args(["tools", file]).current_dir(place.path());
-        let listed = tools.env("HOME", place.path()).output().unwrap();
+        let tools = tools.env("HOME", place.path()).envs(variables.iter().copied());
+        let listed = tools.output().unwrap();
         let text = [listed.stdout, listed.stderr].concat();
         (listed.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
-    let (_, first) = tools("jobs.toml");
+    let (_, first) = listed("jobs.toml", &[]);
     assert!(first.contains("gate"), "{first}");
     let file = place.path().join("jobs.toml");
     let changed = fs::read_to_string(&file)
@@ -442,16 +443,23 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
         .replace("name = \"gate\"", "name = \"door\"");
     fs::write(&file, &changed).unwrap();
     let owner = place.owner();
-    let (_, second) = tools("jobs.toml");
+    let (_, second) = listed("jobs.toml", &[]);
     assert!(second.contains("door") && !second.contains("gate "), "{second}");
     assert_eq!(place.owner(), owner);
+
+    // The server was started without the variable.
+    let more = "\n[upstream.up]\ncommand = [\"sh\"]\nenv = { A = \"${ADDED}\" }\n";
+    fs::write(&file, changed.clone() + more).unwrap();
+    let (has_listed, refused) = listed("jobs.toml", &[("ADDED", "1")]);
+    assert!(!has_listed && refused.contains("cannot serve it now"), "{refused}");
+    assert!(refused.contains("ADDED"), "{refused}");
+    fs::write(&file, &changed).unwrap();
+    let (has_listed, again) = listed("jobs.toml", &[]);
+    assert!(has_listed, "{again}");
+
     fs::write(place.path().join("other.toml"), changed).unwrap();
-    let (has_listed, refused) = tools("other.toml");
-    let why = format!(
-        "is that of the server of {}",
-        fs::canonicalize(&file).unwrap().display()
-    );
-    assert!(!has_listed && refused.contains(&why), "{refused}");
+    let (has_listed, refused) = listed("other.toml", &[]);
+    assert!(!has_listed && refused.contains("is that of the server of"), "{refused}");
 }
 
 /// A link that somebody has left in the directory before it was private: what it leads to is not written, and nobody is talked to there.

@@ -1,5 +1,6 @@
 //! A configuration file and the problems found in it.
 
+use super::digest;
 use std::{
     cell::RefCell,
     fmt,
@@ -65,6 +66,11 @@ impl File {
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
+    }
+
+    /// The digest of its text.
+    pub(super) fn digest(&self) -> String {
+        digest(self.text.as_bytes())
     }
 
     /// Where it is.

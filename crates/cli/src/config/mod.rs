@@ -40,6 +40,7 @@ pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
 use file::File;
 use longhaul_admin::AdminSettings;
+use sha2::{Digest as _, Sha256};
 use std::path::Path;
 
 /// Exit status of a command whose configuration is invalid.
@@ -63,6 +64,13 @@ pub(crate) struct Config {
     pub(crate) prefix: bool,
     /// Settings that are valid but probably a mistake.
     pub(crate) warnings: Vec<Problem>,
+    /// The digest of the text that was read.
+    pub(crate) digest: String,
+}
+
+/// The digest of the text of a configuration, so that a changed one is noticed.
+pub(crate) fn digest(text: &[u8]) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads and checks the configuration at `path`.
@@ -144,5 +152,6 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         prefix: prefix? && upstreams.len() > 1,
         upstreams,
         warnings: Vec::new(),
+        digest: file.digest(),
     })
 }

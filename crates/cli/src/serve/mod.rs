@@ -19,7 +19,7 @@ use crate::{
     audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig, SharedStore},
     generated_config, output, owner_log, port_owner,
-    served_file::{ServedFile, digest},
+    served_file::ServedFile,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 #[cfg(debug_assertions)]
@@ -209,6 +209,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         tools,
         upstreams,
         prefix,
+        digest,
         ..
     } = config;
     let mut present = reload::Present::new(&tools);
@@ -257,7 +258,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Err(error) = store.describe_owner(&owner) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
-    let served = ServedFile::of_this_process(asked.source.path(), asked.detach);
+    let served = ServedFile::of_this_process(asked.source.path(), digest.clone(), asked.detach);
     if let Err(error) = served.write(&server.data_dir) {
         tracing::warn!(%error, "could not record for clients which file is served");
     }
@@ -329,7 +330,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
-        let digest = digest(asked.source.path());
         let url = url.as_deref().unwrap_or(without_url);
         audit.record(&event.with_detail(format!(
             "{url}; access: {}; configuration sha256 {digest}",

@@ -5,7 +5,7 @@ use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
     generated_config, output,
-    served_file::{ServedFile, digest},
+    served_file::ServedFile,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul::{
@@ -54,6 +54,8 @@ struct Changes {
     tools_added: Vec<String>,
     tools_changed: Vec<String>,
     tools_removed: Vec<String>,
+    /// Of the text that was read.
+    digest: String,
     upstreams: Reloaded,
     /// What could not be done.
     problems: Vec<String>,
@@ -76,23 +78,31 @@ impl Reloading<'_> {
                     for problem in &changes.problems {
                         output::note(&format!("longhaul: {problem}"));
                     }
-                    let served = ServedFile::of_this_process(self.asked.source.path(), self.asked.detach);
-                    if let Err(error) = served.write(self.data_dir) {
-                        tracing::warn!(%error, "could not record for clients that the file was read again");
-                    }
-                    self.record(AuditOutcome::Ok);
+                    let path = self.asked.source.path();
+                    let served = ServedFile::of_this_process(path, changes.digest.clone(), self.asked.detach);
+                    self.for_clients(served.write(self.data_dir));
+                    self.record(&changes.digest, AuditOutcome::Ok);
                 }
-                Err(error) => output::note(&format!(
-                    "longhaul: {file} was read again, but has mistakes, so nothing has changed:\n{error}"
-                )),
+                Err(error) => {
+                    output::note(&format!(
+                        "longhaul: {file} was read again, but has mistakes, so nothing has changed:\n{error}"
+                    ));
+                    let path = self.asked.source.path();
+                    self.for_clients(ServedFile::refuse(self.data_dir, path, error.to_string()));
+                }
             }
         }
     }
 
-    fn record(&self, outcome: AuditOutcome) {
+    fn for_clients(&self, recorded: std::io::Result<()>) {
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "could not record for clients that the file was read again");
+        }
+    }
+
+    fn record(&self, digest: &str, outcome: AuditOutcome) {
         if let Some(audit) = self.audit {
             let event = AuditEvent::new(self.engine.ports().clock.wall(), AuditAction::Configuration, outcome);
-            let digest = digest(self.asked.source.path());
             audit.record(&event.with_detail(format!("read again; configuration sha256 {digest}")));
         }
     }
@@ -104,6 +114,7 @@ impl Reloading<'_> {
             upstreams,
             prefix,
             warnings,
+            digest,
             ..
         } = generated_config::load_again(&self.asked.source)?;
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
@@ -115,6 +126,7 @@ impl Reloading<'_> {
         let built = tools::build_all(other, self.queue_timeout, self.commands)?;
         let mut changes = Changes {
             upstreams: self.gateway.reload(self.engine, upstreams, prefix).await?,
+            digest,
             ..Changes::default()
         };
         for gone in present.0.keys().filter(|name| !next.contains_key(*name)) {
