@@ -21,19 +21,27 @@ const DRAFT: &str = "served.json.new";
 const READ_AGAIN: Duration = Duration::from_secs(20);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a server has read.
-#[derive(Debug, Serialize, Deserialize)]
+/// What a server has read, for its clients.
 pub(crate) struct ServedFile {
+    data_dir: PathBuf,
+    record: Record,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
     file: PathBuf,
+    /// Of the text that is served.
     digest: String,
     pid: i32,
     /// It was started by a client.
     in_background: bool,
-    /// What it has read since, and cannot serve.
+    /// How often the file was read.
+    readings: u64,
+    /// What was read last, if it cannot be served.
     refused: Option<Refused>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Refused {
     digest: String,
     why: String,
@@ -63,32 +71,46 @@ pub(crate) enum FollowError {
 }
 
 impl ServedFile {
-    /// What this process has read.
-    pub(crate) fn of_this_process(file: &Path, digest: String, in_background: bool) -> Self {
-        Self {
-            file: std::path::absolute(file).unwrap_or_else(|_| file.to_owned()),
-            digest,
-            pid: std::process::id().cast_signed(),
-            in_background,
-            refused: None,
-        }
+    /// Records what this process has read at its start.
+    pub(crate) fn begin(data_dir: &Path, file: &Path, digest: String, in_background: bool) -> Self {
+        let served = Self {
+            data_dir: data_dir.to_owned(),
+            record: Record {
+                file: std::path::absolute(file).unwrap_or_else(|_| file.to_owned()),
+                digest,
+                pid: std::process::id().cast_signed(),
+                in_background,
+                readings: 1,
+                refused: None,
+            },
+        };
+        served.write();
+        served
     }
 
-    /// Records for the clients of this server that it cannot serve the file as it is now.
-    pub(crate) fn refuse(data_dir: &Path, file: &Path, why: String) -> io::Result<()> {
-        let digest = digest(&read_named(file).unwrap_or_default());
-        match Self::read(data_dir) {
-            Some(served) => Self {
-                refused: Some(Refused { digest, why }),
-                ..served
-            }
-            .write(data_dir),
-            None => Ok(()),
-        }
+    /// The file was read again, and this text is served now.
+    pub(crate) fn take(&mut self, digest: String) {
+        self.record.readings += 1;
+        (self.record.digest, self.record.refused) = (digest, None);
+        self.write();
     }
 
-    /// Records it for the clients of this server.
-    pub(crate) fn write(&self, data_dir: &Path) -> io::Result<()> {
+    /// The file was read again, and this text cannot be served.
+    pub(crate) fn refuse(&mut self, digest: String, why: String) {
+        self.record.readings += 1;
+        self.record.refused = Some(Refused { digest, why });
+        self.write();
+    }
+
+    fn write(&self) {
+        if let Err(error) = self.record.write(&self.data_dir) {
+            tracing::warn!(%error, "could not record for clients which file is served");
+        }
+    }
+}
+
+impl Record {
+    fn write(&self, data_dir: &Path) -> io::Result<()> {
         let directory = PrivateDir::open(data_dir)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -96,7 +118,11 @@ impl ServedFile {
         fs::rename(data_dir.join(DRAFT), data_dir.join(NAME))
     }
 
-    /// Whether the process that owns the directory has written it.
+    fn read(data_dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&read_file(&data_dir.join(NAME)).ok()?).ok()
+    }
+
+    /// Whether the process that owns the directory has written it: another one must not get a signal.
     fn is_of_owner(&self, data_dir: &Path) -> bool {
         let owner = read_file(&data_dir.join("lock")).unwrap_or_default();
         let owner = String::from_utf8_lossy(&owner);
@@ -104,15 +130,16 @@ impl ServedFile {
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
     }
 
-    /// Whether this path leads to it, or once led to it.
+    /// Whether the file has this path, or both lead to one file.
     fn is_at(&self, path: &Path) -> bool {
         let leads = || Some(fs::canonicalize(path).ok()? == fs::canonicalize(&self.file).ok()?);
         std::path::absolute(path).is_ok_and(|path| path == self.file) || leads() == Some(true)
     }
+}
 
-    fn read(data_dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&read_file(&data_dir.join(NAME)).ok()?).ok()
-    }
+/// The digest of the text of a file now.
+pub(crate) fn present_digest(file: &Path) -> String {
+    digest(&read_named(file).unwrap_or_default())
 }
 
 /// Makes sure that the server of a data directory serves `file` as it is now. One in the background reads a changed file again; of one that somebody
@@ -121,8 +148,7 @@ impl ServedFile {
 /// # Errors
 /// It serves another file, or does not take the changes.
 pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String>, FollowError> {
-    // Servers of earlier releases record nothing.
-    let Some(served) = ServedFile::read(data_dir).filter(|served| served.is_of_owner(data_dir)) else {
+    let Some(served) = Record::read(data_dir).filter(|served| served.is_of_owner(data_dir)) else {
         return Ok(None);
     };
     let pid = served.pid;
@@ -133,8 +159,7 @@ pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String
             false => FollowError::GoneFile { data_dir, file, pid },
         });
     }
-    let present = || digest(&read_named(file).unwrap_or_default());
-    if served.digest == present() {
+    if served.digest == present_digest(file) {
         return Ok(None);
     }
     if !served.in_background {
@@ -145,22 +170,16 @@ pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String
     let Some(server) = Pid::from_raw(pid) else {
         return Ok(None);
     };
-    // It may have been another variable, or a file beside it, that was wrong before.
-    let _ = ServedFile {
-        refused: None,
-        ..served
-    }
-    .write(data_dir);
     // If it has ended, the next one reads the file anyway.
     let _ = kill_process(server, Signal::HUP);
     let ports = Ports::system();
     let is_read = async {
         loop {
-            match ServedFile::read(data_dir) {
-                Some(served) if served.digest == present() => return Ok(None),
-                Some(ServedFile {
-                    refused: Some(refused), ..
-                }) if refused.digest == present() => {
+            let (now, present) = (Record::read(data_dir), present_digest(file));
+            match now.map(|now| (now.digest, now.refused.filter(|_| now.readings > served.readings))) {
+                Some((digest, _)) if digest == present => return Ok(None),
+                // What was wrong before may have been a file beside it.
+                Some((_, Some(refused))) if refused.digest == present => {
                     return Err(FollowError::Refused { pid, why: refused.why });
                 }
                 _ => ports.clock.sleep(RETRY_INTERVAL).await,

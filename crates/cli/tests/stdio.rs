@@ -423,7 +423,7 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
     relay.finish();
 }
 
-/// Who changes a file, or has two of one name, means what stands in the file that is named.
+/// After a change of the file; and if another file has the same data directory.
 #[test]
 fn a_file_is_served_as_it_is_now_and_no_other_one() {
     let place = Place::new("10m");

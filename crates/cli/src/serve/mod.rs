@@ -258,10 +258,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Err(error) = store.describe_owner(&owner) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
-    let served = ServedFile::of_this_process(asked.source.path(), digest.clone(), asked.detach);
-    if let Err(error) = served.write(&server.data_dir) {
-        tracing::warn!(%error, "could not record for clients which file is served");
-    }
+    let mut served = ServedFile::begin(&server.data_dir, asked.source.path(), digest.clone(), asked.detach);
     let path = server.data_dir.join("attempts");
     let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
         path: path.display().to_string(),
@@ -359,7 +356,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         role,
         admin: admin.url(),
         who,
-        data_dir: server.data_dir.clone(),
+        data_dir: server.data_dir,
         store: server.shared_store.as_ref().map(SharedStore::shown),
         tools: Vec::new(),
         recovered: running.recovered(),
@@ -398,7 +395,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let reloading = reload::Reloading {
         asked,
-        data_dir: &server.data_dir,
         gateway: &gateway,
         logins: &logins,
         commands: &commands,
@@ -409,7 +405,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let started = async {
         starting.await;
-        reloading.on_hangup(hangup, &mut present).await;
+        reloading.on_hangup(hangup, &mut present, &mut served).await;
     };
     let started = stop.run_until_cancelled(started);
     let operated = admin
@@ -474,7 +470,7 @@ async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeE
                 matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
             let owner = if in_use {
                 let owner = port_owner::describe(address.port());
-                format!("{owner}; `listen` in the file or --listen names another address")
+                format!("{owner}; set another address with `listen` in the file, or with --listen")
             } else {
                 String::new()
             };

@@ -5,7 +5,7 @@ use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
     generated_config, output,
-    served_file::ServedFile,
+    served_file::{ServedFile, present_digest},
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul::{
@@ -16,7 +16,7 @@ use longhaul_command::CommandProvider;
 use longhaul_core::Millis;
 use longhaul_gateway::{Gateway, GatewayError, Reloaded};
 use longhaul_runtime::Engine;
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::signal::unix::Signal;
 
 /// The commands that are offered now, by the names of their tools.
@@ -25,7 +25,6 @@ pub(super) struct Present(BTreeMap<String, ToolConfig>);
 /// What is needed to change what a running server offers.
 pub(super) struct Reloading<'a> {
     pub(super) asked: &'a args::Serve,
-    pub(super) data_dir: &'a Path,
     pub(super) gateway: &'a Gateway,
     pub(super) logins: &'a UpstreamLogins,
     pub(super) commands: &'a CommandProvider,
@@ -69,34 +68,28 @@ impl Present {
 
 impl Reloading<'_> {
     /// Reloads at each signal. Never completes.
-    pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present) {
-        let file = self.asked.source.path().display();
+    pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present, served: &mut ServedFile) {
+        let path = self.asked.source.path();
+        let file = path.display();
         while hangup.recv().await.is_some() {
+            // If it changes meanwhile, what is refused is not what a client has then.
+            let before = present_digest(path);
             match self.reload(present).await {
                 Ok(changes) => {
                     output::note(&format!("longhaul: {file} was read again: {}", changes.summary()));
                     for problem in &changes.problems {
                         output::note(&format!("longhaul: {problem}"));
                     }
-                    let path = self.asked.source.path();
-                    let served = ServedFile::of_this_process(path, changes.digest.clone(), self.asked.detach);
-                    self.for_clients(served.write(self.data_dir));
                     self.record(&changes.digest, AuditOutcome::Ok);
+                    served.take(changes.digest);
                 }
                 Err(error) => {
                     output::note(&format!(
                         "longhaul: {file} was read again, but has mistakes, so nothing has changed:\n{error}"
                     ));
-                    let path = self.asked.source.path();
-                    self.for_clients(ServedFile::refuse(self.data_dir, path, error.to_string()));
+                    served.refuse(before, error.to_string());
                 }
             }
-        }
-    }
-
-    fn for_clients(&self, recorded: std::io::Result<()>) {
-        if let Err(error) = recorded {
-            tracing::warn!(%error, "could not record for clients that the file was read again");
         }
     }
 

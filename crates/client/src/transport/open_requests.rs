@@ -20,10 +20,10 @@ use tokio::{
 const SUSPICION: Duration = Duration::from_secs(2);
 /// How long it is waited for behind a response that is only mentioned in a line.
 const MENTIONED: Duration = Duration::from_secs(5);
-/// The same of the first answers of a server, which must not be silent for long.
-const FIRST_MENTIONED: Duration = Duration::from_secs(1);
-/// How many answers count as the first ones: those of a handshake.
-const FIRST_ANSWERS: u64 = 2;
+/// The same in a handshake, for whose answers a client waits only a few seconds.
+const MENTIONED_IN_HANDSHAKE: Duration = Duration::from_secs(1);
+/// How many answers a handshake has at most.
+const HANDSHAKE_ANSWERS: u64 = 2;
 /// How long at most, while the server writes; also behind an error without an id that comes soon after a notification, which it may be about.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(10);
 /// How long it is waited for while the request goes on: progress of it came behind what may be its answer.
@@ -91,7 +91,7 @@ impl Suspected {
 pub(super) struct Notified {
     pub(super) sent: u64,
     over: u64,
-    /// How many a server has said of that it does not know them.
+    /// How many the server has refused as unknown methods.
     unknown: u64,
     last: Option<Instant>,
 }
@@ -270,8 +270,8 @@ impl OpenRequests {
         if new.is_mentioned && self.mentions_taken >= ENOUGH_MENTIONS {
             return self.answer(id, new.answer);
         }
-        let new = match new.is_mentioned && self.answered < FIRST_ANSWERS {
-            true => new.held_for(FIRST_MENTIONED),
+        let new = match new.is_mentioned && self.answered < HANDSHAKE_ANSWERS {
+            true => new.held_for(MENTIONED_IN_HANDSHAKE),
             false => new,
         };
         // What is said again is not waited for again.
