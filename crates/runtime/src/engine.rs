@@ -147,11 +147,16 @@ impl Engine {
         self.0.node.release(limit).await;
     }
 
-    /// Begins nothing from now on, here, and waits until nothing runs any more, at most `limit`. Durable work that only waits is suspended. What is called
-    /// meanwhile is queued, for other nodes or the next start: see [`drains_alone`](Self::drains_alone).
+    /// Begins nothing from now on, here. Durable work that only waits is suspended. What is called from now on is queued, for other nodes or the next start: see
+    /// [`drains_alone`](Self::drains_alone).
+    pub fn begin_drain(&self) {
+        self.0.node.begin_drain();
+    }
+
+    /// [Begins a drain](Self::begin_drain), tells other nodes of it, and waits until nothing runs any more, at most `limit`.
     pub async fn drain(&self, limit: Duration) {
+        self.begin_drain();
         let node = &self.0.node;
-        node.begin_drain();
         if let Err(error) = self.set_paused(&drain_key(node.id), true).await {
             warn!(%error, "other servers were not told that this one drains");
         }

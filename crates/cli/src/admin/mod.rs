@@ -207,7 +207,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             let path = format!("/api/drain{}", timeout.unwrap_or_default());
             let done = Api::of(of)?.post(&path, None).await?;
             shown(of, &done, |done| {
-                let stops = "the server stops: open calls have 5 seconds to finish, tasks resume at the next start";
+                let stops = "the server stops: calls that run have 5 seconds to finish, tasks resume at the next start";
                 match done["timeoutMs"].as_u64().unwrap_or_default() {
                     0 => stops.to_owned(),
                     timeout => format!(

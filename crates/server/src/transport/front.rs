@@ -151,8 +151,10 @@ impl Front {
         &self.admission.meter.refusals
     }
 
-    /// Ends streams and waits for tasks, so that their connections can close. Plain calls may still complete.
+    /// Ends streams and waits for tasks, so that their connections can close, and begins nothing more: a plain call that runs may still complete, and one that
+    /// has not begun is told so.
     pub fn drain(&self) {
+        self.engine.begin_drain();
         self.shutdown.drain();
     }
 

@@ -104,6 +104,35 @@ fn drain(server: &Server) {
         .spawn(async move { engine.drain(Duration::from_secs(3_600)).await });
 }
 
+/// It may be repeated, since it is not left for the next start.
+#[tokio::test]
+async fn a_server_that_stops_at_once_refuses_plain_calls_that_have_not_begun() {
+    let server = Server::with(Options {
+        max_running: Some(1),
+        ..Options::default()
+    })
+    .await;
+    let (mut running, mut queued) = (server.connect().await, server.connect().await);
+    let waits = Post::modern_plain("tools/call", act("never", "wait"));
+    running.send(&waits.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    queued.send(&waits.to_bytes()).await;
+    while server.engine.store().counts().await.unwrap().queued < 1 {
+        tokio::task::yield_now().await;
+    }
+    let (stage, store) = (server.stage.clone(), Arc::clone(server.engine.store()));
+    let seen = async {
+        let refused = queued.reply().await;
+        assert_eq!(refused.error(), (503, -32603));
+        assert!(refused.body.contains("was not started"), "{}", refused.body);
+        stage.released.count();
+        assert_eq!(running.reply().await.status(), 200);
+    };
+    tokio::join!(server.stop(), seen);
+    assert_eq!(stage.begun.get(), 1);
+    assert_eq!(store.counts().await.unwrap().queued, 0);
+}
+
 /// A caller that repeats a refused call must not run it twice: nothing of it is left for the next start.
 #[tokio::test]
 async fn a_drain_refuses_plain_calls_that_have_not_begun() {
