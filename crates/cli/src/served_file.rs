@@ -37,6 +37,9 @@ struct Record {
     in_background: bool,
     /// How often the file was read.
     readings: u64,
+    /// The digest of the settings that the server has started with; empty if another version has written this.
+    #[serde(default)]
+    settings: String,
     /// What was read last, if it cannot be served.
     refused: Option<Refused>,
 }
@@ -71,8 +74,13 @@ pub(crate) enum FollowError {
 }
 
 impl ServedFile {
-    /// Records what this process has read at its start.
-    pub(crate) fn begin(data_dir: &Path, file: &Path, digest: String, in_background: bool) -> Self {
+    /// Records what this process has read at its start: the digests of the text and of its settings.
+    pub(crate) fn begin(
+        data_dir: &Path,
+        file: &Path,
+        (digest, settings): (String, String),
+        in_background: bool,
+    ) -> Self {
         let served = Self {
             data_dir: data_dir.to_owned(),
             record: Record {
@@ -81,11 +89,17 @@ impl ServedFile {
                 pid: std::process::id().cast_signed(),
                 in_background,
                 readings: 1,
+                settings,
                 refused: None,
             },
         };
         served.write();
         served
+    }
+
+    /// Whether these are the settings that the server uses.
+    pub(crate) fn has_started_with(&self, settings: &str) -> bool {
+        self.record.settings == settings
     }
 
     /// The file was read again, and this text is served now.
@@ -118,6 +132,11 @@ impl Record {
         fs::rename(data_dir.join(DRAFT), data_dir.join(NAME))
     }
 
+    /// The record of the server that owns the directory.
+    fn of_owner(data_dir: &Path) -> Option<Self> {
+        Self::read(data_dir).filter(|served| served.is_of_owner(data_dir))
+    }
+
     fn read(data_dir: &Path) -> Option<Self> {
         serde_json::from_slice(&read_file(&data_dir.join(NAME)).ok()?).ok()
     }
@@ -128,6 +147,15 @@ impl Record {
         let owner = String::from_utf8_lossy(&owner);
         let rest = owner.strip_prefix(&format!("pid {}", self.pid));
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+    }
+
+    /// The error of a client that has another file.
+    fn other_file(self, data_dir: &Path) -> FollowError {
+        let (data_dir, file, pid) = (data_dir.to_owned(), self.file, self.pid);
+        match file.exists() {
+            true => FollowError::OtherFile { data_dir, file, pid },
+            false => FollowError::GoneFile { data_dir, file, pid },
+        }
     }
 
     /// Whether the file has this path, or both lead to one file.
@@ -142,33 +170,52 @@ pub(crate) fn present_digest(file: &Path) -> String {
     digest(&read_named(file).unwrap_or_default())
 }
 
-/// Makes sure that the server of a data directory serves `file` as it is now. One in the background reads a changed file again; of one that somebody
-/// has started, the returned note says that it has not.
+/// What the server of a data directory does not use of `file` as it is now, if that is the file it serves. `settings`: the digest of those in the file.
+pub(crate) fn unread(file: &Path, data_dir: &Path, settings: &str) -> Option<String> {
+    let served = Record::of_owner(data_dir).filter(|served| served.is_at(file))?;
+    let (shown, pid) = (file.display(), served.pid);
+    // One in the background reads the file again when somebody connects.
+    if !served.in_background && served.digest != present_digest(file) {
+        return Some(format!(
+            "{shown} has changed since its server has read it; `kill -HUP {pid}` has it read again"
+        ));
+    }
+    (!served.settings.is_empty() && served.settings != settings).then(|| {
+        format!(
+            "[server] or [admin] of {shown} has changed, and is read at the next start: `kill {pid}` ends the server, and its commands run on"
+        )
+    })
+}
+
+/// Whether the server of a data directory is that of `file`, if one runs. The file may have been renamed.
+///
+/// # Errors
+/// It is that of another one.
+pub(crate) fn check(file: &Path, data_dir: &Path) -> Result<(), FollowError> {
+    match Record::of_owner(data_dir) {
+        Some(served) if !served.is_at(file) && served.file.exists() => Err(served.other_file(data_dir)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes sure that the server of a data directory serves `file` as it is now. One in the background reads a changed file again; one that somebody has started
+/// is left as it [is](unread).
 ///
 /// # Errors
 /// It serves another file, or does not take the changes.
-pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String>, FollowError> {
-    let Some(served) = Record::read(data_dir).filter(|served| served.is_of_owner(data_dir)) else {
-        return Ok(None);
+pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<(), FollowError> {
+    let Some(served) = Record::of_owner(data_dir) else {
+        return Ok(());
     };
     let pid = served.pid;
     if !served.is_at(file) {
-        let (data_dir, file) = (data_dir.to_owned(), served.file);
-        return Err(match file.exists() {
-            true => FollowError::OtherFile { data_dir, file, pid },
-            false => FollowError::GoneFile { data_dir, file, pid },
-        });
+        return Err(served.other_file(data_dir));
     }
-    if served.digest == present_digest(file) {
-        return Ok(None);
-    }
-    if !served.in_background {
-        let shown = file.display();
-        let note = format!("{shown} has changed since its server has read it; `kill -HUP {pid}` has it read again");
-        return Ok(Some(note));
+    if !served.in_background || served.digest == present_digest(file) {
+        return Ok(());
     }
     let Some(server) = Pid::from_raw(pid) else {
-        return Ok(None);
+        return Ok(());
     };
     // If it has ended, the next one reads the file anyway.
     let _ = kill_process(server, Signal::HUP);
@@ -177,7 +224,7 @@ pub(crate) async fn follow(file: &Path, data_dir: &Path) -> Result<Option<String
         loop {
             let (now, present) = (Record::read(data_dir), present_digest(file));
             match now.map(|now| (now.digest, now.refused.filter(|_| now.readings > served.readings))) {
-                Some((digest, _)) if digest == present => return Ok(None),
+                Some((digest, _)) if digest == present => return Ok(()),
                 // What was wrong before may have been a file beside it.
                 Some((_, Some(refused))) if refused.digest == present => {
                     return Err(FollowError::Refused { pid, why: refused.why });

@@ -427,14 +427,15 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
 #[test]
 fn a_file_is_served_as_it_is_now_and_no_other_one() {
     let place = Place::new("10m");
-    let listed = |file: &str, variables: &[(&str, &str)]| {
-        let mut tools = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let tools = tools.args(["tools", file]).current_dir(place.path());
-        let tools = tools.env("HOME", place.path()).envs(variables.iter().copied());
-        let listed = tools.output().unwrap();
-        let text = [listed.stdout, listed.stderr].concat();
-        (listed.status.success(), String::from_utf8_lossy(&text).into_owned())
+    let run = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let command = command.args(words).current_dir(place.path());
+        let command = command.env("HOME", place.path()).envs(variables.iter().copied());
+        let ran = command.output().unwrap();
+        let text = [ran.stdout, ran.stderr].concat();
+        (ran.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
+    let listed = |file: &str, variables: &[(&str, &str)]| run(&["tools", file], variables);
     let (_, first) = listed("jobs.toml", &[]);
     assert!(first.contains("gate"), "{first}");
     let file = place.path().join("jobs.toml");
@@ -455,11 +456,63 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
     assert!(refused.contains("ADDED"), "{refused}");
     fs::write(&file, &changed).unwrap();
     let (has_listed, again) = listed("jobs.toml", &[]);
-    assert!(has_listed, "{again}");
+    assert!(has_listed && !again.contains("longhaul: "), "{again}");
 
-    fs::write(place.path().join("other.toml"), changed).unwrap();
-    let (has_listed, refused) = listed("other.toml", &[]);
-    assert!(!has_listed && refused.contains("is that of the server of"), "{refused}");
+    fs::write(&file, changed.replacen("[server]", "[server]\nmax_running = 3", 1)).unwrap();
+    let (_, told) = listed("jobs.toml", &[]);
+    assert!(
+        told.contains("door") && told.contains("read at the next start"),
+        "{told}"
+    );
+
+    fs::write(place.path().join("other.toml"), &changed).unwrap();
+    let of_other: [&[&str]; 4] = [
+        &["tools", "other.toml"],
+        &["admin", "tasks", "other.toml"],
+        &["doctor", "other.toml"],
+        &["admin", "drain", "other.toml"],
+    ];
+    for words in of_other {
+        let (has_done, refused) = run(words, &[]);
+        assert!(
+            !has_done && refused.contains("is that of the server of"),
+            "{words:?}: {refused}"
+        );
+    }
+    // It was renamed, and what is not there can be no other one.
+    fs::rename(&file, place.path().join("renamed.toml")).unwrap();
+    let (has_stopped, said) = run(&["admin", "drain", "renamed.toml"], &[]);
+    assert!(has_stopped, "{said}");
+}
+
+/// Only its owner decides when a server that somebody has started reads its file.
+#[test]
+fn who_lists_tools_is_told_of_changes_that_a_server_has_not_read() {
+    let place = Place::new("10m");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["serve", "jobs.toml", "--listen", "127.0.0.1:0", "--json"])
+        .current_dir(place.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let file = place.path().join("jobs.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text + "# changed\n").unwrap();
+    let listed = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["tools", "jobs.toml"])
+        .current_dir(place.path())
+        .env("HOME", place.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&listed.stderr);
+    let hangup = format!("`kill -HUP {}` has it read again", server.id());
+    assert!(listed.status.success() && told.contains(&hangup), "{told}");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 /// A link that somebody has left in the directory before it was private: what it leads to is not written, and nobody is talked to there.

@@ -4,7 +4,7 @@ use crate::{
     args::Operated,
     config::{self, DataDirConfig},
     failure::Failure,
-    output,
+    output, served_file,
     servers::is_on_this_machine,
     shell_word::shell_word,
 };
@@ -256,9 +256,12 @@ pub(super) fn data_dir(of: &Operated) -> Option<PathBuf> {
     named.is_dir().then_some(named)
 }
 
-/// Where the data of the server are whose configuration is named.
+/// Where the data of the server are whose configuration is named. A server of another file is not operated by mistake.
 pub(super) fn configured(of: &Operated) -> Result<DataDirConfig, Failure> {
-    config::load_for_data_dir(Path::new(&of.target), of.data_dir.as_deref()).map_err(Failure::usage)
+    let file = Path::new(&of.target);
+    let config = config::load_for_data_dir(file, of.data_dir.as_deref()).map_err(Failure::usage)?;
+    served_file::check(file, &config.data_dir).map_err(Failure::usage)?;
+    Ok(config)
 }
 
 /// The address of a task, and of what belongs to it.

@@ -68,6 +68,13 @@ pub(crate) struct Config {
     pub(crate) digest: String,
 }
 
+impl Config {
+    /// Of what is read at the start only, as it stands in the file.
+    pub(crate) fn settings_digest(&self) -> String {
+        digest(format!("{:?}", (&self.server, &self.admin)).as_bytes())
+    }
+}
+
 /// The digest of the text of a configuration, so that a changed one is noticed.
 pub(crate) fn digest(text: &[u8]) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()

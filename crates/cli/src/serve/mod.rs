@@ -48,9 +48,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
-/// How long blocking work may take after the server has stopped.
 /// What the model is told if the configuration has no `instructions`.
 const USUAL_INSTRUCTIONS: &str = "Slow tools run as tasks, which survive this server and your connection to it.";
+/// How long blocking work may take after the server has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server cannot start.
@@ -108,6 +108,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         }
     };
     crate::check::warn(&serve.source.path().display().to_string(), &config.warnings);
+    let settings = config.settings_digest();
     // The address in the file was checked with it.
     if let Some(listen) = &serve.listen {
         config.server.listen = match listen {
@@ -141,7 +142,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         // It fails only if this process leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    match start(config, serve) {
+    match start(config, settings, serve) {
         Ok(()) => ExitCode::SUCCESS,
         // Another one was started at the same time, and the process that started this one finds that one.
         Err(ServeError::Open(OpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
@@ -158,7 +159,8 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 }
 
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
-fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
+/// `settings`: the digest of those in the file.
+fn start(config: Config, settings: String, serve: &args::Serve) -> Result<(), ServeError> {
     descriptors::raise_limit();
     descriptors::check_limit(descriptors::OPENED_AT_START)?;
     check_machine(&config.server)?;
@@ -179,7 +181,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
         ..store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);
-    let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
+    let served = runtime.block_on(self::serve(config, settings, Arc::clone(&store), serve));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served
 }
@@ -199,7 +201,12 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
     }
 }
 
-async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
+async fn serve(
+    config: Config,
+    settings: String,
+    store: Arc<SqliteStore>,
+    asked: &args::Serve,
+) -> Result<(), ServeError> {
     // From here on it does not end the process.
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     let ports = Ports::system();
@@ -258,7 +265,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Err(error) = store.describe_owner(&owner) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
-    let mut served = ServedFile::begin(&server.data_dir, asked.source.path(), digest.clone(), asked.detach);
+    let mut served = ServedFile::begin(
+        &server.data_dir,
+        asked.source.path(),
+        (digest.clone(), settings),
+        asked.detach,
+    );
     let path = server.data_dir.join("attempts");
     let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
         path: path.display().to_string(),
@@ -529,7 +541,7 @@ fn stop_signal(engine: Engine, drain_timeout: Duration) -> Result<impl Future<Ou
                 _ = interrupt.recv() => {}
             }
         }
-        output::note("longhaul: stopping; open calls have 5 seconds to finish, tasks resume at the next start");
+        output::note("longhaul: stopping; calls that run have 5 seconds to finish, tasks resume at the next start");
         Ports::system().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 _ = terminate.recv() => {}

@@ -56,6 +56,8 @@ struct Changes {
     /// Of the text that was read.
     digest: String,
     upstreams: Reloaded,
+    /// The digest of the settings, which are used at the start only.
+    settings: String,
     /// What could not be done.
     problems: Vec<String>,
 }
@@ -76,7 +78,14 @@ impl Reloading<'_> {
             let before = present_digest(path);
             match self.reload(present).await {
                 Ok(changes) => {
-                    output::note(&format!("longhaul: {file} was read again: {}", changes.summary()));
+                    let settings = match served.has_started_with(&changes.settings) {
+                        true => "",
+                        false => "; [server] or [admin] has changed, and is read at the next start",
+                    };
+                    output::note(&format!(
+                        "longhaul: {file} was read again: {}{settings}",
+                        changes.summary()
+                    ));
                     for problem in &changes.problems {
                         output::note(&format!("longhaul: {problem}"));
                     }
@@ -102,6 +111,8 @@ impl Reloading<'_> {
 
     /// All that can be a mistake is found before anything changes.
     async fn reload(&self, present: &mut Present) -> Result<Changes, ReloadError> {
+        let config = generated_config::load_again(&self.asked.source)?;
+        let settings = config.settings_digest();
         let Config {
             tools,
             upstreams,
@@ -109,7 +120,7 @@ impl Reloading<'_> {
             warnings,
             digest,
             ..
-        } = generated_config::load_again(&self.asked.source)?;
+        } = config;
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
@@ -120,6 +131,7 @@ impl Reloading<'_> {
         let mut changes = Changes {
             upstreams: self.gateway.reload(self.engine, upstreams, prefix).await?,
             digest,
+            settings,
             ..Changes::default()
         };
         for gone in present.0.keys().filter(|name| !next.contains_key(*name)) {
@@ -179,8 +191,8 @@ impl Changes {
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
             .collect();
         match told.is_empty() {
-            true => "its tools and upstreams are as before; other settings are read at the start only".to_owned(),
-            false => format!("{}; other settings are read at the start only", told.join("; ")),
+            true => "its tools and upstreams are as before".to_owned(),
+            false => told.join("; "),
         }
     }
 }

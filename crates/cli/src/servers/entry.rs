@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::{self, Environment},
-    mcp_servers, nearest,
+    mcp_servers, nearest, output, served_file,
     variables::expand,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -98,8 +98,11 @@ impl Command {
             .canonicalize()
             .map_err(|error| wrong(format!("it cannot be read: {error}")))?;
         // Said here, with each mistake on its line, and not as the last words of a server that did not start.
-        config::load(&path, &Environment::of_this_process())
+        let config = config::load(&path, &Environment::of_this_process())
             .map_err(|error| ServerError::ConfigFile(error.to_string()))?;
+        if let Some(unread) = served_file::unread(&path, &config.server.data_dir, &config.settings_digest()) {
+            output::note(&format!("longhaul: {unread}"));
+        }
         let program = env::current_exe().map_err(|error| wrong(error.to_string()))?;
         let text = |path: PathBuf| {
             let text = path.into_os_string().into_string();

@@ -41,6 +41,7 @@ pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) 
         output::note(&format!("longhaul: {error}"));
         return ExitCode::from(config::EXIT_INVALID);
     }
+    let settings = config.settings_digest();
     let data_dir = match &stdio.data_dir {
         Some(data_dir) => std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
         None => config.server.data_dir,
@@ -48,6 +49,7 @@ pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) 
     let target = owner::Target {
         file: stdio.file.clone(),
         data_dir,
+        settings,
         idle_exit: config.server.idle_exit,
         claim,
     };
@@ -83,14 +85,12 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
         };
         // The file of `longhaul wrap` is written by each of them.
         if target.claim.is_none() {
-            match served_file::follow(&target.file, &target.data_dir).await {
-                Ok(note) => note
-                    .into_iter()
-                    .for_each(|note| output::note(&format!("longhaul: {note}"))),
-                Err(error) => {
-                    output::note(&format!("longhaul: {error}"));
-                    return ExitCode::FAILURE;
-                }
+            if let Err(error) = served_file::follow(&target.file, &target.data_dir).await {
+                output::note(&format!("longhaul: {error}"));
+                return ExitCode::FAILURE;
+            }
+            if let Some(unread) = served_file::unread(&target.file, &target.data_dir, &target.settings) {
+                output::note(&format!("longhaul: {unread}"));
             }
         }
         let since = SystemClock.monotonic();

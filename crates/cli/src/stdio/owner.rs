@@ -34,6 +34,8 @@ pub(super) struct Target {
     pub(super) file: PathBuf,
     /// The data directory.
     pub(super) data_dir: PathBuf,
+    /// The digest of the settings in the file.
+    pub(super) settings: String,
     /// After how long it exits when idle.
     pub(super) idle_exit: Millis,
     /// A locked file by which `longhaul wrap` claims the data directory. Each owner keeps it open as well, and the lock with it; so another one may be started
