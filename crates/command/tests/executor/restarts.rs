@@ -136,8 +136,10 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
-    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done");
+    let server = Server::running("echo $$ >> pids; echo on; until [ -e go ]; do sleep 0.01; done");
     let (engine, id, command) = running_command(&server).await;
+    // The supervisor makes no more files before the end.
+    becomes(&engine, &id, |record| record.task.status.is_some()).await;
     engine.stop();
     std::fs::remove_dir_all(server.attempts.dir(&id, 1).path()).unwrap();
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
