@@ -6,7 +6,7 @@ use crate::{
     check,
     config::{self, Environment, KeysConfig, SharedStore},
     failure::{report_config, report_local},
-    output, servers,
+    output, served_file, servers,
     timestamp::timestamp,
 };
 use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
@@ -53,6 +53,11 @@ pub(crate) async fn run(keys: &Keys) -> ExitCode {
     };
     for problem in &config.problems {
         output::note(&format!("warning: {}", problem.at(&file)));
+    }
+    if of.data_dir.is_none()
+        && let Err(error) = served_file::check(&of.file, &data_dir)
+    {
+        return report_local(&error, true, json);
     }
     match change(&keys.command, of, &config, &data_dir).await {
         Ok(()) => ExitCode::SUCCESS,

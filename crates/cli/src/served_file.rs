@@ -1,13 +1,14 @@
 //! Which file the server of a data directory has read, for the programs that connect to it by a file.
 
 use crate::config::digest;
-use longhaul_private_dir::{PrivateDir, read_file, read_named};
+use longhaul_private_dir::{PrivateDir, open_file, read_named};
 use longhaul_runtime::Ports;
+use longhaul_store::DirectoryReport;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -17,6 +18,8 @@ use std::{
 const NAME: &str = "served.json";
 /// The same while it is written.
 const DRAFT: &str = "served.json.new";
+/// In bytes.
+const LARGEST: u64 = 64 * 1024;
 /// How long a server may take to read its file again.
 const READ_AGAIN: Duration = Duration::from_secs(20);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -84,7 +87,7 @@ impl ServedFile {
         let served = Self {
             data_dir: data_dir.to_owned(),
             record: Record {
-                file: std::path::absolute(file).unwrap_or_else(|_| file.to_owned()),
+                file: in_present_folder(file),
                 digest,
                 pid: std::process::id().cast_signed(),
                 in_background,
@@ -138,13 +141,13 @@ impl Record {
     }
 
     fn read(data_dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&read_file(&data_dir.join(NAME)).ok()?).ok()
+        let file = open_file(&data_dir.join(NAME), OpenOptions::new().read(true)).ok()?;
+        serde_json::from_reader(file.take(LARGEST)).ok()
     }
 
     /// Whether the process that owns the directory has written it: another one must not get a signal.
     fn is_of_owner(&self, data_dir: &Path) -> bool {
-        let owner = read_file(&data_dir.join("lock")).unwrap_or_default();
-        let owner = String::from_utf8_lossy(&owner);
+        let owner = DirectoryReport::owner(data_dir).ok().flatten().unwrap_or_default();
         let rest = owner.strip_prefix(&format!("pid {}", self.pid));
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
     }
@@ -161,7 +164,16 @@ impl Record {
     /// Whether the file has this path, or both lead to one file.
     fn is_at(&self, path: &Path) -> bool {
         let leads = || Some(fs::canonicalize(path).ok()? == fs::canonicalize(&self.file).ok()?);
-        std::path::absolute(path).is_ok_and(|path| path == self.file) || leads() == Some(true)
+        in_present_folder(path) == self.file || leads() == Some(true)
+    }
+}
+
+/// A path that stays right if a folder by which it was reached is removed. What a link at its end leads to may change.
+fn in_present_folder(file: &Path) -> PathBuf {
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    match (absolute.parent().map(fs::canonicalize), absolute.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => absolute,
     }
 }
 

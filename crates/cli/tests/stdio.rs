@@ -466,8 +466,10 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
     );
 
     fs::write(place.path().join("other.toml"), &changed).unwrap();
-    let of_other: [&[&str]; 4] = [
+    let of_other: [&[&str]; 6] = [
         &["tools", "other.toml"],
+        &["keys", "add", "other.toml", "eve"],
+        &["backup", "other.toml", "copy.backup"],
         &["admin", "tasks", "other.toml"],
         &["doctor", "other.toml"],
         &["admin", "drain", "other.toml"],
@@ -479,10 +481,56 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
             "{words:?}: {refused}"
         );
     }
+    fs::write(&file, changed + "# a comment\n").unwrap();
+    let (_, quiet) = listed("jobs.toml", &[]);
+    assert!(!quiet.contains("longhaul: "), "{quiet}");
     // It was renamed, and what is not there can be no other one.
     fs::rename(&file, place.path().join("renamed.toml")).unwrap();
     let (has_stopped, said) = run(&["admin", "drain", "renamed.toml"], &[]);
     assert!(has_stopped, "{said}");
+    // What is left of it says nothing once it has ended.
+    let (_, said) = run(&["admin", "tasks", "other.toml"], &[]);
+    assert!(
+        said.contains("no server runs") && !said.contains("is that of the server of"),
+        "{said}"
+    );
+}
+
+/// Under its key the call is made again where its server is started again, and runs once.
+#[test]
+fn a_call_by_a_file_survives_the_end_of_its_server() {
+    let place = Place::new("10m");
+    let file = place.path().join("jobs.toml");
+    let tool = r#"
+[[tool]]
+name = "count"
+description = "counts its starts"
+command = ["sh", "-c", "echo x >> starts; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
+task = "never"
+"#;
+    fs::write(&file, fs::read_to_string(&file).unwrap() + tool).unwrap();
+    let call = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["call", "jobs.toml", "count"])
+        .current_dir(place.path())
+        .env("HOME", place.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let starts = || {
+        fs::read_to_string(place.path().join("starts"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    while starts() == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(place.owner(), Signal::KILL).unwrap();
+    place.open_gate();
+    let called = call.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&called.stdout).trim(), "through", "{called:?}");
+    assert_eq!(starts(), 1);
 }
 
 /// Only its owner decides when a server that somebody has started reads its file.
@@ -568,6 +616,13 @@ fn the_task_of_a_child_is_found_from_another_folder() {
     let asked = run(place.path(), &with_server(&["tasks"]));
     assert!(asked.contains(&id) && !asked.contains("not asked"), "{asked}");
     place.open_gate();
+    while !run(place.path(), &with_server(&["tasks"])).contains("succeeded") {}
+    // What has ended stays so, and need not be asked about.
+    let listed = run(elsewhere.path(), &["tasks"]);
+    assert!(
+        listed.contains("completed") && !listed.contains("not asked"),
+        "{listed}"
+    );
     let result = run(elsewhere.path(), &["task", &id[..12], "--wait"]);
     assert_eq!(result, "through");
 }

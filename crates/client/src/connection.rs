@@ -14,6 +14,7 @@ use crate::{
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
     result_shape, result_type,
+    rpc_failure::error_of,
     sent_call::SentCall,
     server_change::Changes,
     stale_era::{self, Doubt},
@@ -321,20 +322,29 @@ impl Connection {
         // The server may have been at another address than the one that it has redirected to.
         let has_moved = doubt == Doubt::EraChanged && may_run_twice && !stale_era::is_answered(&first);
         if !(may_run_twice || has_not_run) {
-            return finish(stale_era::unrepeated(first), era);
+            return self.finish(stale_era::unrepeated(first), era);
         }
         if !(is_stale || has_moved) {
-            return finish(first, era);
+            return self.finish(first, era);
         }
         let now = self.era_of_call(record).await?;
         let again = build(&now);
         // Another server may not take the key.
         if !has_not_run && !stale_era::may_run_twice(&now, &again) {
-            return finish(stale_era::unrepeated(first), era);
+            return self.finish(stale_era::unrepeated(first), era);
         }
         self.listening().until_open().await;
         let second = self.attempt(&now, again, on_notification, record).await;
-        finish(second, now)
+        self.finish(second, now)
+    }
+
+    fn finish(
+        &self,
+        response: Result<RpcResponse, RequestError>,
+        era: Arc<Era>,
+    ) -> Result<(Json, Arc<Era>), RequestError> {
+        let outcome = response?.outcome;
+        Ok((outcome.map_err(|failure| error_of(failure, self.address()))?, era))
     }
 
     /// Whether a legacy server is where a modern one was. It is connected to then.
@@ -619,8 +629,4 @@ impl Drop for Cancellation<'_> {
             self.connection.cancel_by_message(self.era, id, None);
         }
     }
-}
-
-fn finish(response: Result<RpcResponse, RequestError>, era: Arc<Era>) -> Result<(Json, Arc<Era>), RequestError> {
-    Ok((response?.outcome.map_err(RequestError::Rpc)?, era))
 }

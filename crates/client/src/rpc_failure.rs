@@ -1,7 +1,8 @@
 //! The JSON-RPC error object of a response.
 
-use crate::{RequestError, RpcFailure, error::excerpt};
+use crate::{RequestError, RpcFailure, address::masked_address, error::excerpt};
 use longhaul_core::Json;
+use longhaul_wire::CONNECTION_LOST;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,16 +11,32 @@ pub(crate) const INTERNAL_ERROR: i32 = -32603;
 
 /// Whether it says that nobody knows how the call has ended: Longhaul's word for that.
 pub(crate) fn leaves_outcome_unknown(failure: &RpcFailure) -> bool {
+    has_reason(failure, "interrupted")
+}
+
+/// The error of a request that a server at `address` has answered so.
+pub(crate) fn error_of(failure: RpcFailure, address: &str) -> RequestError {
+    match has_reason(&failure, CONNECTION_LOST) {
+        // The relay is there, and the server is not.
+        true => RequestError::Unreachable {
+            address: masked_address(address),
+            reason: failure.message.to_string(),
+            stderr: None,
+            connected: true,
+        },
+        false => RequestError::Rpc(failure),
+    }
+}
+
+fn has_reason(failure: &RpcFailure, reason: &str) -> bool {
     #[derive(Deserialize)]
     struct Data<'a> {
         #[serde(borrow)]
         reason: std::borrow::Cow<'a, str>,
     }
-    let data = failure
-        .data
-        .as_ref()
-        .map(|data| serde_json::from_str::<Data<'_>>(data.as_str()));
-    matches!(data, Some(Ok(data)) if data.reason == "interrupted")
+    let data = failure.data.as_ref();
+    let data = data.map(|data| serde_json::from_str::<Data<'_>>(data.as_str()));
+    matches!(data, Some(Ok(data)) if data.reason == reason)
 }
 
 /// Reads a JSON-RPC error object.

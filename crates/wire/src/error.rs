@@ -38,6 +38,9 @@ pub struct RpcError {
     retry_after: Option<u64>,
 }
 
+/// The `data.reason` of [`RpcError::connection_lost`].
+pub const CONNECTION_LOST: &str = "connection_lost";
+
 /// The error code is reserved by JSON-RPC or MCP. Applications use codes outside −32768..=−32000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("error code {0} is reserved: choose one outside -32768..=-32000")]
@@ -138,6 +141,21 @@ impl RpcError {
     /// ```
     pub fn interrupted(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32603, OK, message).with_data(|out| out.push_str(r#"{"reason":"interrupted"}"#))
+    }
+
+    /// −32603 with `data.reason` [`CONNECTION_LOST`]: what a relay answers for a server that has exited before it did. The request may have been carried out, and
+    /// may be made again at the same relay.
+    ///
+    /// ```
+    /// let error = longhaul_wire::RpcError::connection_lost("The server has exited");
+    /// assert_eq!(error.data(), Some(r#"{"reason":"connection_lost"}"#));
+    /// ```
+    pub fn connection_lost(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, OK, message).with_data(|out| {
+            out.push_str(r#"{"reason":""#);
+            out.push_str(CONNECTION_LOST);
+            out.push_str(r#""}"#);
+        })
     }
 
     /// −32603: `tasks/result` of a legacy task that was cancelled. `output` is the end of the task's log, if it has one; `exit` is how its

@@ -10,7 +10,7 @@ use crate::{
     amounts::{count, size},
     args, config,
     failure::{report_config, report_local},
-    output,
+    output, served_file,
     timestamp::timestamp,
 };
 use archive::{ArchiveWriter, FORMAT, Header, Manifest, TaskCounts};
@@ -78,6 +78,11 @@ pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
     };
     config.warn_of_problems(&asked.file);
     let data_dir = config.data_dir;
+    if asked.data_dir.is_none()
+        && let Err(error) = served_file::check(&asked.file, &data_dir)
+    {
+        return report_local(&error, true, asked.json);
+    }
     if config.is_shared {
         return report_local(&BackupError::SharedStore(data_dir), false, asked.json);
     }

@@ -73,6 +73,12 @@ impl File {
         digest(self.text.as_bytes())
     }
 
+    /// The digest of the sections `[server]` and `[admin]`, without comments and layout.
+    pub(super) fn settings_digest(&self) -> String {
+        let sections: toml::Table = toml::from_str(&self.text).unwrap_or_default();
+        digest(format!("{:?}", [sections.get("server"), sections.get("admin")]).as_bytes())
+    }
+
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path

@@ -66,13 +66,8 @@ pub(crate) struct Config {
     pub(crate) warnings: Vec<Problem>,
     /// The digest of the text that was read.
     pub(crate) digest: String,
-}
-
-impl Config {
-    /// Of what is read at the start only, as it stands in the file.
-    pub(crate) fn settings_digest(&self) -> String {
-        digest(format!("{:?}", (&self.server, &self.admin)).as_bytes())
-    }
+    /// That of the sections which are read at the start only, as they are written: what they come to depends on who reads them.
+    pub(crate) settings: String,
 }
 
 /// The digest of the text of a configuration, so that a changed one is noticed.
@@ -160,5 +155,6 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         upstreams,
         warnings: Vec::new(),
         digest: file.digest(),
+        settings: file.settings_digest(),
     })
 }

@@ -108,7 +108,6 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         }
     };
     crate::check::warn(&serve.source.path().display().to_string(), &config.warnings);
-    let settings = config.settings_digest();
     // The address in the file was checked with it.
     if let Some(listen) = &serve.listen {
         config.server.listen = match listen {
@@ -142,7 +141,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         // It fails only if this process leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    match start(config, settings, serve) {
+    match start(config, serve) {
         Ok(()) => ExitCode::SUCCESS,
         // Another one was started at the same time, and the process that started this one finds that one.
         Err(ServeError::Open(OpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
@@ -159,8 +158,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 }
 
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
-/// `settings`: the digest of those in the file.
-fn start(config: Config, settings: String, serve: &args::Serve) -> Result<(), ServeError> {
+fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     descriptors::raise_limit();
     descriptors::check_limit(descriptors::OPENED_AT_START)?;
     check_machine(&config.server)?;
@@ -181,7 +179,7 @@ fn start(config: Config, settings: String, serve: &args::Serve) -> Result<(), Se
         ..store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);
-    let served = runtime.block_on(self::serve(config, settings, Arc::clone(&store), serve));
+    let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served
 }
@@ -201,12 +199,7 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
     }
 }
 
-async fn serve(
-    config: Config,
-    settings: String,
-    store: Arc<SqliteStore>,
-    asked: &args::Serve,
-) -> Result<(), ServeError> {
+async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     // From here on it does not end the process.
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     let ports = Ports::system();
@@ -217,6 +210,7 @@ async fn serve(
         upstreams,
         prefix,
         digest,
+        settings,
         ..
     } = config;
     let mut present = reload::Present::new(&tools);
@@ -434,7 +428,14 @@ async fn serve(
                 .await;
         }
     };
+    let waited_for = async {
+        stop.cancelled().await;
+        if let Err(error) = store.describe_stop() {
+            tracing::warn!(%error, "could not write to the lock file that this process stops");
+        }
+    };
     tokio::join!(
+        waited_for,
         started,
         over_http,
         over_stdio,

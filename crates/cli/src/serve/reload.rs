@@ -111,16 +111,15 @@ impl Reloading<'_> {
 
     /// All that can be a mistake is found before anything changes.
     async fn reload(&self, present: &mut Present) -> Result<Changes, ReloadError> {
-        let config = generated_config::load_again(&self.asked.source)?;
-        let settings = config.settings_digest();
         let Config {
             tools,
             upstreams,
             prefix,
             warnings,
             digest,
+            settings,
             ..
-        } = config;
+        } = generated_config::load_again(&self.asked.source)?;
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();

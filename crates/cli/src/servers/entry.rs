@@ -100,7 +100,7 @@ impl Command {
         // Said here, with each mistake on its line, and not as the last words of a server that did not start.
         let config = config::load(&path, &Environment::of_this_process())
             .map_err(|error| ServerError::ConfigFile(error.to_string()))?;
-        if let Some(unread) = served_file::unread(&path, &config.server.data_dir, &config.settings_digest()) {
+        if let Some(unread) = served_file::unread(&path, &config.server.data_dir, &config.settings) {
             output::note(&format!("longhaul: {unread}"));
         }
         let program = env::current_exe().map_err(|error| wrong(error.to_string()))?;

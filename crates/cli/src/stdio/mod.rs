@@ -41,7 +41,7 @@ pub(crate) fn run(stdio: &args::Stdio, wrapped: Option<(File, Option<Millis>)>) 
         output::note(&format!("longhaul: {error}"));
         return ExitCode::from(config::EXIT_INVALID);
     }
-    let settings = config.settings_digest();
+    let settings = config.settings;
     let data_dir = match &stdio.data_dir {
         Some(data_dir) => std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
         None => config.server.data_dir,

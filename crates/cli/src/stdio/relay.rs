@@ -219,7 +219,7 @@ impl Session {
             failed
         };
         for id in open {
-            let error = RpcError::internal(
+            let error = RpcError::connection_lost(
                 "The server has exited before it answered: it is not known whether the request was carried out. Tasks that it has made go on when it is started again",
             );
             let mut text = String::new();

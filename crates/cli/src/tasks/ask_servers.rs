@@ -53,7 +53,7 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
     let mut more = Vec::new();
     for (group, told) in groups.iter().zip(told) {
         for place in &group.rows {
-            if !rows[*place].is_lost() {
+            if !(rows[*place].is_lost() || rows[*place].has_ended()) {
                 rows[*place].not_told = Some(NotTold::unreached("it did not answer in time"));
             }
         }
@@ -79,7 +79,7 @@ fn is_not_asked(chosen: &Server, row: &Row) -> bool {
     let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
         return false;
     };
-    !call.ends_with_process && !chosen.is_chosen() && chosen.clone().of_call(call).is_child()
+    !row.has_ended() && !call.ends_with_process && !chosen.is_chosen() && chosen.clone().of_call(call).is_child()
 }
 
 fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {

@@ -117,6 +117,11 @@ impl Row {
         call.is_some_and(|call| matches!(call.state, CallState::Lost { .. }))
     }
 
+    /// Whether the task has ended, as far as is known. It stays so whatever its server tells.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.status().is_some_and(TaskStatus::is_final)
+    }
+
     pub(crate) fn id(&self) -> Option<&str> {
         let task = self.call.as_ref().and_then(|call| call.task.as_ref());
         let listed = self.snapshot.as_ref().map(|task| task.id.as_str());

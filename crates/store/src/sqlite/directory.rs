@@ -21,8 +21,12 @@ use std::{
 
 /// How often a new process tries to take the lock of an old one: a deploy may overlap a little.
 const LOCK_ATTEMPTS: u32 = 40;
+/// The same while the old one stops: its calls have some seconds to end.
+const ATTEMPTS_AT_A_STOP: u32 = 200;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
 const LOCK: &str = "lock";
+/// What a process writes into it that is about to release it.
+const STOPPING: &str = "it is stopping";
 /// What SQLite keeps beside a database. It opens these itself.
 const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -62,7 +66,8 @@ impl Directory {
             path: path.to_owned(),
             holder: holder(&dir),
         };
-        if !wait_for(dir.as_file()).map_err(io("lock"))? {
+        let is_stopping = || holder(&dir).ends_with(STOPPING);
+        if !wait_for(dir.as_file(), is_stopping).map_err(io("lock"))? {
             return Err(in_use());
         }
         let name = dir.path().join(LOCK);
@@ -71,7 +76,7 @@ impl Directory {
             path: name.clone(),
             source,
         })?;
-        if !wait_for(&lock).map_err(io("lock"))? {
+        if !wait_for(&lock, || false).map_err(io("lock"))? {
             return Err(in_use());
         }
         let is_ours = || Ok(dir.is_in_place()? && is_at(&lock.metadata()?, &name)?);
@@ -147,6 +152,11 @@ impl Directory {
         })
     }
 
+    /// Writes into the lock file that its holder stops.
+    pub(super) fn describe_stop(&mut self) -> io::Result<()> {
+        self.describe_owner(STOPPING)
+    }
+
     /// Writes into the lock file who holds it: `pid 123`, or `pid 123, note`.
     pub(super) fn describe_owner(&mut self, note: &str) -> io::Result<()> {
         let separator = if note.is_empty() { "" } else { ", " };
@@ -193,13 +203,16 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Takes the lock, waiting about two seconds until another process has released it. Returns whether it was taken.
+/// Takes the lock, waiting about two seconds until another process has released it, or some more while that process is stopping. Returns whether it was taken.
 #[expect(
     clippy::disallowed_methods,
     reason = "a lock gives no sign when it comes free, and no clock is injected yet"
 )]
-fn wait_for(lock: &File) -> io::Result<bool> {
-    for _ in 0..LOCK_ATTEMPTS {
+fn wait_for(lock: &File, is_stopping: impl Fn() -> bool) -> io::Result<bool> {
+    for attempt in 0..ATTEMPTS_AT_A_STOP {
+        if attempt >= LOCK_ATTEMPTS && !is_stopping() {
+            break;
+        }
         match flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
             Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(LOCK_RETRY_DELAY),

@@ -306,6 +306,14 @@ impl SqliteStore {
         directory.describe_owner(note)
     }
 
+    /// Writes into the lock file that this process stops: the next one that wants the directory waits for ten seconds then, and not for two.
+    ///
+    /// # Errors
+    /// When the lock file cannot be written.
+    pub fn describe_stop(&self) -> io::Result<()> {
+        self.directory.lock().describe_stop()
+    }
+
     /// Copies the store, as it is at one moment, into the new file `path`, while work goes on. The copy is a complete database:
     /// as `longhaul.db` in an empty data directory it can be opened, and used once it is [accepted](SqliteOptions::accept_restored).
     ///
