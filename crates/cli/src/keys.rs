@@ -17,7 +17,7 @@ use longhaul_store::SqliteStore;
 use longhaul_store_postgres::PostgresStore;
 use serde_json::json;
 use std::{
-    path::{Path, absolute},
+    path::{Path, PathBuf, absolute},
     process::ExitCode,
     time::Duration,
 };
@@ -73,6 +73,13 @@ enum KeysError {
     #[error("{0}")]
     DataDir(String),
     #[error(
+        "{} would be made for root in a folder of the user {user}, who could not use it: run this as that user, with `runuser -u {user} -- longhaul keys …`",
+        data_dir.display()
+    )]
+    OfRoot { data_dir: PathBuf, user: String },
+    #[error("{0}; nothing was changed")]
+    NoTool(String),
+    #[error(
         "{place} has tasks of a key {name}, which {file} does not know: it may have been lost, or was added at another server. The new key would own these tasks: choose \
          another name, or put the file back"
     )]
@@ -121,14 +128,16 @@ async fn check_name_is_new(
     refused(shared.shown(), found.map_err(Into::into))
 }
 
-fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) {
-    let Some(tools) = &config.tools else { return };
+/// The name of a key is not used again, so that one with a mistyped tool could not be made right.
+fn check_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) -> Result<(), KeysError> {
+    let Some(tools) = &config.tools else { return Ok(()) };
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-    for unfit in patterns
+    let mut unfit = patterns
         .iter()
-        .filter_map(|pattern| check::describe_unfit(pattern, &tools))
-    {
-        output::note(&format!("warning: {}: {unfit}", of.file.display()));
+        .filter_map(|pattern| check::describe_unfit(pattern, &tools));
+    match unfit.next() {
+        Some(why) => Err(KeysError::NoTool(format!("{}: {why}", of.file.display()))),
+        None => Ok(()),
     }
 }
 
@@ -136,6 +145,12 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
     let ports = Ports::system();
     if let Some(why) = check::machine::foreign_data_dir(data_dir) {
         return Err(KeysError::DataDir(why));
+    }
+    if let Some(user) = check::machine::owner_of_folder(data_dir) {
+        return Err(KeysError::OfRoot {
+            data_dir: data_dir.to_owned(),
+            user,
+        });
     }
     let file = KeyFile::open(data_dir)?;
     if let Some(mode) = file.earlier_mode() {
@@ -157,7 +172,7 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
             ..
         } => {
             check_name_is_new(&file, name, data_dir, config.shared_store.as_ref()).await?;
-            warn_of_unknown_tools(tools, config, of);
+            check_tools(tools, config, of)?;
             let mut new = NewKey::named(name.clone());
             if !tools.is_empty() {
                 new.tools.clone_from(tools);

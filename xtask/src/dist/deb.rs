@@ -103,6 +103,7 @@ fn write_documents(packaged: &Packaged, folder: &Path) -> Result<(), DistError> 
             .current_dir(folder),
     )?;
     share::copy_sources(&["README.md"], folder)?;
+    share::copy_documents(&folder.join("docs"))?;
     share::copy_sources(&["examples/quickstart.toml"], &folder.join("examples"))
 }
 

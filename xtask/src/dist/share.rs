@@ -1,6 +1,7 @@
 //! What comes with the program: manual pages, completions, documents.
 
 use super::{DistError, at, program::Packaged, source, write};
+use crate::workspace;
 use std::{fs, path::Path};
 
 /// The folders below `share`, which differ between an archive and a package of Debian.
@@ -27,6 +28,19 @@ pub(super) fn copy_sources(sources: &[&str], folder: &Path) -> Result<(), DistEr
     for path in sources {
         let name = path.rsplit('/').next().unwrap_or(path);
         write(&folder.join(name), source(path)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes the pages for users into a folder.
+pub(super) fn copy_documents(folder: &Path) -> Result<(), DistError> {
+    let docs = workspace::root().join("docs");
+    for entry in fs::read_dir(&docs).map_err(at(&docs))? {
+        let page = entry.map_err(at(&docs))?.path();
+        if page.extension().is_some_and(|extension| extension == "md") {
+            let name = page.file_name().unwrap_or_default();
+            write(&folder.join(name), &fs::read(&page).map_err(at(&page))?)?;
+        }
     }
     Ok(())
 }

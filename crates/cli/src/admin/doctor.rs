@@ -61,6 +61,13 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             let what = format!("the data directory {shown} cannot be read: {error}; run this as the server's user");
             return Err(Failure::refused(what).of_kind("unauthorized"));
         }
+        if let Some(user) = crate::check::machine::other_owner(&data_dir) {
+            let shown = data_dir.display();
+            let what = format!(
+                "the data directory {shown} is that of the user {user}: run this as that user, with `runuser -u {user} -- longhaul doctor …`"
+            );
+            return Err(Failure::refused(what).of_kind("unauthorized"));
+        }
         // A package or a volume may have made the folder.
         let is_prepared = file.is_some() && is_empty(&data_dir);
         if data_dir.is_dir() && !is_prepared && !FILES.iter().any(|file| data_dir.join(file).exists()) {

@@ -83,6 +83,13 @@ pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
     {
         return report_local(&error, true, asked.json);
     }
+    if let Some(user) = crate::check::machine::other_owner(&data_dir) {
+        let error = format!(
+            "{} is that of the user {user}: run this as that user, with `runuser -u {user} -- longhaul backup …`",
+            data_dir.display()
+        );
+        return report_local(&error, true, asked.json);
+    }
     if config.is_shared {
         return report_local(&BackupError::SharedStore(data_dir), false, asked.json);
     }

@@ -53,6 +53,35 @@ pub(crate) fn foreign_data_dir(data_dir: &Path) -> Option<String> {
     Some(format!("cannot use the data directory {}: {error}", data_dir.display()))
 }
 
+/// The name or the number of the user, not root, in whose folder a data directory is to be made by root: that user, who runs the server, could not use it.
+pub(crate) fn owner_of_folder(data_dir: &Path) -> Option<String> {
+    if data_dir.symlink_metadata().is_ok() || !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let folder = data_dir
+        .ancestors()
+        .skip(1)
+        .find_map(|folder| fs::metadata(folder).ok())?;
+    (folder.uid() != 0).then(|| user_name(folder.uid()))
+}
+
+/// The user whose data directory this is, if it is another one, whose files root should not judge.
+pub(crate) fn other_owner(data_dir: &Path) -> Option<String> {
+    let owner = fs::metadata(data_dir).ok()?.uid();
+    (owner != rustix::process::geteuid().as_raw()).then(|| user_name(owner))
+}
+
+fn user_name(user: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let number = user.to_string();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(&number)).then(|| name.to_owned())
+    });
+    found.unwrap_or_else(|| format!("#{number}"))
+}
+
 /// Why files of keys in the data directory cannot be used.
 fn damaged_keys(server: &ServerConfig) -> Vec<String> {
     let api_keys = server.auth.api_keys.then(|| KeyFile::check(&server.data_dir).err());

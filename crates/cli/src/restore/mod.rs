@@ -29,6 +29,8 @@ use std::{
 };
 use unpack::{UnpackError, unpack};
 
+/// The keys of clients, in a data directory.
+const KEYS: &str = "keys.json";
 /// The data directory in its work folder.
 const DATA_DIR: &str = "data";
 
@@ -98,6 +100,12 @@ fn data_dir(asked: &args::Restore) -> Result<PathBuf, ConfigError> {
 async fn restore(asked: &args::Restore, data_dir: &Path) -> Result<Done, RestoreError> {
     let ports = Ports::system();
     let target = target(data_dir)?;
+    if let Some(user) = crate::check::machine::owner_of_folder(&target) {
+        output::note(&format!(
+            "warning: {} is made for root in a folder of the user {user}, who cannot use it then; to make it for that user: `runuser -u {user} -- longhaul restore …`",
+            target.display()
+        ));
+    }
     let writing = |path: &Path| {
         let path = path.to_owned();
         move |source| RestoreError::Write { path, source }
@@ -120,8 +128,10 @@ async fn restore(asked: &args::Restore, data_dir: &Path) -> Result<Done, Restore
     let to = made.clone();
     let synced = ports.blocking(move || sync_all(&to)).await;
     synced.ok_or(RestoreError::Ending)?.map_err(writing(&made))?;
+    let has_keys = made.join(KEYS).exists();
     put_in_place(&made, &target)?;
     Ok(Done {
+        has_keys,
         header,
         manifest,
         settled,
@@ -235,6 +245,8 @@ fn put_in_place(made: &Path, target: &Path) -> Result<(), RestoreError> {
 
 /// What was restored.
 struct Done {
+    /// Of clients of the server.
+    has_keys: bool,
     header: Header,
     manifest: Manifest,
     settled: Settled,
@@ -259,6 +271,7 @@ impl Done {
                 "interruptedQueued": interrupted_queued,
                 "queued": queued,
                 "mustBeAccepted": must_be_accepted,
+                "hasKeys": self.has_keys,
             }));
         }
         let mut text = format!(
@@ -293,6 +306,12 @@ impl Done {
             ));
         } else if queued > 0 {
             text.push_str(&format!("\n  {} run at the next start", count(queued, "queued task")));
+        }
+        if self.has_keys {
+            text.push_str(
+                "\n  its keys are as they were then: one that was revoked or rotated since is accepted again. See `longhaul keys list`, and revoke it before \
+                 the server starts",
+            );
         }
         output::note(&text);
     }

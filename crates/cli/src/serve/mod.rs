@@ -162,6 +162,12 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     descriptors::raise_limit();
     descriptors::check_limit(descriptors::OPENED_AT_START)?;
     check_machine(&config.server)?;
+    if let Some(user) = crate::check::machine::owner_of_folder(&config.server.data_dir) {
+        output::note(&format!(
+            "warning: {} is made for root in a folder of the user {user}, who cannot use it then, and commands run as root; to serve as that user: `runuser -u {user} -- longhaul serve …`",
+            config.server.data_dir.display()
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -300,7 +300,7 @@ fn a_name_that_has_tasks_is_not_used_again() {
 }
 
 #[test]
-fn a_pattern_that_fits_no_tool_is_warned_of() {
+fn a_pattern_that_fits_no_tool_is_refused() {
     let folder = TempDir::new().unwrap();
     let tools = ["build", "test"]
         .map(|name| format!("[[tool]]\nname = \"{name}\"\ndescription = \"Runs.\"\ncommand = [\"true\"]\n"))
@@ -308,12 +308,15 @@ fn a_pattern_that_fits_no_tool_is_warned_of() {
     let auth = "[server]\nname = \"jobs\"\n[server.auth]\napi_keys = true\n";
     fs::write(folder.path().join("jobs.toml"), [auth, &tools].concat()).unwrap();
     let added = keys(folder.path(), &["add", "ci", "--tools", "bild*", "--tools", "te*"]);
-    assert_eq!(exit(&added), 0, "{added:?}");
-    let warned = stderr(&added);
+    assert_ne!(exit(&added), 0, "{added:?}");
+    let refused = stderr(&added);
     assert!(
-        warned.contains("no tool fits `bild*`; did you mean `build`?") && !warned.contains("`te*`"),
+        refused.contains("no tool fits `bild*`; did you mean `build`?") && !refused.contains("`te*`"),
         "{added:?}"
     );
+    // The name is not used up.
+    let added = keys(folder.path(), &["add", "ci", "--tools", "build", "--tools", "te*"]);
+    assert_eq!(exit(&added), 0, "{added:?}");
     let upstream = "[upstream.other]\ncommand = [\"true\"]\n";
     fs::write(folder.path().join("jobs.toml"), [auth, &tools, upstream].concat()).unwrap();
     let added = keys(folder.path(), &["add", "cd", "--tools", "bild*"]);
