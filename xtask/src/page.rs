@@ -65,9 +65,9 @@ pub(crate) enum PageError {
 }
 
 /// A server that dies with this value.
-struct Served(Child);
+struct ServerProcess(Child);
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
         .args(["--json", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data);
     serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut served = Served(serve.spawn().map_err(PageError::Server)?);
+    let mut served = ServerProcess(serve.spawn().map_err(PageError::Server)?);
     let mut line = String::new();
     if let Some(out) = served.0.stdout.as_mut() {
         BufReader::new(out).read_line(&mut line).map_err(PageError::Server)?;

@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
         eprintln!("\n== {part}");
         let since = clock::now();
         let has_passed = run(args.json).inspect_err(|why| eprintln!("== {part}: {why}")).is_ok();
-        ended.push(Ended {
+        ended.push(PartResult {
             part,
             has_passed,
             took: since.elapsed(),
@@ -193,14 +193,13 @@ fn chosen(parts: Vec<(&'static str, Part)>, names: &[String]) -> Result<Vec<(&'s
     Ok(parts.into_iter().filter(|(part, _)| is_chosen(part)).collect())
 }
 
-/// A part that was run.
-struct Ended {
+struct PartResult {
     part: &'static str,
     has_passed: bool,
     took: Duration,
 }
 
-fn report(as_json: bool, ended: &[Ended]) {
+fn report(as_json: bool, ended: &[PartResult]) {
     let passed = ended.iter().filter(|ended| ended.has_passed).count();
     if as_json {
         let parts = ended.iter().map(|ended| {

@@ -1,6 +1,6 @@
 //! Who may operate a server, and who has logged in.
 
-use crate::key_file::KeyFile;
+use crate::key_file::AdminKeyFile;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, header};
 use longhaul_core::{Entropy, Millis, UnixMillis};
@@ -26,9 +26,9 @@ pub struct Access {
     /// Whether processes of the server's own user need no key.
     pub same_user: bool,
     /// The key of operators.
-    pub admin_key: KeyFile,
+    pub admin_key: AdminKeyFile,
     /// The key that `/metrics` needs; without it, everybody who can connect reads them.
-    pub metrics_key: Option<KeyFile>,
+    pub metrics_key: Option<AdminKeyFile>,
     /// Names besides those of this machine by which requests may call the server, as behind a proxy.
     pub allowed_hosts: Vec<HostName>,
 }
@@ -103,7 +103,7 @@ impl LoginSessions {
     }
 
     /// Whether a browser has given the key that counts now.
-    pub(crate) fn knows(&self, headers: &HeaderMap, now: UnixMillis, key: &KeyFile) -> bool {
+    pub(crate) fn knows(&self, headers: &HeaderMap, now: UnixMillis, key: &AdminKeyFile) -> bool {
         let Some(id) = cookie(headers) else { return false };
         let sessions = self.0.lock();
         let found = sessions.iter().find(|session| session.id == id && session.until > now);

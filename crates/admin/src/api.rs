@@ -95,11 +95,11 @@ async fn tools(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<Tool
 /// The arguments of a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Called {
+struct CallBody {
     arguments: Box<RawValue>,
 }
 
-impl RequestBody for Called {
+impl RequestBody for CallBody {
     const EXAMPLE: &str = r#"{"arguments": {"name": "value"}}"#;
 }
 
@@ -107,7 +107,7 @@ async fn call_tool(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(name): Path<String>,
-    ApiBody(Called { arguments }): ApiBody<Called>,
+    ApiBody(CallBody { arguments }): ApiBody<CallBody>,
 ) -> Result<Json<Value>, ApiError> {
     let arguments = longhaul_core::Json::from(&*arguments);
     let task = context.call_tool(&actor, &name, arguments).await?;
@@ -229,7 +229,7 @@ async fn bulk(
 /// How a server is drained.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Draining {
+struct DrainQuery {
     /// How long what runs may take to end; empty for the server's own setting.
     timeout: String,
 }
@@ -238,7 +238,7 @@ struct Draining {
 async fn drain(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    ApiQuery(Draining { timeout }): ApiQuery<Draining>,
+    ApiQuery(DrainQuery { timeout }): ApiQuery<DrainQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let timeout = query::span("timeout", &timeout)?.map_or(context.drain_timeout, Duration::from_millis);
     context.drain(&actor, Duration::ZERO, timeout);
@@ -410,12 +410,12 @@ async fn delete_task(
 
 /// An answer as MCP has it, such as `{"action": "accept", "content": {…}}`.
 #[derive(Deserialize)]
-struct Answered {
+struct AnswerBody {
     key: String,
     answer: Box<RawValue>,
 }
 
-impl RequestBody for Answered {
+impl RequestBody for AnswerBody {
     const EXAMPLE: &str = r#"{"key": "in-1", "answer": {"action": "accept", "content": {"name": "value"}}}"#;
 }
 
@@ -423,7 +423,7 @@ async fn answer(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(text): Path<String>,
-    ApiBody(Answered { key, answer }): ApiBody<Answered>,
+    ApiBody(AnswerBody { key, answer }): ApiBody<AnswerBody>,
 ) -> Result<Json<Value>, ApiError> {
     let key = InputKey::named(key.as_str());
     act(&context, &actor, &text, TaskAction::Answer { key, answer }).await

@@ -13,7 +13,7 @@ use crate::{
 };
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
-use longhaul_server::{Front, audit::Audit};
+use longhaul_server::{ProtocolServer, audit::Audit};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ pub(crate) struct AdminContext {
     pub(crate) audit: Option<Arc<dyn Audit>>,
     /// Whether its lines can be shown.
     pub(crate) has_audit_file: bool,
-    pub(crate) front: Option<Arc<Front>>,
+    pub(crate) protocol: Option<Arc<ProtocolServer>>,
     pub(crate) upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Why the server only reads, if it does.
     pub(crate) reads_only: Option<String>,

@@ -8,9 +8,9 @@ use tokio::sync::Mutex;
 const VALID: u32 = 20;
 
 /// The latest count. Whoever asks while it is made waits for it.
-pub(crate) struct CostlyCount<T>(Mutex<Option<Counted<T>>>);
+pub(crate) struct CostlyCount<T>(Mutex<Option<CachedCount<T>>>);
 
-struct Counted<T> {
+struct CachedCount<T> {
     until: Duration,
     count: Arc<T>,
 }
@@ -35,7 +35,7 @@ impl<T> CostlyCount<T> {
         }
         let count = Arc::new(count.await?);
         let ended = clock.monotonic();
-        *counted = Some(Counted {
+        *counted = Some(CachedCount {
             until: ended + (ended - began) * VALID,
             count: Arc::clone(&count),
         });

@@ -3,7 +3,7 @@
 use crate::{
     context::AdminContext,
     masking::{mask, mask_result, masked_text},
-    metrics::{MetricsError, Observed, OfferedTool, Present, queue_age},
+    metrics::{MetricsError, MetricsSnapshot, OfferedTool, Present, queue_age},
     query::{InvalidQuery, TaskQuery, invalid, whole_id},
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
     words,
@@ -445,12 +445,12 @@ impl AdminContext {
             concurrency: tool.settings().concurrency,
             is_paused: self.engine.is_paused(name),
         });
-        Ok(self.metrics.encode(&Observed {
+        Ok(self.metrics.encode(&MetricsSnapshot {
             present: &present,
             commits: self.engine.store().commit_counts(),
             health: self.engine.store().health(),
             lease_age: self.engine.lease_age(),
-            front: self.front.as_deref(),
+            protocol: self.protocol.as_deref(),
             lost_audit_lines: self.audit.as_ref().map_or(0, |audit| audit.lost().in_all),
             upstreams: &upstreams,
             slots: self.engine.slots(),

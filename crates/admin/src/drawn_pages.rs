@@ -13,9 +13,9 @@ const LONGEST: u64 = 1_000;
 
 /// Pages by their address, as they were drawn last.
 #[derive(Default)]
-pub(crate) struct DrawnPages(Mutex<HashMap<String, Drawn>>);
+pub(crate) struct DrawnPages(Mutex<HashMap<String, DrawnPage>>);
 
-struct Drawn {
+struct DrawnPage {
     /// [`Live::count`] before it was read.
     count: u64,
     at: UnixMillis,
@@ -36,7 +36,7 @@ impl DrawnPages {
         let asked = live.count();
         let mut pages = self.0.lock().await;
         let (count, now) = (live.count(), clock.now());
-        let is_fresh = |drawn: &&Drawn| drawn.count >= asked && now.since(drawn.at) < LONGEST;
+        let is_fresh = |drawn: &&DrawnPage| drawn.count >= asked && now.since(drawn.at) < LONGEST;
         let found = pages
             .get(&address)
             .filter(is_fresh)
@@ -48,7 +48,7 @@ impl DrawnPages {
                 if pages.len() >= MOST {
                     pages.clear();
                 }
-                let drawn = Drawn {
+                let drawn = DrawnPage {
                     count,
                     at: now,
                     text: Arc::clone(&text),

@@ -1,6 +1,6 @@
 //! Whether the values of an answer fit the form that was asked for: the same for the API, the page and the command.
 
-use longhaul_json_schema::{Origin, Schema, Violation as SchemaViolation, ViolationKind, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Violation as SchemaViolation, ViolationKind, text_len};
 use serde_json::{Value, value::RawValue};
 
 /// Violations that are named.
@@ -39,7 +39,7 @@ pub(crate) fn violations(request: &str, answer: &RawValue) -> Option<Violations>
     let nothing = Value::Object(serde_json::Map::new());
     let content = answer.get("content").filter(|content| !content.is_null());
     let content = content.unwrap_or(&nothing);
-    let schema = Schema::with_formats(schema, Origin::Foreign, true).ok()?;
+    let schema = Schema::with_formats(schema, SchemaAuthor::Foreign, true).ok()?;
     let checked = schema.check_now(content, text_len(content), |found| {
         Violations(found.take(NAMED).map(violation).collect())
     });

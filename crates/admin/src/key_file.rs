@@ -18,13 +18,13 @@ const RANDOM_BYTES: usize = 32;
 
 /// A file with one key. It is read with each request that shows a key, so a file with another key takes effect at once.
 #[derive(Debug, Clone)]
-pub struct KeyFile {
+pub struct AdminKeyFile {
     path: PathBuf,
 }
 
 /// A key file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
+pub enum AdminKeyFileError {
     /// It cannot be read or made.
     #[error("{path}: {source}")]
     Io {
@@ -43,23 +43,23 @@ pub enum KeyFileError {
     },
 }
 
-impl KeyFile {
+impl AdminKeyFile {
     /// The file `name` in the data directory, with a new random key if there is none. `prefix` tells keys of different use apart. The permission of other users to read the file is removed.
     ///
     /// # Errors
-    /// [`KeyFileError`].
+    /// [`AdminKeyFileError`].
     pub fn in_data_dir(
         directory: &Path,
         name: &str,
         prefix: &str,
         entropy: &dyn Entropy,
-    ) -> Result<Self, KeyFileError> {
+    ) -> Result<Self, AdminKeyFileError> {
         let this = Self {
             path: directory.join(name),
         };
         make_file_private(&this.path).map_err(|source| this.failed(source))?;
         match this.read() {
-            Err(KeyFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(AdminKeyFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 this.create(directory, name, prefix, entropy)
                     .map_err(|source| this.failed(source))?;
             }
@@ -72,8 +72,8 @@ impl KeyFile {
     /// Whether a server can use the file `name` of a data directory, or make it. Changes nothing.
     ///
     /// # Errors
-    /// [`KeyFileError`].
-    pub fn check(directory: &Path, name: &str) -> Result<(), KeyFileError> {
+    /// [`AdminKeyFileError`].
+    pub fn check(directory: &Path, name: &str) -> Result<(), AdminKeyFileError> {
         let this = Self {
             path: directory.join(name),
         };
@@ -91,13 +91,13 @@ impl KeyFile {
     /// The key.
     ///
     /// # Errors
-    /// [`KeyFileError`].
-    pub fn read(&self) -> Result<String, KeyFileError> {
+    /// [`AdminKeyFileError`].
+    pub fn read(&self) -> Result<String, AdminKeyFileError> {
         let bytes = read_file(&self.path).map_err(|source| self.failed(source))?;
         let text = String::from_utf8_lossy(&bytes);
         let key = text.trim();
         match key.len() {
-            length if length < SHORTEST => Err(KeyFileError::Short {
+            length if length < SHORTEST => Err(AdminKeyFileError::Short {
                 path: self.path.clone(),
                 length,
             }),
@@ -137,8 +137,8 @@ impl KeyFile {
         directory.sync()
     }
 
-    fn failed(&self, source: io::Error) -> KeyFileError {
-        KeyFileError::Io {
+    fn failed(&self, source: io::Error) -> AdminKeyFileError {
+        AdminKeyFileError::Io {
             path: self.path.clone(),
             source,
         }

@@ -55,7 +55,7 @@ mod words;
 pub use access::Access;
 pub use clock_fault::clock_fault;
 pub use disk_space::DiskSpace;
-pub use key_file::{KeyFile, KeyFileError};
+pub use key_file::{AdminKeyFile, AdminKeyFileError};
 pub use listener::{AdminListener, AdminSocket};
 pub use longhaul_auth::same_user::SameUserUnavailable;
 pub use metered_store::MeteredStore;

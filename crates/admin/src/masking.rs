@@ -15,7 +15,7 @@ const DEEPEST: usize = 256;
 ///
 /// A part is found by `properties`, `items`, `prefixItems`, `additionalProperties`, `allOf`, `anyOf`, `oneOf`, and references within the schema.
 pub(crate) fn mask(value: &mut Value, schema: &Value) -> bool {
-    let mut masking = Masking {
+    let mut masking = Masker {
         root: schema,
         left: MOST_STEPS,
     };
@@ -64,12 +64,12 @@ fn as_written(text: &str, value: &Value) -> String {
     }
 }
 
-struct Masking<'a> {
+struct Masker<'a> {
     root: &'a Value,
     left: usize,
 }
 
-impl<'a> Masking<'a> {
+impl<'a> Masker<'a> {
     fn mask(&mut self, value: &mut Value, schema: &'a Value, depth: usize) -> bool {
         if value.is_null() || !schema.is_object() {
             return false;

@@ -11,7 +11,7 @@ use longhaul_core::{
     store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, StoreError, StoreHealth},
 };
 use longhaul_runtime::SlotUse;
-use longhaul_server::{Front, Limit};
+use longhaul_server::{Limit, ProtocolServer};
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -122,13 +122,13 @@ impl fmt::Debug for Metrics {
 }
 
 /// What is read when Prometheus asks.
-pub(crate) struct Observed<'a> {
+pub(crate) struct MetricsSnapshot<'a> {
     pub(crate) present: &'a Present,
     pub(crate) commits: CommitCounts,
     pub(crate) health: StoreHealth,
     /// For how long the server has not renewed its lease, if it has one.
     pub(crate) lease_age: Option<Millis>,
-    pub(crate) front: Option<&'a Front>,
+    pub(crate) protocol: Option<&'a ProtocolServer>,
     pub(crate) lost_audit_lines: u64,
     pub(crate) upstreams: &'a [UpstreamReport],
     pub(crate) slots: SlotUse,
@@ -509,7 +509,7 @@ impl Metrics {
     }
 
     /// As OpenMetrics text.
-    pub(crate) fn encode(&self, observed: &Observed<'_>) -> Result<String, fmt::Error> {
+    pub(crate) fn encode(&self, observed: &MetricsSnapshot<'_>) -> Result<String, fmt::Error> {
         let _encoding = self.encoding.lock();
         let present = observed.present;
         self.live.clear();
@@ -566,15 +566,15 @@ impl Metrics {
             self.upstream_up.get_or_create(&of_it).set(is_up);
             self.upstream_waiting.get_or_create(&of_it).set(gauge(*waiting));
         }
-        if let Some(front) = observed.front {
-            let (connections, streams) = front.open();
+        if let Some(protocol) = observed.protocol {
+            let (connections, streams) = protocol.open();
             self.open_connections.set(gauge(connections));
             self.open_streams.set(gauge(streams));
             for limit in Limit::ALL {
                 let of_limit = OfLimit { limit: limit.as_str() };
                 set(
                     &self.limit_refusals.get_or_create(&of_limit),
-                    front.refusals().of(limit),
+                    protocol.refusals().of(limit),
                 );
             }
         }

@@ -1,13 +1,13 @@
 //! What a server prepares before it runs, so that it can be operated then.
 
 use crate::{
-    Access, Admin, AdminListener, AdminOptions, AdminSocket, KeyFile, KeyFileError, MeteredStore, Metrics,
+    Access, Admin, AdminKeyFile, AdminKeyFileError, AdminListener, AdminOptions, AdminSocket, MeteredStore, Metrics,
     UpstreamSource,
 };
 use longhaul_auth::same_user::{SameUser, SameUserUnavailable};
 use longhaul_core::Store;
 use longhaul_runtime::{Engine, Ports};
-use longhaul_server::{Front, audit::Audit, http::HostName};
+use longhaul_server::{ProtocolServer, audit::Audit, http::HostName};
 use std::{
     io,
     net::SocketAddr,
@@ -51,7 +51,7 @@ impl Default for AdminSettings {
 pub enum AdminError {
     /// A file with a key.
     #[error(transparent)]
-    Key(#[from] KeyFileError),
+    Key(#[from] AdminKeyFileError),
     /// The address is taken, or can be reached from other machines.
     #[error("cannot listen on the admin address {address}: {source}")]
     Listen {
@@ -71,7 +71,7 @@ pub struct PreparedAdmin {
     listener: Option<AdminListener>,
     metrics: Arc<Metrics>,
     socket: Option<AdminSocket>,
-    front: Option<Arc<Front>>,
+    protocol: Option<Arc<ProtocolServer>>,
     upstreams: Option<Arc<dyn UpstreamSource>>,
     reads_only: Option<String>,
     drain_timeout: Duration,
@@ -84,7 +84,7 @@ impl PreparedAdmin {
     /// # Errors
     /// [`AdminError`]. A socket that cannot be bound is only logged: its path may be too long.
     pub async fn new(settings: AdminSettings, data_dir: &Path, ports: &Ports) -> Result<Self, AdminError> {
-        let key = |name, prefix| KeyFile::in_data_dir(data_dir, name, prefix, &*ports.entropy);
+        let key = |name, prefix| AdminKeyFile::in_data_dir(data_dir, name, prefix, &*ports.entropy);
         let same_user = match (settings.listen, settings.same_user) {
             (None, _) | (_, Some(false)) => None,
             (Some(_), asked) => match SameUser::new() {
@@ -124,7 +124,7 @@ impl PreparedAdmin {
             listener,
             metrics: Arc::default(),
             socket,
-            front: None,
+            protocol: None,
             upstreams: None,
             reads_only: None,
             drain_timeout: Duration::ZERO,
@@ -155,8 +155,8 @@ impl PreparedAdmin {
 
     /// Counts what clients have open, and how often they meet limits.
     #[must_use]
-    pub fn with_front(mut self, front: Arc<Front>) -> Self {
-        self.front = Some(front);
+    pub fn with_protocol(mut self, protocol: Arc<ProtocolServer>) -> Self {
+        self.protocol = Some(protocol);
         self
     }
 
@@ -187,7 +187,7 @@ impl PreparedAdmin {
             metrics: self.metrics,
             access: self.access,
             audit,
-            front: self.front,
+            protocol: self.protocol,
             upstreams: self.upstreams,
             reads_only: self.reads_only,
             drain_timeout: self.drain_timeout,

@@ -8,10 +8,10 @@ const NO_WORK: u64 = 30_000;
 
 /// What was answered last.
 #[derive(Default)]
-pub(crate) struct Readiness(pub(crate) Mutex<Known>);
+pub(crate) struct Readiness(pub(crate) Mutex<ReadinessState>);
 
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct ReadinessState {
     pub(crate) at: Option<UnixMillis>,
     pub(crate) why_not: Option<&'static str>,
     /// Why no server begins work, if none does. Calls are accepted all the same.
@@ -23,7 +23,7 @@ pub(crate) struct Known {
     unusable: Option<(&'static str, UnixMillis)>,
 }
 
-impl Known {
+impl ReadinessState {
     /// So many writes have failed for want of room.
     pub(crate) fn count_full_writes(&mut self, full_writes: u64, now: UnixMillis) {
         if full_writes > self.full_writes {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_was_full_is_full_until_there_is_room() {
-        let mut known = Known::default();
+        let mut known = ReadinessState::default();
         assert!(!known.is_full(UnixMillis(0), || true), "no write has failed");
         known.count_full_writes(1, UnixMillis(0));
         assert!(known.is_full(UnixMillis(NO_WORK as i64 - 1), || false));
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_write_shows_that_there_is_room_again() {
-        let mut known = Known::default();
+        let mut known = ReadinessState::default();
         known.count_full_writes(1, UnixMillis(0));
         known.note_unusable("no right", UnixMillis(0));
         known.note_write();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_store_that_refused_a_write_is_unusable_for_a_while() {
-        let mut known = Known::default();
+        let mut known = ReadinessState::default();
         assert_eq!(known.unusable(UnixMillis(0)), None);
         known.note_unusable("no right", UnixMillis(0));
         assert_eq!(known.unusable(UnixMillis(NO_WORK as i64 - 1)), Some("no right"));

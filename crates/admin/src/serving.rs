@@ -23,7 +23,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use longhaul_runtime::Engine;
-use longhaul_server::{Front, audit::Audit};
+use longhaul_server::{ProtocolServer, audit::Audit};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ pub struct AdminOptions {
     /// Where actions are recorded.
     pub audit: Option<Arc<dyn Audit>>,
     /// What its clients are connected to, for the metrics.
-    pub front: Option<Arc<Front>>,
+    pub protocol: Option<Arc<ProtocolServer>>,
     /// Knows its upstreams, if it is a gateway.
     pub upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Why it only reads, if it does: its database was restored.
@@ -78,7 +78,7 @@ impl Admin {
             metrics,
             access,
             audit,
-            front,
+            protocol,
             upstreams,
             reads_only,
             drain_timeout,
@@ -94,7 +94,7 @@ impl Admin {
                 access,
                 has_audit_file: audit.as_ref().is_some_and(|audit| !matches!(audit.latest(1), Ok(None))),
                 audit,
-                front,
+                protocol,
                 upstreams,
                 reads_only,
                 drain_timeout,

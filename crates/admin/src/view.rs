@@ -333,7 +333,7 @@ pub(crate) fn outcome(record: &Record, hides: impl Fn(&mut Value) -> bool) -> Op
 /// The last line that a failed command has written; `None` of any other task.
 pub(crate) fn last_line(record: &Record) -> Option<String> {
     #[derive(Deserialize)]
-    struct Failed<'a> {
+    struct FailedResult<'a> {
         #[serde(borrow)]
         content: Vec<Block<'a>>,
         #[serde(rename = "_meta")]
@@ -353,7 +353,7 @@ pub(crate) fn last_line(record: &Record) -> Option<String> {
     let Outcome::Result { json, is_error: true } = record.outcome.as_ref()? else {
         return None;
     };
-    let failed: Failed<'_> = serde_json::from_str(json.as_str()).ok()?;
+    let failed: FailedResult<'_> = serde_json::from_str(json.as_str()).ok()?;
     let lines = failed.content.first()?.text.lines().map(str::trim);
     // The first one says how it has ended, and is its status line.
     let written = lines
@@ -464,11 +464,11 @@ impl FailureView {
 mod tests {
     use super::*;
     use longhaul_core::{Json, RpcFailure};
-    use longhaul_runtime::Reply;
+    use longhaul_runtime::QuestionReply;
 
     #[test]
     fn what_has_become_of_a_question_is_told() {
-        let refused = Reply::Error(RpcFailure::new(-32603, "no window")).into_answer();
+        let refused = QuestionReply::Error(RpcFailure::new(-32603, "no window")).into_answer();
         for (state, told) in [
             (InputState::Open, None),
             (InputState::Withdrawn, Some("withdrawn")),

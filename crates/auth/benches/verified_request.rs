@@ -10,7 +10,7 @@ use longhaul_auth::{
     same_user::SameUser,
 };
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authenticator, Decision, Peer, PeerUser, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator, Peer, PeerUser, RequestHead};
 use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -83,12 +83,12 @@ fn decide(authenticators: &[&dyn Authenticator], headers: &HeaderMap, peer: &Pee
     authenticators
         .iter()
         .any(|authenticator| match authenticator.authenticate(black_box(&head)) {
-            Decision::Known(Ok(identity)) => {
+            AuthDecision::Known(Ok(identity)) => {
                 black_box(identity);
                 true
             }
             // A signature is verified when it is waited for.
-            Decision::Pending(found) => black_box(found.now_or_never()).is_some_and(|found| found.is_ok()),
+            AuthDecision::Pending(found) => black_box(found.now_or_never()).is_some_and(|found| found.is_ok()),
             _ => false,
         })
 }

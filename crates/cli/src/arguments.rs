@@ -161,7 +161,7 @@ pub(crate) fn fit(
             let hint = nearest::suggestion(&name, known).unwrap_or_else(|| taker.has_none().to_owned());
             return Err(ArgumentError::Unknown { taker, name, hint });
         }
-        let wanted = Wanted::of(property.unwrap_or(&schema["additionalProperties"]), schema);
+        let wanted = PropertySchema::of(property.unwrap_or(&schema["additionalProperties"]), schema);
         let value = wanted.read_all(&name, words)?;
         arguments.insert(name, value);
     }
@@ -223,7 +223,7 @@ fn missing(schema: &Value, properties: &Map<String, Value>, arguments: &Map<Stri
 }
 
 /// What a property's schema says about the type of its values.
-struct Wanted<'a> {
+struct PropertySchema<'a> {
     /// The JSON Schema types that it allows; empty if the schema has no `type`.
     types: BTreeSet<&'a str>,
     /// The values of `enum` and `const`.
@@ -241,7 +241,7 @@ const SHOWN_CHOICES: usize = 20;
 /// References may lead in circles.
 const MAX_REFERENCE_DEPTH: usize = 16;
 
-impl<'a> Wanted<'a> {
+impl<'a> PropertySchema<'a> {
     fn of(schema: &'a Value, root: &'a Value) -> Self {
         let mut wanted = Self {
             types: BTreeSet::new(),
@@ -304,7 +304,7 @@ impl<'a> Wanted<'a> {
             [Word::Text(text)] if text.starts_with('[') => return parse_json(name, text),
             _ => {}
         }
-        let element = Wanted::of(self.items, self.root);
+        let element = PropertySchema::of(self.items, self.root);
         if let Some(given) = words.iter().find_map(|word| element.no_choice(word)) {
             let choices: Vec<String> = (element.choices.iter().take(SHOWN_CHOICES))
                 .map(|choice| spelled(choice))

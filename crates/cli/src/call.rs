@@ -3,17 +3,17 @@
 use crate::{
     args,
     arguments::{self, ArgumentError, Taker},
-    ask::{Asking, Unasked, text_of, text_of_task},
+    ask::{TerminalPrompter, UnaskedQuestions, text_of, text_of_task},
     batch,
     failure::Failure,
     interrupt::Interrupt,
     json_text::{self, TextError},
     listings, nearest, output, record,
-    result::{Exit, Printing, print_outcome},
+    result::{Exit, PrintOptions, print_outcome},
     servers::{self, Server},
     states, tasks,
     tool_schema::ToolSchema,
-    waiting::{Deadline, Display, Ended, Waiting, how_to_answer, how_to_be_asked, what_goes_on},
+    waiting::{Deadline, Display, TaskWaiter, WaitEnd, how_to_answer, how_to_be_asked, what_goes_on},
 };
 use longhaul_client::{
     CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, ServerDescription,
@@ -83,10 +83,10 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     })?;
     let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
     let journal = record::for_calls(call.unrecorded).await?;
-    let (asking, unasked) = Asking::new();
+    let (asking, unasked) = TerminalPrompter::new();
     let connection = server.connection(|options| options.inputs = Some(asking.clone()))?;
     let client = record::client(&server, connection, journal);
-    let called = Called {
+    let called = CallRunner {
         server: &server,
         client: &client,
         display: Display::new(),
@@ -118,17 +118,17 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
 }
 
 /// A call, and what is shown of it.
-struct Called<'a> {
+struct CallRunner<'a> {
     server: &'a Server,
     client: &'a Client,
     display: Display,
     interrupt: Interrupt,
-    asking: Arc<Asking>,
-    unasked: Unasked,
+    asking: Arc<TerminalPrompter>,
+    unasked: UnaskedQuestions,
     json: bool,
 }
 
-impl Called<'_> {
+impl CallRunner<'_> {
     async fn call(
         mut self,
         call: &args::Call,
@@ -235,7 +235,7 @@ impl Called<'_> {
                 "the same call was interrupted {} ago; it is sent again under its key, so this is its result (for a new call: --idempotency-key NEW)",
                 approximate_duration(age)
             ));
-        } else if let Some(repeated) = record::Repeated::of(&pending, &earlier) {
+        } else if let Some(repeated) = record::RepeatedCall::of(&pending, &earlier) {
             let warning = repeated.describe(self.server, self.client).await;
             self.display.note(&warning);
         }
@@ -259,7 +259,7 @@ impl Called<'_> {
         let task = match (response, &stopped) {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();
-                let printing = Printing {
+                let printing = PrintOptions {
                     json: self.json,
                     is_repeated,
                     task: None,
@@ -302,7 +302,7 @@ impl Called<'_> {
                 let failure = Failure::of_sent(&pending, error);
                 return Err(if was_made { failure.with_run(true) } else { failure });
             }
-            (None, Ended::Asked(question)) => {
+            (None, WaitEnd::Asked(question)) => {
                 self.display.finish();
                 pending.unanswered().await;
                 return Err(Failure::asked_before_task(&text_of(question)));
@@ -349,7 +349,7 @@ impl Called<'_> {
                 false => Exit::NotWritten,
             });
         }
-        let mut waiting = Waiting {
+        let mut waiting = TaskWaiter {
             server: self.server,
             tool: Some(&tool.name),
             display: &mut self.display,
@@ -359,7 +359,7 @@ impl Called<'_> {
             is_repeated,
         };
         match stopped {
-            Ended::Done(()) => waiting
+            WaitEnd::Done(()) => waiting
                 .wait(&task, until)
                 .await
                 .map_err(|failure| failure.with_run(true)),
@@ -372,7 +372,7 @@ impl Called<'_> {
         &mut self,
         pending: &mut PendingCall,
         until: Deadline,
-    ) -> (Option<Result<CallResponse, RequestError>>, Ended<()>) {
+    ) -> (Option<Result<CallResponse, RequestError>>, WaitEnd<()>) {
         let (display, interrupt, unasked) = (&mut self.display, &mut self.interrupt, &mut self.unasked);
         let has_key = pending.idempotency_key().is_some();
         let mut is_said = false;
@@ -387,19 +387,19 @@ impl Called<'_> {
                 display.note(SENT_AGAIN);
             }
         };
-        let mut ended = Ended::Done(());
+        let mut ended = WaitEnd::Done(());
         // A legacy task may ask before the answer names it. Then it is on its way.
         let mut early = Vec::new();
         let stopped = async {
             ended = loop {
-                match Ended::first(std::future::pending(), interrupt, unasked, until).await {
-                    Ended::Asked(question) if question.task.is_some() => early.push(question),
+                match WaitEnd::first(std::future::pending(), interrupt, unasked, until).await {
+                    WaitEnd::Asked(question) if question.task.is_some() => early.push(question),
                     ended => break ended,
                 }
             };
             match ended {
                 // What is asked there cannot be answered.
-                Ended::Asked(_) => StopWaiting::Cancel,
+                WaitEnd::Asked(_) => StopWaiting::Cancel,
                 _ => StopWaiting::Leave,
             }
         };

@@ -136,7 +136,7 @@ fn of_mcp_servers(
 
 /// What `longhaul wrap` is in front of.
 #[derive(Debug)]
-pub(crate) struct Wrapped<'a> {
+pub(crate) struct WrappedServer<'a> {
     pub(crate) name: &'a str,
     /// A command line, or a URL.
     pub(crate) command: &'a [String],
@@ -151,7 +151,7 @@ pub(crate) struct Wrapped<'a> {
 }
 
 /// Its configuration, as TOML.
-pub(crate) fn of_wrapped(wrapped: &Wrapped<'_>) -> String {
+pub(crate) fn of_wrapped(wrapped: &WrappedServer<'_>) -> String {
     let mut upstream = match wrapped.command {
         [url] if is_url(url) => Map::from_iter([("url".to_owned(), Value::from(url.as_str()))]),
         command => Map::from_iter([
@@ -303,8 +303,8 @@ mod tests {
         );
     }
 
-    fn wrapped<'a>(command: &'a [String], headers: &'a [Header]) -> Wrapped<'a> {
-        Wrapped {
+    fn wrapped<'a>(command: &'a [String], headers: &'a [Header]) -> WrappedServer<'a> {
+        WrappedServer {
             name: "w",
             command,
             folder: Path::new("/a b"),
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_command_line_keeps_its_words() {
         let command = ["npx".to_owned(), "-y \"x\"".to_owned()];
-        let text = of_wrapped(&Wrapped {
+        let text = of_wrapped(&WrappedServer {
             handoff: Some(45_000),
             era: Some(Era::Legacy),
             is_shared: true,

@@ -3,7 +3,7 @@
 use crate::{
     args,
     arguments::{self, Taker},
-    ask::Asking,
+    ask::TerminalPrompter,
     failure::Failure,
     fields::{self, as_word},
     nearest,
@@ -51,7 +51,7 @@ pub(crate) const MORE_TOOLS: &str = "the server may have more tools, since the n
 /// Lists the tools of a server, and of a list that fails those on the pages before.
 pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
     // Servers list some tools only to clients that can be asked, as `call` can.
-    let connection = server.connection(|options| options.inputs = Some(Asking::new().0))?;
+    let connection = server.connection(|options| options.inputs = Some(TerminalPrompter::new().0))?;
     let (listed, unread) = with_notice(connection.address(), connection.list_readable_tools()).await;
     let has_any = !listed.is_empty();
     let tools: Vec<Tool> = listed.into_iter().filter(|tool| server.offers(&tool.name)).collect();

@@ -116,7 +116,7 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
     if let Some(logged_in) = logged_in.filter(|logged_in| !logged_in.not_granted.is_empty()) {
         output::note(&describe_not_granted(&logged_in));
     }
-    if let Checked::No(reason) = checked {
+    if let LoginCheck::No(reason) = checked {
         output::note(&format!("not checked: {reason}"));
     }
     Ok(Exit::Answered)
@@ -146,7 +146,7 @@ fn is_not_granted(error: &RequestError) -> bool {
 
 /// How a server takes a request of somebody it does not know.
 #[derive(Default)]
-struct Unknown {
+struct AnonymousAccess {
     /// It answers.
     is_served: bool,
     /// Its `WWW-Authenticate`, if it refuses.
@@ -171,7 +171,7 @@ impl TokenProvider for ChallengeKeeper {
 }
 
 /// Sends the server the first request of a client without a token. A server may refuse only POST with the challenge that says where to log in, and for which permissions.
-async fn ask(server: &Server) -> Unknown {
+async fn ask(server: &Server) -> AnonymousAccess {
     let keeper = Arc::new(ChallengeKeeper::default());
     let connection = server.connection(|options| {
         options.request_timeout = LONGEST_CHECK;
@@ -179,19 +179,19 @@ async fn ask(server: &Server) -> Unknown {
     });
     // What else fails here does so for the login, too, which says more about it.
     let Ok(connection) = connection else {
-        return Unknown::default();
+        return AnonymousAccess::default();
     };
     let answered = with_notice(&server.shown(), connection.server()).await;
     connection.close().await;
     let challenge = keeper.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Unknown {
+    AnonymousAccess {
         is_served: answered.is_ok(),
         challenge,
     }
 }
 
 /// Whether the server was asked about a key or a token.
-enum Checked {
+enum LoginCheck {
     /// It accepts it.
     Accepted,
     /// It could not be asked.
@@ -202,23 +202,23 @@ enum Checked {
 ///
 /// # Errors
 /// Its refusal.
-async fn check(server: &Server, login: Option<Arc<Login>>) -> Result<Checked, RequestError> {
+async fn check(server: &Server, login: Option<Arc<Login>>) -> Result<LoginCheck, RequestError> {
     let connection = server.connection(|options| {
         options.request_timeout = LONGEST_CHECK;
         options.tokens = login.map(|login| -> Arc<dyn TokenProvider> { login });
     });
     let connection = match connection {
         Ok(connection) => connection,
-        Err(error) => return Ok(Checked::No(error.to_string())),
+        Err(error) => return Ok(LoginCheck::No(error.to_string())),
     };
     let answered = with_notice(&server.shown(), connection.server()).await;
     connection.close().await;
     match answered {
-        Ok(_) => Ok(Checked::Accepted),
+        Ok(_) => Ok(LoginCheck::Accepted),
         Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })) if !error.is_transient() => {
             Err(error)
         }
-        Err(error) => Ok(Checked::No(error.to_string())),
+        Err(error) => Ok(LoginCheck::No(error.to_string())),
     }
 }
 
@@ -320,10 +320,10 @@ fn options(args: &args::Login, reached: &Arc<Notify>) -> Result<LoginOptions, Fa
         });
     }
     let consent: Arc<dyn Consent> = match args.no_browser {
-        true => Arc::new(Pasting),
+        true => Arc::new(PasteConsent),
         false => Arc::new(Loopback::new(open_browser)),
     };
-    options.consent = Some(Arc::new(Announced {
+    options.consent = Some(Arc::new(NotifyingConsent {
         consent,
         reached: Arc::clone(reached),
     }));
@@ -331,12 +331,12 @@ fn options(args: &args::Login, reached: &Arc<Notify>) -> Result<LoginOptions, Fa
 }
 
 /// Tells when the user is asked: then no server is waited for.
-struct Announced {
+struct NotifyingConsent {
     consent: Arc<dyn Consent>,
     reached: Arc<Notify>,
 }
 
-impl Consent for Announced {
+impl Consent for NotifyingConsent {
     fn redirect_uri<'a>(&'a self, preferred: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
         self.consent.redirect_uri(preferred)
     }
@@ -362,9 +362,9 @@ fn open_browser(url: &Url) {
 }
 
 /// A user whose browser is on another machine: it ends on a page that cannot be shown, whose address has the answer.
-struct Pasting;
+struct PasteConsent;
 
-impl Consent for Pasting {
+impl Consent for PasteConsent {
     fn redirect_uri<'a>(&'a self, preferred: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
         // Nobody listens there. The port is any that the browser can be sent to.
         let uri = preferred.unwrap_or("http://127.0.0.1:7413/callback").to_owned();
@@ -455,7 +455,13 @@ fn show_unneeded(server: &Server, json: bool) {
     }
 }
 
-fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {
+fn show(
+    server: &Server,
+    principal: Option<&str>,
+    logged_in: Option<&LoggedIn>,
+    json: bool,
+    checked: Option<&LoginCheck>,
+) {
     let log_in = || match principal {
         Some(principal) => server.command_line("login", &["--for", principal]),
         None => server.command_line("login", &[]),
@@ -473,7 +479,7 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
             "server": server.as_json(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
             "clientId": logged_in.client_id, "scopes": logged_in.scopes, "notGranted": logged_in.not_granted, "expiresAt": expires_at,
             "refreshes": logged_in.refreshes, "subject": logged_in.subject, "ended": has_ended(logged_in),
-            "accepted": checked.map(|checked| matches!(checked, Checked::Accepted)).filter(|accepted| *accepted),
+            "accepted": checked.map(|checked| matches!(checked, LoginCheck::Accepted)).filter(|accepted| *accepted),
         }));
         return;
     }
@@ -510,7 +516,7 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
             false => line("until", &format!("{at}{then}")),
         }
     }
-    if let Some(Checked::Accepted) = checked {
+    if let Some(LoginCheck::Accepted) = checked {
         line("checked", "the server accepts it");
     }
     output::text(&lines.join("\n"));

@@ -9,7 +9,7 @@ use crate::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_runtime::Ports;
-use longhaul_store::{OpenError, Relocation, RelocationError};
+use longhaul_store::{Relocation, RelocationError, SqliteOpenError};
 use longhaul_store_postgres::{
     MoveError, MoveProgress, Moved, PostgresOptions, PostgresStore, abandon_move, move_tasks,
 };
@@ -71,7 +71,7 @@ async fn migrate(asked: &args::Migrate, data_dir: &Path) -> Result<(), MigrateEr
             ));
             return Ok(());
         }
-        Err(source @ RelocationError::Open(OpenError::InUse { .. })) => {
+        Err(source @ RelocationError::Open(SqliteOpenError::InUse { .. })) => {
             let file = asked.file.display().to_string();
             return Err(MigrateError::InUse { file, source });
         }

@@ -118,13 +118,13 @@ pub(crate) fn made_again(
 }
 
 /// An earlier call that is made again, although nobody has seen how it ended: it has a task, or was interrupted and cannot be continued.
-pub(crate) struct Repeated<'a> {
+pub(crate) struct RepeatedCall<'a> {
     latest: &'a RecordedCall,
     /// How many such calls have a task. If any has, the latest is one of them.
     tasks: usize,
 }
 
-impl<'a> Repeated<'a> {
+impl<'a> RepeatedCall<'a> {
     pub(crate) fn of(call: &PendingCall, earlier: &'a [RecordedCall]) -> Option<Self> {
         let same = || earlier.iter().filter(|earlier| call.repeats(earlier));
         let tasks = distinct(same().filter(|earlier| earlier.state == CallState::Task));
@@ -174,13 +174,13 @@ impl<'a> Repeated<'a> {
 }
 
 /// A task that a command names.
-pub(crate) struct Named {
+pub(crate) struct NamedTask {
     pub(crate) server: Server,
     pub(crate) id: String,
     recorded: Option<(ClientJournal, RecordedCall)>,
 }
 
-impl Named {
+impl NamedTask {
     /// The task of this id, or of this part of an id that is recorded. If the command line names no server, a recorded task's own server is meant.
     pub(crate) async fn find(server: Server, id: &str) -> Result<Self, Failure> {
         let opened = async {
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_has_named_is_told_only_if_it_was_asked() {
-        let named = Named::unrecorded(Server::named_by_nobody(), "01m8e7mkTYPO");
+        let named = NamedTask::unrecorded(Server::named_by_nobody(), "01m8e7mkTYPO");
         let explained = |failure: Failure| named.explain(failure).to_string();
         assert_eq!(
             explained(Failure::no_server("connection refused".to_owned())),

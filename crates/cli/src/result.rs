@@ -63,7 +63,7 @@ pub(crate) fn questions(asked: &[InputRequest]) -> Option<Value> {
 
 /// How an outcome is printed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Printing<'a> {
+pub(crate) struct PrintOptions<'a> {
     pub(crate) json: bool,
     /// It is that of an earlier call under the same idempotency key.
     pub(crate) is_repeated: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Printing<'a> {
     pub(crate) task: Option<(&'a str, Option<&'a str>)>,
 }
 
-impl Printing<'_> {
+impl PrintOptions<'_> {
     fn line(self, mut shown: Value) {
         self.mark(&mut shown);
         output::json_line(&shown);
@@ -86,7 +86,7 @@ impl Printing<'_> {
 
 /// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line
 /// to standard output: the result, or an object with `error` or `cancelled`.
-pub(crate) fn print_outcome(outcome: &Outcome, printing: Printing<'_>) -> Exit {
+pub(crate) fn print_outcome(outcome: &Outcome, printing: PrintOptions<'_>) -> Exit {
     let json = printing.json;
     match outcome {
         Outcome::Result { json: result, is_error } => {
@@ -158,7 +158,7 @@ pub(crate) fn value_or_text(json: &Json) -> Value {
 }
 
 /// What to print for a result, and what to say about it. A result with a value that cannot be held is printed as it came, on one line.
-fn shown(result: &Json, printing: Printing<'_>) -> (String, Option<String>) {
+fn shown(result: &Json, printing: PrintOptions<'_>) -> (String, Option<String>) {
     match serde_json::from_str::<Value>(result.as_str()) {
         Ok(value) if printing.json => {
             let mut line = one_line(result.as_str());
@@ -245,9 +245,9 @@ mod tests {
             for json in [false, true] {
                 let (printed, problem) = shown(
                     &parsed,
-                    Printing {
+                    PrintOptions {
                         json,
-                        ..Printing::default()
+                        ..PrintOptions::default()
                     },
                 );
                 assert_eq!(printed, one_line(&result));

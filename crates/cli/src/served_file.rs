@@ -44,11 +44,11 @@ struct Record {
     #[serde(default)]
     settings: String,
     /// What was read last, if it cannot be served.
-    refused: Option<Refused>,
+    refused: Option<RefusedFile>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Refused {
+struct RefusedFile {
     digest: String,
     why: String,
 }
@@ -115,7 +115,7 @@ impl ServedFile {
     /// The file was read again, and this text cannot be served.
     pub(crate) fn refuse(&mut self, digest: String, why: String) {
         self.record.readings += 1;
-        self.record.refused = Some(Refused { digest, why });
+        self.record.refused = Some(RefusedFile { digest, why });
         self.write();
     }
 

@@ -2,7 +2,7 @@
 //! anything is sent.
 
 use longhaul_client::Tool;
-use longhaul_json_schema::{Origin, Schema, Violation, ViolationKind, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Violation, ViolationKind, text_len};
 use serde_json::{Map, Value};
 
 /// The input schema of a tool, or the form of a question.
@@ -18,7 +18,7 @@ impl ToolSchema {
 
     pub(crate) fn new(schema: &Value) -> Self {
         Self {
-            schema: Schema::compile(schema, Origin::Foreign).ok(),
+            schema: Schema::compile(schema, SchemaAuthor::Foreign).ok(),
         }
     }
 

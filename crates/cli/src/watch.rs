@@ -6,7 +6,7 @@ use crate::{
     kinds,
     output::{self, plain},
     pace::Pace,
-    record::{self, Named},
+    record::{self, NamedTask},
     result::Exit,
     servers, states,
     tasks::{shortened, terminal_width},
@@ -46,10 +46,10 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
     let (server, ids) = servers::choose(&args.server, &args.words)?;
     let mut named = Vec::new();
     for id in ids.iter().chain(&args.ids) {
-        named.push(Named::find(server.clone(), id).await?);
+        named.push(NamedTask::find(server.clone(), id).await?);
     }
     if ids.is_empty() && args.ids.is_empty() {
-        named = Named::live(&server).await?;
+        named = NamedTask::live(&server).await?;
     }
     if named.is_empty() {
         output::note("no task is recorded that has not ended");
@@ -67,16 +67,15 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
         look(&mut tasks).await;
     }
     screen.finish(&tasks);
-    let exit = tasks.iter().map(Watched::exit).find(|exit| *exit != Exit::Answered);
+    let exit = tasks.iter().map(WatchedTask::exit).find(|exit| *exit != Exit::Answered);
     match tasks.into_iter().find_map(|task| task.refused) {
         Some(failure) => Err(failure),
         None => Ok(exit.unwrap_or(Exit::Answered)),
     }
 }
 
-/// A task that is watched.
-struct Watched {
-    named: Named,
+struct WatchedTask {
+    named: NamedTask,
     task: TaskHandle,
     /// What it is now: a word of [`states`], or one that says why that is not known.
     state: String,
@@ -95,7 +94,7 @@ struct Watched {
 }
 
 /// One connection for all tasks of the same session with a server.
-async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
+async fn connect(named: Vec<NamedTask>) -> Result<Vec<WatchedTask>, Failure> {
     // Two names of one server may be two callers, who do not know each other's tasks.
     let mut connections: HashMap<(String, Option<String>, Option<String>), Connection> = HashMap::new();
     let mut tasks = Vec::new();
@@ -115,7 +114,7 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
             }
         };
         let (_, task) = named.open(&connection).await;
-        tasks.push(Watched {
+        tasks.push(WatchedTask {
             named,
             task,
             state: String::new(),
@@ -133,7 +132,7 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
 }
 
 /// Reads the tasks that are due.
-async fn look(tasks: &mut [Watched]) {
+async fn look(tasks: &mut [WatchedTask]) {
     let now = SystemClock.monotonic();
     let due = tasks.iter_mut().filter(|task| !task.has_ended && task.due_at <= now);
     let reading = due.map(|task| async {
@@ -144,7 +143,7 @@ async fn look(tasks: &mut [Watched]) {
     stream::iter(reading).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
-impl Watched {
+impl WatchedTask {
     async fn take(&mut self, read: Result<TaskSnapshot, RequestError>) {
         let (state, detail) = match read {
             Ok(snapshot) => {
@@ -255,7 +254,7 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, tasks: &mut [Watched]) {
+    fn show(&mut self, tasks: &mut [WatchedTask]) {
         match self {
             Self::Table(table) => table.draw(tasks),
             Self::Lines => changed(tasks).for_each(|task| output::text(&task.line())),
@@ -263,7 +262,7 @@ impl Screen {
         }
     }
 
-    fn finish(self, tasks: &[Watched]) {
+    fn finish(self, tasks: &[WatchedTask]) {
         if let Self::Table(mut table) = self {
             let _ = table.screen.clear();
             table.is_replaced = true;
@@ -293,7 +292,7 @@ impl Drop for Table {
     }
 }
 
-fn changed(tasks: &mut [Watched]) -> impl Iterator<Item = &Watched> {
+fn changed(tasks: &mut [WatchedTask]) -> impl Iterator<Item = &WatchedTask> {
     tasks.iter_mut().filter_map(|task| {
         let has_changed = std::mem::take(&mut task.has_changed);
         has_changed.then_some(&*task)
@@ -302,7 +301,7 @@ fn changed(tasks: &mut [Watched]) -> impl Iterator<Item = &Watched> {
 
 impl Table {
     /// Those that have not ended come first.
-    fn draw(&mut self, tasks: &[Watched]) {
+    fn draw(&mut self, tasks: &[WatchedTask]) {
         let width = terminal_width();
         let (open, ended): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| !task.has_ended);
         let shown = open.iter().chain(&ended).take(LINES);

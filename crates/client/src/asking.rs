@@ -8,8 +8,7 @@ use crate::{
 use futures_util::FutureExt;
 use longhaul_core::BoxFuture;
 
-/// The answer to a question.
-pub(crate) struct Answered {
+pub(crate) struct QuestionAnswer {
     pub(crate) response: InputResponse,
     /// Kept until the server has the answer.
     pub(crate) held: Option<HeldQuestion>,
@@ -91,7 +90,7 @@ impl Connection {
         request: InputRequest,
         record: Option<&CallRecord>,
         key: &str,
-    ) -> Result<Option<Answered>, RequestError> {
+    ) -> Result<Option<QuestionAnswer>, RequestError> {
         let ask = || {
             let (connection, request) = (self.clone(), request.clone());
             async move { connection.ask(request).await }.boxed()
@@ -119,10 +118,10 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
     asked_by: AskedBy<'_>,
     ask: Ask<'_, E>,
     too_late: &(dyn Fn() + Send + Sync),
-) -> Result<Option<Answered>, E> {
+) -> Result<Option<QuestionAnswer>, E> {
     let Some(record) = record else {
         let response = ask().await?;
-        return Ok(Some(Answered { response, held: None }));
+        return Ok(Some(QuestionAnswer { response, held: None }));
     };
     let is_passing = matches!(asked_by, AskedBy::PlainCall(_)) && !record.has_idempotency_key();
     let mut watch = record.watch();
@@ -152,7 +151,7 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
             Ok(Asked::Answered(answer)) => {
                 let response = InputResponse::recorded(&answer)?;
                 let held = Some(held);
-                return Ok(Some(Answered { response, held }));
+                return Ok(Some(QuestionAnswer { response, held }));
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a question is not recorded"),
@@ -179,7 +178,7 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
             Err(error) => tracing::warn!(%error, "an answer is not recorded"),
         }
         let held = Some(held);
-        return Ok(Some(Answered { response, held }));
+        return Ok(Some(QuestionAnswer { response, held }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     CallState, Client, Finished, JournalError, RecordedCall, TaskHandle,
-    call_record::Recording,
+    call_record::JournalTarget,
     idempotency_key,
     journal::{NewBatch, TAKEN_OVER},
     recorded_call::BatchLine,
@@ -46,7 +46,7 @@ use std::{collections::HashMap, fmt};
 /// ```
 pub struct BatchRun {
     client: Client,
-    recording: Recording,
+    recording: JournalTarget,
     number: i64,
     key: String,
     begun_at: UnixMillis,

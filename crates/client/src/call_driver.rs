@@ -18,12 +18,12 @@ pub(crate) enum Answer {
 
 /// A call with its outcome, which is not recorded yet.
 #[derive(Debug)]
-pub(crate) enum Driven {
+pub(crate) enum UnrecordedOutcome {
     Call(Box<PendingCall>, Outcome),
     Task(TaskHandle, Outcome),
 }
 
-impl Driven {
+impl UnrecordedOutcome {
     pub(crate) async fn finish(self) -> (Outcome, Result<(), JournalError>) {
         match self {
             Self::Call(call, outcome) => {
@@ -123,7 +123,7 @@ fn is_same_but_for_polling(standing: &CallStatus, task: &TaskSnapshot) -> bool {
 }
 
 /// Sends a call, and drives it.
-pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Result<Driven, CallError> {
+pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Result<UnrecordedOutcome, CallError> {
     if *channels.is_cancelled.borrow() {
         call.cancelled().await;
         channels.cancel_report.send_replace(Some(CancelReport::Done));
@@ -147,7 +147,7 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
         }
         Some(Ok(CallResponse::Done(outcome))) => {
             channels.answer.send_replace(Some(Answer::Outcome));
-            Ok(Driven::Call(Box::new(call), outcome))
+            Ok(UnrecordedOutcome::Call(Box::new(call), outcome))
         }
         Some(Err(error)) => Err(error.into()),
         None if call.was_asking() || call.is_cancelled() => {
@@ -168,7 +168,7 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
 }
 
 /// Drives a task that was created before.
-pub(crate) async fn follow(task: TaskHandle, channels: Channels) -> Result<Driven, CallError> {
+pub(crate) async fn follow(task: TaskHandle, channels: Channels) -> Result<UnrecordedOutcome, CallError> {
     // Before its first status is read, which may still ask what another process has answered.
     task.note_taken_answers().await;
     let reporter = Reporter {
@@ -180,7 +180,11 @@ pub(crate) async fn follow(task: TaskHandle, channels: Channels) -> Result<Drive
     wait(task, reporter, channels).await
 }
 
-async fn wait(task: TaskHandle, mut reporter: Reporter, mut channels: Channels) -> Result<Driven, CallError> {
+async fn wait(
+    task: TaskHandle,
+    mut reporter: Reporter,
+    mut channels: Channels,
+) -> Result<UnrecordedOutcome, CallError> {
     let status = reporter.status.clone();
     let waited = {
         let mut observe = |event: Event<'_>| reporter.observe(&event);
@@ -205,7 +209,7 @@ async fn wait(task: TaskHandle, mut reporter: Reporter, mut channels: Channels) 
         }
     };
     match waited {
-        Ok(outcome) => Ok(Driven::Task(task, outcome)),
+        Ok(outcome) => Ok(UnrecordedOutcome::Task(task, outcome)),
         Err(error) => Err(CallError::of_task(&task, error)),
     }
 }

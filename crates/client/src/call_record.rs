@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Where the calls of one server are recorded.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording {
+pub(crate) struct JournalTarget {
     pub(crate) journal: ClientJournal,
     /// The server, as it is recorded.
     pub(crate) server: String,

@@ -46,12 +46,12 @@ impl Connection {
         let result = self.request(Method::CallsCancel, params).await?;
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Told {
+        struct KeyedCallResult {
             status: String,
             task_id: Option<String>,
         }
         let invalid = |error| RequestError::Invalid(format!("the status of a call: {error}"));
-        let told: Told = serde_json::from_str(result.as_str()).map_err(invalid)?;
+        let told: KeyedCallResult = serde_json::from_str(result.as_str()).map_err(invalid)?;
         Ok(KeyedCall {
             // One that this client does not know has not ended.
             status: TaskStatus::parse(&told.status).unwrap_or(TaskStatus::Working),

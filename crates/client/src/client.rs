@@ -4,7 +4,7 @@ use crate::{
     CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, OtherLogin,
     Outcome, PendingCall, RecordedCall, RunningCall, TaskHandle, Tool,
     address::masked_address,
-    call_record::{CallRecord, Recording},
+    call_record::{CallRecord, JournalTarget},
 };
 use futures_util::{Stream, stream::FuturesUnordered};
 use serde_json::{Map, Value};
@@ -56,7 +56,7 @@ pub struct Client(Arc<Shared>);
 
 struct Shared {
     connection: Connection,
-    recording: Option<Recording>,
+    recording: Option<JournalTarget>,
     /// Whether there may be calls that the journal does not know, so that the session is not ended for what it knows: one was made without a record, or could not be
     /// recorded, and its caller may make it on the connection.
     may_have_unrecorded_calls: AtomicBool,
@@ -84,7 +84,7 @@ impl Client {
         server: String,
         server_name: Option<String>,
     ) -> Self {
-        let recording = Recording {
+        let recording = JournalTarget {
             journal,
             server,
             server_name,
@@ -92,7 +92,7 @@ impl Client {
         Self::with(connection, Some(recording))
     }
 
-    fn with(connection: Connection, recording: Option<Recording>) -> Self {
+    fn with(connection: Connection, recording: Option<JournalTarget>) -> Self {
         Self(Arc::new(Shared {
             connection,
             recording,
@@ -111,7 +111,7 @@ impl Client {
         self.0.recording.is_some()
     }
 
-    pub(crate) fn recording(&self) -> Option<&Recording> {
+    pub(crate) fn recording(&self) -> Option<&JournalTarget> {
         self.0.recording.as_ref()
     }
 
@@ -230,7 +230,7 @@ impl Client {
     }
 
     /// Calls that nobody may send again are of unknown outcome.
-    pub(crate) async fn settle_abandoned(&self, recording: &Recording) {
+    pub(crate) async fn settle_abandoned(&self, recording: &JournalTarget) {
         self.0.has_settled.store(true, Ordering::Relaxed);
         if let Err(error) = recording.journal.settle_abandoned().await {
             tracing::warn!(%error, "calls of unknown outcome are not recorded as such");

@@ -19,12 +19,12 @@ pub struct Completion {
 /// The result of `completion/complete`.
 #[derive(Deserialize)]
 struct CompleteResult {
-    completion: Suggested,
+    completion: CompletionValues,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Suggested {
+struct CompletionValues {
     values: Vec<String>,
     total: Option<Number>,
     has_more: Option<bool>,

@@ -8,10 +8,10 @@ use crate::{
     hosted_tasks::HostedTasks,
     jitter::Jitter,
     legacy_tasks::LegacyTasks,
-    listening::{Listening, PlainCall},
+    listening::{PlainCall, SessionListener},
     probe,
     request::Request,
-    response::{Incoming, OnNotification, RpcResponse, read_message},
+    response::{IncomingMessage, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
     result_shape, result_type,
     rpc_failure::error_of,
@@ -21,7 +21,7 @@ use crate::{
     stream_losses::StreamLosses,
     task_pushes::TaskPushes,
     tools::ToolList,
-    transport::{Http, Observed, Outgoing, Reply, Transport},
+    transport::{Http, ObservedTransport, Outgoing, Reply, Transport},
 };
 use longhaul_core::{Json, JsonMembers, Millis};
 use longhaul_wire::{Generation, Method};
@@ -64,7 +64,7 @@ struct Shared {
     /// Messages that belong to no request and could not be read.
     unreadable: AtomicU64,
     jitter: Jitter,
-    listening: Listening,
+    listening: SessionListener,
     cache: ResponseCache,
     tools: parking_lot::Mutex<Option<ToolList>>,
     changes: Changes,
@@ -104,7 +104,7 @@ impl Connection {
 
     fn over_watched(transport: impl Transport, options: Options, losses: StreamLosses) -> Self {
         let transport: Arc<dyn Transport> = match &options.wire {
-            Some(observer) => Arc::new(Observed::new(transport, Arc::clone(observer))),
+            Some(observer) => Arc::new(ObservedTransport::new(transport, Arc::clone(observer))),
             None => Arc::new(transport),
         };
         Self::with(transport, options, losses)
@@ -122,7 +122,7 @@ impl Connection {
             unreadable: AtomicU64::new(0),
             jitter: Jitter::new(options.jitter_seed),
             options,
-            listening: Listening::new(losses),
+            listening: SessionListener::new(losses),
             task_pushes: TaskPushes::default(),
             legacy_tasks: Arc::default(),
             cache: ResponseCache::default(),
@@ -457,8 +457,8 @@ impl Connection {
             })
             .await?
             {
-                Incoming::Response(response) => return Ok(response),
-                Incoming::Request(request) => self.serve(request, era, source, call),
+                IncomingMessage::Response(response) => return Ok(response),
+                IncomingMessage::Request(request) => self.serve(request, era, source, call),
             }
         }
     }
@@ -571,7 +571,7 @@ impl Connection {
         &self.0.transport
     }
 
-    pub(crate) fn listening(&self) -> &Listening {
+    pub(crate) fn listening(&self) -> &SessionListener {
         &self.0.listening
     }
 

@@ -80,7 +80,7 @@ impl HostedTasks {
                 tool: method.into(),
                 spec: SpecId::named(method),
                 origin: Origin::Legacy,
-                front: NODE,
+                accepted_by: NODE,
                 created_at: now,
                 queue_timeout: None,
                 deadline: None,

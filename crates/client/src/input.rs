@@ -139,8 +139,8 @@ impl InputResponse {
     }
 }
 
-type Answering = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> + Send + Sync>;
-type Visiting = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, bool> + Send + Sync>;
+type AnswerFn = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> + Send + Sync>;
+type VisitFn = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// An [`InputHandler`] made from closures. Only what has a closure is declared to servers.
 ///
@@ -158,10 +158,10 @@ type Visiting = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, bool> + Send + Sy
 /// ```
 #[derive(Clone, Default)]
 pub struct Inputs {
-    elicit: Option<Answering>,
-    open: Option<Answering>,
-    visit: Option<Visiting>,
-    sample: Option<Answering>,
+    elicit: Option<AnswerFn>,
+    open: Option<AnswerFn>,
+    visit: Option<VisitFn>,
+    sample: Option<AnswerFn>,
     sampling_tools: bool,
     roots: Option<InputResponse>,
     is_deferred: bool,

@@ -39,7 +39,7 @@ struct Tasks {
     /// Those whose questions may be put to the user: this process has made their calls, or waits for them. Others it only looks at.
     may_ask: HashSet<String>,
     /// Recorded calls that the server has not answered. Any question may be that of their tasks.
-    calls: Vec<Unanswered>,
+    calls: Vec<OpenCall>,
     /// The number of the next one.
     next_call: u64,
     /// Those whose end was pushed before the answer that names them was read, the latest last.
@@ -56,7 +56,7 @@ impl Tasks {
     }
 }
 
-struct Unanswered {
+struct OpenCall {
     number: u64,
     record: CallRecord,
     asks_for_task: bool,
@@ -83,7 +83,7 @@ impl LegacyTasks {
         self.tasks.send_modify(|tasks| {
             number = tasks.next_call;
             tasks.next_call += 1;
-            tasks.calls.push(Unanswered {
+            tasks.calls.push(OpenCall {
                 number,
                 record: record.clone(),
                 asks_for_task,

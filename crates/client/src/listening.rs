@@ -5,7 +5,7 @@ use crate::{
     call_record::CallRecord,
     finished_pages::FinishedPages,
     legacy_questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
-    open_questions::{QuestionSlot, Taken},
+    open_questions::{AnswerReceipt, QuestionSlot},
     stream_losses::StreamLosses,
 };
 use futures_util::future::join_all;
@@ -35,7 +35,7 @@ pub(crate) const MAX_SERVED: usize = 64;
 const MAX_REFUSALS: usize = 64;
 
 /// The push stream of a legacy session, and the requests of the server that are served.
-pub(crate) struct Listening {
+pub(crate) struct SessionListener {
     pub(crate) stream: Mutex<Option<AbortHandle>>,
     pub(crate) served: Arc<Semaphore>,
     pub(crate) refusals: Arc<Semaphore>,
@@ -65,9 +65,9 @@ pub(crate) struct Listening {
 }
 
 /// The push stream is being opened until this is dropped.
-pub(crate) struct Opening(watch::Sender<bool>);
+pub(crate) struct OpeningGuard(watch::Sender<bool>);
 
-impl Drop for Opening {
+impl Drop for OpeningGuard {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
@@ -117,7 +117,7 @@ impl ServedRequest {
     }
 }
 
-impl Listening {
+impl SessionListener {
     pub(crate) fn new(losses: StreamLosses) -> Self {
         Self {
             stream: Mutex::default(),
@@ -148,9 +148,9 @@ impl Listening {
     }
 
     /// The push stream is being opened from now on.
-    pub(crate) fn open(&self) -> Opening {
+    pub(crate) fn open(&self) -> OpeningGuard {
         self.opening.send_replace(true);
-        Opening(self.opening.clone())
+        OpeningGuard(self.opening.clone())
     }
 
     /// Waits until the push stream is open, or the server has refused it, but not for long. Some servers ask on it alone, and lose a question if it is
@@ -241,7 +241,7 @@ impl Listening {
     }
 
     /// Answers such a question. `None` if there is none.
-    pub(crate) fn give_answer(&self, task: &str, key: &str, answer: &InputResponse) -> Option<Taken> {
+    pub(crate) fn give_answer(&self, task: &str, key: &str, answer: &InputResponse) -> Option<AnswerReceipt> {
         let serving = self.serving.lock();
         let open = serving.values().filter(|served| served.is_open_for(task));
         let mut open = open.filter_map(|served| served.question.get());
@@ -337,12 +337,12 @@ impl Listening {
 
 /// A recorded plain call of a legacy server is sent until this is dropped. Then it has an answer, or is not waited for, so what the server asked is withdrawn.
 pub(crate) struct PlainCall<'a> {
-    listening: &'a Listening,
+    listening: &'a SessionListener,
     pub(crate) record: Option<&'a CallRecord>,
 }
 
 impl<'a> PlainCall<'a> {
-    pub(crate) fn begin(listening: &'a Listening, record: Option<&'a CallRecord>) -> Self {
+    pub(crate) fn begin(listening: &'a SessionListener, record: Option<&'a CallRecord>) -> Self {
         if let Some(record) = record {
             record.is_sent();
         }
@@ -358,7 +358,7 @@ impl Drop for PlainCall<'_> {
     }
 }
 
-impl Drop for Listening {
+impl Drop for SessionListener {
     fn drop(&mut self) {
         self.stop();
         self.withdraw_all();

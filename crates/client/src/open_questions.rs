@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) type QuestionSlot = Arc<OnceLock<OpenQuestion>>;
 
 /// Says whether the server has taken the answer. Nothing, if it wants none any more.
-pub(crate) type Taken = oneshot::Receiver<Result<(), RequestError>>;
+pub(crate) type AnswerReceipt = oneshot::Receiver<Result<(), RequestError>>;
 
 /// A question of a task that waits for its answer.
 pub(crate) struct OpenQuestion {
@@ -33,7 +33,7 @@ impl OpenQuestion {
     }
 
     /// Answers it in place of the handler. `None` if that was done before.
-    pub(crate) fn give(&self, answer: InputResponse) -> Option<Taken> {
+    pub(crate) fn give(&self, answer: InputResponse) -> Option<AnswerReceipt> {
         let (sender, taken) = oneshot::channel();
         let mut waiting = self.taken.lock();
         if waiting.is_some() || self.given.borrow().is_some() {

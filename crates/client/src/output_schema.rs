@@ -2,7 +2,7 @@
 
 use crate::{Outcome, RequestError, error::excerpt};
 use longhaul_core::Json;
-use longhaul_json_schema::{Origin, Schema, Violation, off_thread, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Violation, off_thread, text_len};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -91,7 +91,7 @@ impl OutputSchema {
 
 impl Inner {
     fn compile(&self) -> Option<Schema> {
-        Schema::with_formats(&self.schema, Origin::Foreign, false)
+        Schema::with_formats(&self.schema, SchemaAuthor::Foreign, false)
             .map_err(|error| tracing::warn!(%error, "an output schema cannot be used, so no result is checked"))
             .ok()
     }
@@ -115,7 +115,7 @@ fn check_now(schema: &Schema, json: &Json) -> Option<Result<(), String>> {
 
 /// What of the value does not fit the schema first, and where. Nothing if the schema cannot be used, or the check takes too long.
 pub(crate) fn violation_of(schema: &Value, value: &Value, checks_formats: bool) -> Option<String> {
-    let schema = Schema::with_formats(schema, Origin::Foreign, checks_formats).ok()?;
+    let schema = Schema::with_formats(schema, SchemaAuthor::Foreign, checks_formats).ok()?;
     schema.check_now(value, text_len(value), describe)?.err()
 }
 

@@ -4,7 +4,7 @@ use crate::{
     CallError, CallId, CallOptions, CallResponse, CallState, Connection, Event, Finished, Generation, JournalError,
     NewCall, Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
-    call_record::{CallRecord, Recording},
+    call_record::{CallRecord, JournalTarget},
     error::is_json_rpc_code,
     idempotency_key,
     journal::TAKEN_OVER,
@@ -74,7 +74,7 @@ pub struct PendingCall {
 impl PendingCall {
     pub(crate) async fn prepare(
         connection: &Connection,
-        recording: Option<&Recording>,
+        recording: Option<&JournalTarget>,
         tool: &Tool,
         arguments: &Map<String, Value>,
         options: CallOptions,
@@ -121,7 +121,7 @@ impl PendingCall {
 
     async fn record(
         &mut self,
-        recording: &Recording,
+        recording: &JournalTarget,
         takes_keys: bool,
         known_for: Option<Millis>,
     ) -> Result<(), JournalError> {

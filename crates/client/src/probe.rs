@@ -6,7 +6,7 @@ use crate::{
     era_cache::CachedEra,
     error::excerpt,
     params_text::object_of,
-    response::{Incoming, RpcResponse, ServerRequest, read_message},
+    response::{IncomingMessage, RpcResponse, ServerRequest, read_message},
     result_type,
     transport::{Outgoing, Transport},
 };
@@ -405,8 +405,8 @@ async fn send(
     let mut reply = transport.send(request).await?;
     loop {
         match read_message(&mut reply, id, &mut |_| {}).await? {
-            Incoming::Response(response) => return Ok(response),
-            Incoming::Request(asked) => answer_early(transport, options, &asked).await,
+            IncomingMessage::Response(response) => return Ok(response),
+            IncomingMessage::Request(asked) => answer_early(transport, options, &asked).await,
         }
     }
 }

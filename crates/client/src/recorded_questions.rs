@@ -13,7 +13,7 @@ use longhaul_wire::{meta, relayed};
 
 /// What is recorded of a question of a task or of a plain call.
 #[derive(Clone)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedQuestion {
     pub(crate) record: CallRecord,
     pub(crate) name: String,
     pub(crate) has_own_key: bool,
@@ -31,7 +31,7 @@ pub(crate) enum RecordedPlace {
     Connection(String),
 }
 
-impl Recorded {
+impl RecordedQuestion {
     pub(crate) fn of(record: &CallRecord, known: &ServerRequestRecord) -> Self {
         Self {
             record: record.clone(),
@@ -153,7 +153,7 @@ impl TaskHandle {
             return self.answer_open(key, answer).await;
         };
         self.check_answer(key, &self.input_request(first), answer)?;
-        let recorded = Recorded::of(record, first);
+        let recorded = RecordedQuestion::of(record, first);
         if !claim_answer(record, &recorded.name, recorded.number(), answer).await {
             return Err(asks_not(self, key));
         }

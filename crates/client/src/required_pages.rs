@@ -25,7 +25,7 @@ const PAUSES: [Millis; 4] = [2_000, 4_000, 8_000, 15_000];
 const LATER_PAUSES: (Millis, usize) = (30_000, 19);
 
 #[derive(Deserialize)]
-struct Required {
+struct RequiredElicitations {
     elicitations: Vec<Value>,
 }
 
@@ -85,7 +85,7 @@ impl Connection {
     async fn required_pages(&self, failure: &RpcFailure) -> Option<Vec<InputRequest>> {
         let is_legacy = self.known_era().await?.legacy().is_some();
         let takes_pages = self.options().inputs.as_ref()?.capabilities().elicitation_url;
-        let required: Required = serde_json::from_str(failure.data.as_ref()?.as_str()).ok()?;
+        let required: RequiredElicitations = serde_json::from_str(failure.data.as_ref()?.as_str()).ok()?;
         let pages = required.elicitations.into_iter().map(|page| {
             let request = json!({"method": "elicitation/create", "params": page});
             InputRequest::new(None, None, request)

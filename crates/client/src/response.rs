@@ -26,7 +26,7 @@ pub(crate) struct RpcResponse {
 /// Receives the notifications on the stream of a request.
 pub(crate) type OnNotification<'a> = &'a mut (dyn FnMut(Notification<'_>) + Send);
 
-pub(crate) enum Incoming {
+pub(crate) enum IncomingMessage {
     Response(RpcResponse),
     /// A request of the server.
     Request(ServerRequest),
@@ -129,13 +129,13 @@ pub(crate) async fn read_message(
     reply: &mut Reply,
     id: u64,
     on_notification: OnNotification<'_>,
-) -> Result<Incoming, RequestError> {
+) -> Result<IncomingMessage, RequestError> {
     let mut other = None;
     while let Some(bytes) = reply.next().await? {
         let message = match Message::parse(&bytes) {
             Ok(message) => message,
             Err(rejection) => match Unreadable::of(&bytes, &rejection) {
-                Unreadable::Request(request) => return Ok(Incoming::Request(request)),
+                Unreadable::Request(request) => return Ok(IncomingMessage::Request(request)),
                 Unreadable::Notification => {
                     tracing::warn!(error = %rejection.error, "ignored an unreadable notification of the server");
                     continue;
@@ -157,7 +157,7 @@ pub(crate) async fn read_message(
                     Ok(result) => Ok(Json::from(result)),
                     Err(error) => Err(read_failure(error)?),
                 };
-                return Ok(Incoming::Response(RpcResponse {
+                return Ok(IncomingMessage::Response(RpcResponse {
                     outcome,
                     status: reply.status,
                     session: reply.session.clone(),
@@ -169,7 +169,7 @@ pub(crate) async fn read_message(
                 other = response.id.map(|id| excerpt(id.as_json()).into_owned());
             }
             Message::Notification(notification) => on_notification(notification),
-            Message::Request(request) => return Ok(Incoming::Request(ServerRequest::read(&request))),
+            Message::Request(request) => return Ok(IncomingMessage::Request(ServerRequest::read(&request))),
         }
     }
     match reply.status {

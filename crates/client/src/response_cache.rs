@@ -20,7 +20,7 @@ pub(crate) struct ResponseCache(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    results: HashMap<Key, Cached>,
+    results: HashMap<Key, CachedResult>,
     bytes: usize,
     /// Counts what was forgotten, so that a result is not kept that was requested before the server said that it has changed.
     forgotten: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Key {
     params: String,
 }
 
-struct Cached {
+struct CachedResult {
     result: Json,
     /// By the clock's monotonic time.
     until: Duration,
@@ -125,7 +125,7 @@ impl ResponseCache {
         }
         let until = now.saturating_add(ttl);
         let result = result.clone();
-        if let Some(replaced) = state.results.insert(key.clone(), Cached { result, until }) {
+        if let Some(replaced) = state.results.insert(key.clone(), CachedResult { result, until }) {
             state.bytes -= key.params.len() + replaced.result.as_str().len();
         }
         state.bytes += bytes;

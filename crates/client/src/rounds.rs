@@ -34,7 +34,7 @@ struct Answers {
 
 /// The answers to the questions of earlier rounds, by their names without the round.
 #[derive(Default)]
-struct Given(HashMap<String, GivenAnswer>);
+struct GivenAnswers(HashMap<String, GivenAnswer>);
 
 struct GivenAnswer {
     response: InputResponse,
@@ -42,7 +42,7 @@ struct GivenAnswer {
     is_repeated: bool,
 }
 
-impl Given {
+impl GivenAnswers {
     /// The answer that was given to the same question under the same key. The user is not asked again: the server, which may keep nothing between two rounds,
     /// gets the same answer, once.
     fn again(&mut self, question: &str, key: &str) -> Result<Option<InputResponse>, RequestError> {
@@ -74,7 +74,7 @@ impl Connection {
         on_notification: OnNotification<'_>,
         origin: Origin<'_>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
-        let (mut answers, mut given) = (Answers::default(), Given::default());
+        let (mut answers, mut given) = (Answers::default(), GivenAnswers::default());
         for number in 0..MAX_ROUNDS {
             let build = |era: &Era| answers.add_to(build(era));
             let (result, era) = self.exchange(build, on_notification, origin.record).await?;
@@ -96,7 +96,7 @@ impl Connection {
         &self,
         number: usize,
         round: Round,
-        given: &mut Given,
+        given: &mut GivenAnswers,
         origin: Origin<'_>,
     ) -> Result<Answers, RequestError> {
         let requests = round.input_requests.unwrap_or_default();

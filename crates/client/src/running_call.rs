@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallResponse, CallStatus, InputResponse, Outcome, PendingCall, TaskHandle,
-    call_driver::{Answer, CancelReport, Channels, Driven, drive, follow, without_answered},
+    call_driver::{Answer, CancelReport, Channels, UnrecordedOutcome, drive, follow, without_answered},
     call_record::CallRecord,
 };
 use futures_util::{Stream, stream};
@@ -40,7 +40,7 @@ pub struct RunningCall {
 /// Drives the call, until it is dropped.
 #[derive(Debug)]
 struct Driver {
-    driving: JoinHandle<Result<Driven, CallError>>,
+    driving: JoinHandle<Result<UnrecordedOutcome, CallError>>,
     record: Option<CallRecord>,
 }
 
@@ -68,7 +68,7 @@ impl RunningCall {
         drive: impl FnOnce(Channels) -> D,
     ) -> Self
     where
-        D: Future<Output = Result<Driven, CallError>> + Send + 'static,
+        D: Future<Output = Result<UnrecordedOutcome, CallError>> + Send + 'static,
     {
         let (status_sender, status) = watch::channel(status);
         let (answer_sender, answer) = watch::channel(answer);

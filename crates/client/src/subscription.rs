@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
 pub(crate) struct OpenSubscription {
     pub(crate) reply: Reply,
-    _subscribed: Option<Subscribed>,
+    _subscribed: Option<SubscriptionGuard>,
 }
 
 impl Connection {
@@ -35,7 +35,7 @@ impl Connection {
         };
         let reply = self.transport().send(outgoing).await?;
         // Over HTTP the disconnection ends it.
-        let subscribed = self.transport().is_session().then(|| Subscribed {
+        let subscribed = self.transport().is_session().then(|| SubscriptionGuard {
             connection: self.downgrade(),
             era: Arc::clone(era),
             id,
@@ -48,13 +48,13 @@ impl Connection {
 }
 
 /// Ends a subscription on a pipe when it is dropped.
-struct Subscribed {
+struct SubscriptionGuard {
     connection: WeakConnection,
     era: Arc<Era>,
     id: u64,
 }
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.upgrade() {
             connection.cancel_by_message(&self.era, self.id, None);

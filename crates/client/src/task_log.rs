@@ -12,7 +12,7 @@ use std::fmt::Display;
 const MOST: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
-struct Read {
+struct ReadResourceResult {
     contents: Vec<Content>,
 }
 
@@ -81,7 +81,7 @@ impl TaskHandle {
         };
         let params = Map::from_iter([("uri".to_owned(), Value::from(uri.to_string()))]);
         let read = self.connection().request(Method::ResourcesRead, params).await?;
-        let read: Read = serde_json::from_str(read.as_str()).map_err(|error| invalid(part, &error))?;
+        let read: ReadResourceResult = serde_json::from_str(read.as_str()).map_err(|error| invalid(part, &error))?;
         Ok(read.contents)
     }
 }

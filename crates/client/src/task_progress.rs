@@ -18,12 +18,12 @@ pub(crate) struct TaskProgress(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    tasks: HashMap<String, Reported>,
+    tasks: HashMap<String, LatestProgress>,
     early: VecDeque<(u64, Progress)>,
 }
 
 #[derive(Default)]
-struct Reported {
+struct LatestProgress {
     /// That of the call.
     token: Option<u64>,
     latest: watch::Sender<Option<Progress>>,
@@ -41,12 +41,12 @@ struct Origin<'a> {
 impl Origin<'_> {
     fn task(&self) -> Option<String> {
         #[derive(Deserialize)]
-        struct Related {
+        struct RelatedTask {
             #[serde(rename = "taskId")]
             id: String,
         }
         let related = self.meta.as_ref()?.get(meta::RELATED_TASK)?;
-        serde_json::from_str::<Related>(related.get())
+        serde_json::from_str::<RelatedTask>(related.get())
             .ok()
             .map(|related| related.id)
     }

@@ -53,7 +53,7 @@ pub(crate) struct Shared {
 
 struct WatchedTask {
     waits: usize,
-    pushed: watch::Sender<Pushed>,
+    pushed: watch::Sender<PushState>,
     stream: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ struct Stream {
 
 /// What was pushed of a task.
 #[derive(Clone, Default)]
-struct Pushed {
+struct PushState {
     /// The server has said that it will push every change, and the stream is open.
     is_complete: bool,
     last: Option<Arc<TaskSnapshot>>,
@@ -78,8 +78,8 @@ struct Pushed {
 pub(crate) struct Push {
     task: String,
     shared: Arc<Mutex<Shared>>,
-    receiver: watch::Receiver<Pushed>,
-    seen: Pushed,
+    receiver: watch::Receiver<PushState>,
+    seen: PushState,
 }
 
 /// What has happened to a [`Push`].
@@ -166,12 +166,12 @@ impl Shared {
         }
     }
 
-    fn watch(&mut self, task: &str) -> watch::Receiver<Pushed> {
+    fn watch(&mut self, task: &str) -> watch::Receiver<PushState> {
         if let Some(watched) = self.tasks.get_mut(task) {
             watched.waits += 1;
             return watched.pushed.subscribe();
         }
-        let (pushed, receiver) = watch::channel(Pushed::default());
+        let (pushed, receiver) = watch::channel(PushState::default());
         let watched = WatchedTask {
             waits: 1,
             pushed,

@@ -2,7 +2,7 @@
 
 use crate::{
     InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
-    asking::{Answered, HeldQuestion, claim_answer},
+    asking::{HeldQuestion, QuestionAnswer, claim_answer},
     error::excerpt,
     params_text::object_of,
     recorded_questions::asks_not,
@@ -37,10 +37,10 @@ const MAX_REFUSALS: u32 = 3;
 /// An answer after this time is sent only if the task still asks: another client may have been faster, and the server would ignore the answer without a word.
 const SOON: Duration = Duration::from_secs(1);
 
-type Answer = (InputRequest, Duration, Result<Option<Answered>, RequestError>);
+type Answer = (InputRequest, Duration, Result<Option<QuestionAnswer>, RequestError>);
 
 /// What became of a question.
-enum Standing {
+enum QuestionState {
     /// The handler works on it.
     Open(AbortHandle),
     /// The handler has answered, and the server has not acknowledged it.
@@ -76,7 +76,7 @@ impl Repeats {
 #[derive(Default)]
 pub(crate) struct Questions {
     /// By key.
-    asked: HashMap<String, Standing>,
+    asked: HashMap<String, QuestionState>,
     /// How many were put to the handler, those that were withdrawn included.
     put: usize,
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
@@ -101,16 +101,16 @@ impl Questions {
         let listed: HashSet<&str> = keys(snapshot).collect();
         let mut open = 0;
         // A question that is listed again later is put to the handler again: this list may have been an old one.
-        self.asked.retain(|key, standing| match standing {
-            Standing::Open(question) if !listed.contains(key.as_str()) => {
+        self.asked.retain(|key, state| match state {
+            QuestionState::Open(question) if !listed.contains(key.as_str()) => {
                 question.abort();
                 false
             }
-            Standing::Open(_) => {
+            QuestionState::Open(_) => {
                 open += 1;
                 true
             }
-            Standing::Closed | Standing::Acknowledged(_) => true,
+            QuestionState::Closed | QuestionState::Acknowledged(_) => true,
         });
         for request in &snapshot.input_requests {
             if open == MAX_OPEN {
@@ -133,7 +133,7 @@ impl Questions {
                 ));
             }
             let (handle, registration) = AbortHandle::new_pair();
-            self.asked.insert(key.clone(), Standing::Open(handle));
+            self.asked.insert(key.clone(), QuestionState::Open(handle));
             self.put += 1;
             open += 1;
             let (task, request) = (task.clone(), request.clone());
@@ -168,7 +168,7 @@ impl Questions {
             if task.has_answered(key) || task.has_taken_answer(key).await {
                 self.asked
                     .entry(key.to_owned())
-                    .or_insert_with(|| Standing::Acknowledged(Repeats::default()));
+                    .or_insert_with(|| QuestionState::Acknowledged(Repeats::default()));
             } else {
                 open.push(request.clone());
             }
@@ -191,7 +191,7 @@ impl Questions {
     pub(crate) fn withdraws(&self, snapshot: &TaskSnapshot) -> bool {
         let listed: HashSet<&str> = keys(snapshot).collect();
         let mut asked = self.asked.iter();
-        asked.any(|(key, standing)| matches!(standing, Standing::Open(_)) && !listed.contains(key.as_str()))
+        asked.any(|(key, state)| matches!(state, QuestionState::Open(_)) && !listed.contains(key.as_str()))
     }
 
     /// Counts how often a poll shows a question whose answer was acknowledged.
@@ -200,8 +200,8 @@ impl Questions {
     /// [`RequestError::AsksAgain`] if the server does not take it away.
     pub(crate) fn check_repeats(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         let listed: HashSet<&str> = keys(snapshot).collect();
-        for (key, standing) in &mut self.asked {
-            let Standing::Acknowledged(repeats) = standing else {
+        for (key, state) in &mut self.asked {
+            let QuestionState::Acknowledged(repeats) = state else {
                 continue;
             };
             repeats.note(listed.contains(key.as_str()));
@@ -225,11 +225,11 @@ impl Questions {
             match self.open.next().await {
                 Some(Ok((request, took, answer))) => {
                     let key = request.key.clone().unwrap_or_default();
-                    let Some(Answered { response, held }) = answer? else {
-                        self.asked.insert(key, Standing::Acknowledged(Repeats::default()));
+                    let Some(QuestionAnswer { response, held }) = answer? else {
+                        self.asked.insert(key, QuestionState::Acknowledged(Repeats::default()));
                         continue;
                     };
-                    self.asked.insert(key.clone(), Standing::Closed);
+                    self.asked.insert(key.clone(), QuestionState::Closed);
                     if took > SOON {
                         self.late.insert(key.clone(), request);
                     }
@@ -313,7 +313,7 @@ impl Questions {
         let held = self.held.remove(key);
         if is_accepted {
             self.asked
-                .insert(key.to_owned(), Standing::Acknowledged(Repeats::default()));
+                .insert(key.to_owned(), QuestionState::Acknowledged(Repeats::default()));
         } else {
             self.asked.remove(key);
             *self.refusals.entry(key.to_owned()).or_default() += 1;
@@ -346,13 +346,13 @@ fn recorded_as(key: &str) -> String {
 const OF_TASK: &str = "task ";
 
 /// An answer that is being sent. Dropped, it was not taken.
-struct Answering<'a> {
+struct AnswerInFlight<'a> {
     task: &'a TaskHandle,
     key: &'a str,
     is_taken: bool,
 }
 
-impl<'a> Answering<'a> {
+impl<'a> AnswerInFlight<'a> {
     /// `None` if the question was answered, or is being answered.
     fn begin(task: &'a TaskHandle, key: &'a str) -> Option<Self> {
         let is_taken = false;
@@ -364,7 +364,7 @@ impl<'a> Answering<'a> {
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for AnswerInFlight<'_> {
     fn drop(&mut self) {
         if !self.is_taken {
             self.task.note_not_answered(self.key);
@@ -396,7 +396,7 @@ impl TaskHandle {
             return Err(asks_not(self, key));
         }
         // Without a journal this alone tells two answers apart that are given at once.
-        let Some(answering) = Answering::begin(self, key) else {
+        let Some(answering) = AnswerInFlight::begin(self, key) else {
             return Err(asks_not(self, key));
         };
         let sent = self

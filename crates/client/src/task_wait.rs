@@ -67,8 +67,8 @@ impl TaskHandle {
         }
         loop {
             match wait.poll().await {
-                Ok(Polled::Ended(outcome)) => return Ok(outcome),
-                Ok(Polled::Live(snapshot)) => wait.until_next_poll(*snapshot).await?,
+                Ok(PollResult::Ended(outcome)) => return Ok(outcome),
+                Ok(PollResult::Live(snapshot)) => wait.until_next_poll(*snapshot).await?,
                 Err(error) if error.is_transient() => wait.back_off(&error).await,
                 Err(error) => {
                     if let RequestError::InvalidOutput { .. } = &error {
@@ -89,13 +89,13 @@ impl TaskHandle {
     }
 }
 
-enum Polled {
+enum PollResult {
     Live(Box<TaskSnapshot>),
     Ended(Outcome),
 }
 
 /// What ends a pause between two polls.
-enum Woken {
+enum WakeReason {
     /// It is time.
     Time,
     Pushed(Change),
@@ -174,7 +174,7 @@ impl Wait<'_> {
     }
 
     /// Sends answers that wait, reads the task, and its outcome if it has ended.
-    async fn poll(&mut self) -> Result<Polled, RequestError> {
+    async fn poll(&mut self) -> Result<PollResult, RequestError> {
         match self.questions.send(self.handle).await {
             Err(error) if error.is_transient() => return Err(error),
             // The question may be no longer open. If it is, the task says so, and it is asked again.
@@ -192,7 +192,7 @@ impl Wait<'_> {
                 let outcome = self.given_at_last().await.ok_or(error)?;
                 self.handle.connection().listening().withdraw(self.handle.id());
                 self.handle.check(&outcome).await?;
-                return Ok(Polled::Ended(outcome));
+                return Ok(PollResult::Ended(outcome));
             }
             Err(error) => return Err(error),
         };
@@ -229,7 +229,7 @@ impl Wait<'_> {
                 // What was pushed on that stream since the task was read is not seen again.
                 return Box::pin(self.poll()).await;
             }
-            return Ok(Polled::Live(Box::new(snapshot)));
+            return Ok(PollResult::Live(Box::new(snapshot)));
         }
         self.handle.connection().listening().withdraw(self.handle.id());
         let outcome = match (&snapshot.outcome, given) {
@@ -240,7 +240,7 @@ impl Wait<'_> {
         let outcome = snapshot.settle(outcome);
         self.report(&snapshot);
         self.handle.check(&outcome).await?;
-        Ok(Polled::Ended(outcome))
+        Ok(PollResult::Ended(outcome))
     }
 
     /// Reports the task, asks what it asks, and waits until it should be read again.
@@ -271,16 +271,16 @@ impl Wait<'_> {
             };
             let woken = tokio::select! {
                 biased;
-                answered = self.questions.answered() => Woken::Answered(answered),
-                change = next_push(&mut self.push) => Woken::Pushed(change),
-                ended = held(&mut self.held) => Woken::Held(ended),
-                () = requested(&mut self.cancelled) => Woken::Cancelled,
-                progress = next_progress(&mut self.progress) => Woken::Progress(progress),
-                change = self.streams.next() => Woken::Stream(change),
-                () = &mut pause => Woken::Time,
-                () = look_again => Woken::LookAgain,
+                answered = self.questions.answered() => WakeReason::Answered(answered),
+                change = next_push(&mut self.push) => WakeReason::Pushed(change),
+                ended = held(&mut self.held) => WakeReason::Held(ended),
+                () = requested(&mut self.cancelled) => WakeReason::Cancelled,
+                progress = next_progress(&mut self.progress) => WakeReason::Progress(progress),
+                change = self.streams.next() => WakeReason::Stream(change),
+                () = &mut pause => WakeReason::Time,
+                () = look_again => WakeReason::LookAgain,
             };
-            if let (Woken::Held(HoldEnd::Answered(None) | HoldEnd::Failed(_)), Some(inputs), true) = (
+            if let (WakeReason::Held(HoldEnd::Answered(None) | HoldEnd::Failed(_)), Some(inputs), true) = (
                 &woken,
                 &connection.options().inputs,
                 connection.transport().is_session(),
@@ -289,24 +289,24 @@ impl Wait<'_> {
                 inputs.leaves_open(&of_status(snapshot));
             }
             match woken {
-                Woken::Cancelled => {
+                WakeReason::Cancelled => {
                     self.cancelled = None;
                     if let Err(error) = self.handle.cancel().await {
                         tracing::warn!(%error, "a task was not cancelled");
                     }
                     return Ok(());
                 }
-                Woken::Stream(change) => change.report(self.on_event),
-                Woken::Progress(progress) => (self.on_event)(Event::TaskProgress(progress)),
-                Woken::LookAgain => {
+                WakeReason::Stream(change) => change.report(self.on_event),
+                WakeReason::Progress(progress) => (self.on_event)(Event::TaskProgress(progress)),
+                WakeReason::LookAgain => {
                     serve_recorded(self.handle, snapshot, RecordedRequests::Unanswered).await?;
                 }
-                Woken::Time => {
+                WakeReason::Time => {
                     self.polled_early = false;
                     return Ok(());
                 }
-                Woken::Answered(Ok(())) => return Ok(()),
-                Woken::Answered(Err(error)) => {
+                WakeReason::Answered(Ok(())) => return Ok(()),
+                WakeReason::Answered(Err(error)) => {
                     // It would wait for the answer until its time is over.
                     if let Err(error) = self.handle.cancel().await {
                         tracing::warn!(%error, "a task that cannot be answered was not cancelled");
@@ -314,15 +314,15 @@ impl Wait<'_> {
                     return Err(error);
                 }
                 // The next poll tells what the task does.
-                Woken::Held(HoldEnd::Answered(outcome)) => {
+                WakeReason::Held(HoldEnd::Answered(outcome)) => {
                     (self.held, self.held_failures, self.given) = (None, 0, outcome);
                 }
-                Woken::Held(HoldEnd::PauseOver) => self.held = None,
-                Woken::Held(HoldEnd::Failed(error)) => self.hold_later(&error),
-                Woken::Pushed(Change::Task(changed))
+                WakeReason::Held(HoldEnd::PauseOver) => self.held = None,
+                WakeReason::Held(HoldEnd::Failed(error)) => self.hold_later(&error),
+                WakeReason::Pushed(Change::Task(changed))
                     if is_older(&changed, self.last_seen.as_ref().unwrap_or(snapshot)) => {}
                 // A poll has the outcome, and it alone withdraws questions: a push may be late, and what the user fills in would be lost.
-                Woken::Pushed(Change::Task(changed))
+                WakeReason::Pushed(Change::Task(changed))
                     if changed.status.is_final()
                         || self.questions.withdraws(&changed)
                         || (changed.status != TaskStatus::InputRequired
@@ -337,14 +337,14 @@ impl Wait<'_> {
                     }
                 }
                 // The task is read once more.
-                Woken::Pushed(Change::Complete) => return Ok(()),
-                Woken::Pushed(Change::Incomplete) => {
+                WakeReason::Pushed(Change::Complete) => return Ok(()),
+                WakeReason::Pushed(Change::Incomplete) => {
                     // The server may be gone: it is asked at its usual pace again.
                     is_rare = false;
                     let wait = polling::next_poll(snapshot.poll_interval, None, connection.jitter());
                     pause = connection.sleep(wait).boxed();
                 }
-                Woken::Pushed(Change::Task(changed)) => {
+                WakeReason::Pushed(Change::Task(changed)) => {
                     asks = asks_by_request(&changed);
                     self.handle.note(&changed).await;
                     self.report(&changed);

@@ -4,7 +4,7 @@
 //! policy says so.
 
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, STOP_GRACE, TaskContext};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ where
         self.durable
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             // Inside of the future, where a panic is caught.
             let work = (self.run)(attempt.arguments, cx.clone());

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use longhaul_command::{
-    ArgumentError, Arguments, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
+    Arguments, CommandArgumentError, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
     OutputKind,
 };
 use proptest::prelude::*;
@@ -32,13 +32,13 @@ fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn expand(definition: CommandDefinition, arguments: &str) -> Result<Invocation, ArgumentError> {
+fn expand(definition: CommandDefinition, arguments: &str) -> Result<Invocation, CommandArgumentError> {
     CommandTool::new(definition, None)
         .unwrap()
         .expand(&Arguments::parse(arguments)?)
 }
 
-fn argv(arguments: &[&str], given: serde_json::Value) -> Result<Vec<String>, ArgumentError> {
+fn argv(arguments: &[&str], given: serde_json::Value) -> Result<Vec<String>, CommandArgumentError> {
     let command = [&["program"], arguments].concat();
     let invocation = expand(definition(&command), &given.to_string())?;
     Ok(invocation.argv[1..].to_vec())
@@ -98,8 +98,8 @@ fn substitution_is_by_the_letter() {
 
 #[test]
 fn what_could_harm_is_refused() {
-    use ArgumentError::*;
-    let table: &[(&[&str], serde_json::Value, ArgumentError)] = &[
+    use CommandArgumentError::*;
+    let table: &[(&[&str], serde_json::Value, CommandArgumentError)] = &[
         (&["{path}"], json!({"path": "-delete"}), LeadingDash("path".into())),
         (&["{path}"], json!({"path": -5}), Negative("path".into())),
         (&["{path}"], json!({"path": [1, -5]}), Negative("path".into())),
@@ -141,7 +141,7 @@ fn numbers_keep_their_text() {
 }
 
 /// What becomes of a number on its way to the command.
-fn number(text: &str) -> Result<String, ArgumentError> {
+fn number(text: &str) -> Result<String, CommandArgumentError> {
     let given = format!(r#"{{"n": {text}}}"#);
     expand(definition(&["p", "n={n}"]), &given).map(|mut invocation| invocation.argv.remove(1))
 }
@@ -181,10 +181,14 @@ fn a_number_is_passed_as_it_was_checked_or_refused() {
         "1e-99999999999999999999",
         "9007199254740993.0",
     ] {
-        assert_eq!(number(lossy), Err(ArgumentError::Imprecise("n".into())), "{lossy}");
+        assert_eq!(
+            number(lossy),
+            Err(CommandArgumentError::Imprecise("n".into())),
+            "{lossy}"
+        );
     }
     let listed = expand(definition(&["p", "{n}"]), r#"{"n": [1, 100.0000000000000000001]}"#);
-    assert_eq!(listed, Err(ArgumentError::Imprecise("n".into())));
+    assert_eq!(listed, Err(CommandArgumentError::Imprecise("n".into())));
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn stdin_is_a_template_too() {
     assert_eq!(expand(wanted.clone(), r#"{"text": "-a"}"#).unwrap().stdin, "{-a}\n");
     assert_eq!(
         expand(wanted, r#"{"text": ["a"]}"#),
-        Err(ArgumentError::ArrayInside("text".into()))
+        Err(CommandArgumentError::ArrayInside("text".into()))
     );
 }
 

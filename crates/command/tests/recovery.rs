@@ -7,7 +7,7 @@ mod fixtures;
 mod planted;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
-use longhaul_command::{Attempts, CommandEnd, Stopped, Verdict, judge, read_log};
+use longhaul_command::{AttemptVerdict, Attempts, CommandEnd, Stopped, judge, read_log};
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_private_dir::Unfit;
 use longhaul_runtime::LogRange;
@@ -21,10 +21,10 @@ use std::{
 async fn held_while_the_supervisor_lives() {
     let folder = Folder::new();
     let started = folder.start(&folder.command(&["sleep", "1000"])).await;
-    assert_eq!(judge(&started.dir, Live).unwrap(), Verdict::Held);
+    assert_eq!(judge(&started.dir, Live).unwrap(), AttemptVerdict::Held);
     assert_eq!(
         judge(&started.dir, Live).unwrap(),
-        Verdict::Held,
+        AttemptVerdict::Held,
         "judging changes nothing"
     );
     started.ask("cancel");
@@ -37,7 +37,7 @@ async fn finished_once_there_is_an_exit_record() {
     let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2; exit 7")).await;
     assert_eq!((&exit.ended, exit.stopped), (&CommandEnd::Code(7), None));
     assert_eq!((exit.stdout_bytes, exit.stderr_bytes, exit.log_bytes), (4, 4, 8));
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Finished(exit));
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::Finished(exit));
     for file in std::fs::read_dir(dir.path()).unwrap() {
         let file = file.unwrap();
         let mode = file.metadata().unwrap().permissions().mode() & 0o777;
@@ -70,7 +70,7 @@ async fn interrupted_when_the_supervisor_was_killed_and_its_command_with_it() {
     assert!(alive(command));
     kill(started.pid());
     until_dead(command);
-    assert_eq!(ended(&started.dir), Verdict::Interrupted);
+    assert_eq!(ended(&started.dir), AttemptVerdict::Interrupted);
     let refused = launcher().launch(&started.dir).await.unwrap_err();
     assert!(refused.to_string().contains("started before"), "{refused}");
 }
@@ -81,12 +81,12 @@ async fn damaged_when_the_exit_record_cannot_be_understood() {
     let (dir, _) = folder.run(&folder.command(&["true"])).await;
     for text in ["", "{", "{}"] {
         fs::write(dir.path().join("exit"), text).unwrap();
-        assert_eq!(judge(&dir, Live).unwrap(), Verdict::Damaged, "{text:?}");
+        assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::Damaged, "{text:?}");
     }
     // Not read to its end: a command can make it as large as it likes.
     let large = fs::File::create(dir.path().join("exit")).unwrap();
     large.set_len(1 << 40).unwrap();
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Damaged);
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::Damaged);
 }
 
 #[tokio::test]
@@ -95,12 +95,12 @@ async fn void_when_nothing_was_started_and_nothing_will_be() {
     let dir = folder.dir("task");
     assert_eq!(
         judge(&dir, Starting).unwrap(),
-        Verdict::NeverStarted,
+        AttemptVerdict::NeverStarted,
         "killed before the directory was made"
     );
     dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
     let refused = launcher().launch(&dir).await.unwrap_err();
     assert!(refused.to_string().contains("void"), "{refused}");
     assert!(!folder.file("ran").exists());
@@ -111,7 +111,7 @@ async fn void_when_killed_while_preparing() {
     let folder = Folder::new();
     let dir = folder.dir("task");
     std::fs::create_dir_all(dir.path()).unwrap();
-    assert_eq!(judge(&dir, Starting).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir, Starting).unwrap(), AttemptVerdict::NeverStarted);
     assert!(launcher().launch(&dir).await.is_err());
 }
 
@@ -121,22 +121,22 @@ async fn invariant_12_a_folder_that_was_removed_after_the_start_is_lost() {
     let folder = Folder::new();
     let dir = folder.dir("task");
     for state in [Live, Stopping] {
-        assert_eq!(judge(&dir, state).unwrap(), Verdict::Lost, "no folder");
+        assert_eq!(judge(&dir, state).unwrap(), AttemptVerdict::Lost, "no folder");
     }
     assert!(!dir.path().exists(), "nothing was written");
     std::fs::create_dir_all(dir.path()).unwrap();
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Lost, "an empty folder");
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::Lost, "an empty folder");
 
     let started = folder.start_as("runs", &folder.command(&["sleep", "1000"])).await;
     std::fs::remove_file(started.dir.path().join("lock")).unwrap();
     for state in [Starting, Live, Stopping] {
-        assert_eq!(judge(&started.dir, state).unwrap(), Verdict::Lost, "no lock");
+        assert_eq!(judge(&started.dir, state).unwrap(), AttemptVerdict::Lost, "no lock");
     }
     assert!(!started.dir.path().join("lock").exists(), "no other lock was made");
     for file in std::fs::read_dir(started.dir.path()).unwrap() {
         std::fs::remove_file(file.unwrap().path()).unwrap();
         let verdict = judge(&started.dir, Live).unwrap();
-        assert_eq!(verdict, Verdict::Lost, "a part of the folder");
+        assert_eq!(verdict, AttemptVerdict::Lost, "a part of the folder");
     }
     assert!(alive(started.pid()), "it runs all the while");
     kill(started.pid());
@@ -156,7 +156,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
             plant(&file, &victim);
             let judged = judge(&dir, Live);
             if file.ends_with("log.0") {
-                assert_eq!(judged.unwrap(), Verdict::Finished(exit.clone()));
+                assert_eq!(judged.unwrap(), AttemptVerdict::Finished(exit.clone()));
                 // What has no length is not even opened.
                 match read_log(&dir, LogRange::default()) {
                     Ok(chunk) => assert!(chunk.text.contains("were not kept"), "{}", chunk.text),
@@ -165,7 +165,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
             } else {
                 let verdict = judged.unwrap();
                 assert!(
-                    matches!(verdict, Verdict::Lost | Verdict::Damaged),
+                    matches!(verdict, AttemptVerdict::Lost | AttemptVerdict::Damaged),
                     "{}: {verdict:?}",
                     file.display()
                 );
@@ -179,7 +179,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
         }
     }
     assert_eq!(fs::read_to_string(&victim).unwrap(), "{}");
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Finished(exit));
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::Finished(exit));
 
     // The folder itself, its task's, and the one of all attempts.
     let task_dir = dir.path().parent().unwrap();
@@ -189,7 +189,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
         symlink(&kept, folder_path).unwrap();
         assert_eq!(
             judge(&dir, Live).unwrap(),
-            Verdict::Lost,
+            AttemptVerdict::Lost,
             "its record is somebody else's"
         );
         let prepared = dir.prepare(&folder.command(&["true"]), "");
@@ -221,7 +221,7 @@ async fn a_supervisor_hands_no_planted_input_to_its_command() {
             refused.contains("standard input") && refused.contains(said),
             "{said}: {refused}"
         );
-        assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
+        assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
     }
     assert!(!folder.file("read").exists());
 }
@@ -246,18 +246,18 @@ async fn invariant_12_void_races_a_late_starter() {
             judge(&dir, Live).unwrap()
         });
         match judged {
-            Verdict::NeverStarted => {
+            AttemptVerdict::NeverStarted => {
                 voided += 1;
                 delay = delay * 3 / 2;
                 assert!(launched.is_err());
-                assert_eq!(ended(&dir), Verdict::NeverStarted);
+                assert_eq!(ended(&dir), AttemptVerdict::NeverStarted);
                 assert!(!mark.exists(), "a voided attempt ran");
             }
-            Verdict::Held | Verdict::Finished(_) => {
+            AttemptVerdict::Held | AttemptVerdict::Finished(_) => {
                 ran += 1;
                 delay = delay * 2 / 3 + 1;
                 launched.unwrap();
-                assert!(matches!(ended(&dir), Verdict::Finished(exit) if exit.ended == CommandEnd::Code(0)));
+                assert!(matches!(ended(&dir), AttemptVerdict::Finished(exit) if exit.ended == CommandEnd::Code(0)));
                 assert!(mark.exists());
             }
             other => panic!("{other:?}"),
@@ -276,7 +276,7 @@ async fn another_format_is_left_alone() {
     let before = files();
     assert_eq!(
         judge(&dir, Live).unwrap(),
-        Verdict::UnknownVersion { found: "2".into() }
+        AttemptVerdict::UnknownVersion { found: "2".into() }
     );
     assert_eq!(files(), before, "nothing was written into it");
     let refused = launcher().launch(&dir).await.unwrap_err();

@@ -9,10 +9,10 @@ const REMINDER: Duration = Duration::from_secs(60);
 ///
 /// Times are readings of one clock that never goes back, such as [`Clock::monotonic`](crate::Clock::monotonic).
 #[derive(Debug, Default)]
-pub struct FailureStreak(Option<Ongoing>);
+pub struct FailureStreak(Option<OngoingStreak>);
 
 #[derive(Debug)]
-struct Ongoing {
+struct OngoingStreak {
     since: Duration,
     last: Duration,
     said: Duration,
@@ -41,7 +41,7 @@ impl FailureStreak {
     /// It has failed. Returns what is to be said of that, if anything.
     pub fn failed(&mut self, now: Duration) -> Option<FailureLine> {
         let Some(ongoing) = &mut self.0 else {
-            self.0 = Some(Ongoing {
+            self.0 = Some(OngoingStreak {
                 since: now,
                 last: now,
                 said: now,
@@ -75,7 +75,7 @@ impl FailureStreak {
     }
 }
 
-impl Ongoing {
+impl OngoingStreak {
     fn until(&self, now: Duration) -> FailureCount {
         FailureCount {
             count: self.count,

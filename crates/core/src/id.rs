@@ -104,8 +104,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct Fixed(Vec<u8>);
-    impl Entropy for Fixed {
+    struct FixedEntropy(Vec<u8>);
+    impl Entropy for FixedEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             for (to, from) in bytes.iter_mut().zip(self.0.iter().cycle()) {
                 *to = *from;
@@ -119,7 +119,7 @@ mod tests {
         fn g2_62_an_id_has_130_bits_of_the_random_source(seed in proptest::collection::vec(any::<u8>(), 26), nth in 0usize..26, bit in 0u32..5) {
             let mut other = seed.clone();
             other[nth] ^= 1 << bit;
-            let [one, other] = [seed, other].map(|random| TaskId::mint(UnixMillis(1), &Fixed(random)));
+            let [one, other] = [seed, other].map(|random| TaskId::mint(UnixMillis(1), &FixedEntropy(random)));
             let pairs = one.as_str().chars().zip(other.as_str().chars());
             let differing: Vec<usize> = pairs.enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at).collect();
             prop_assert_eq!(differing, [TIME_DIGITS + nth]);
@@ -127,7 +127,7 @@ mod tests {
 
         #[test]
         fn a_short_id_keeps_most_of_the_random_digits_to_itself(seed in proptest::collection::vec(any::<u8>(), 26), foreign in "[a-zA-Z0-9_-]{1,64}") {
-            let id = TaskId::mint(UnixMillis(1), &Fixed(seed));
+            let id = TaskId::mint(UnixMillis(1), &FixedEntropy(seed));
             prop_assert_eq!(id.short(), &id.as_str()[..14]);
             let foreign: TaskId = foreign.parse().unwrap();
             prop_assert!(foreign.short().len() <= 14.max(foreign.as_str().len() / 3));
@@ -135,7 +135,7 @@ mod tests {
 
         #[test]
         fn minted_ids_parse_and_sort_by_time(a in 0i64..1 << 48, b in 0i64..1 << 48, seed in proptest::collection::vec(any::<u8>(), 26)) {
-            let entropy = Fixed(seed);
+            let entropy = FixedEntropy(seed);
             let (first, second) = (TaskId::mint(UnixMillis(a), &entropy), TaskId::mint(UnixMillis(b), &entropy));
             prop_assert_eq!(first.as_str().parse::<TaskId>().unwrap(), first.clone());
             prop_assert_eq!(a.cmp(&b), first.cmp(&second));

@@ -39,7 +39,7 @@ impl fmt::Debug for Outcome {
         match self {
             Self::Result { json, is_error } => f
                 .debug_struct("Result")
-                .field("json", &Shown(json))
+                .field("json", &JsonPreview(json))
                 .field("is_error", is_error)
                 .finish(),
             Self::RpcError(failure) => f.debug_tuple("RpcError").field(failure).finish(),
@@ -49,9 +49,9 @@ impl fmt::Debug for Outcome {
 }
 
 /// The beginning of a JSON text, without the secrets that can be known as such.
-struct Shown<'a>(&'a Json);
+struct JsonPreview<'a>(&'a Json);
 
-impl fmt::Debug for Shown<'_> {
+impl fmt::Debug for JsonPreview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Masking::default().message(self.0.as_str()).into_owned();
         f.write_str(&shorten(&text, MAX_DEBUG_BYTES))?;
@@ -95,7 +95,7 @@ impl fmt::Debug for RpcFailure {
         f.debug_struct("RpcFailure")
             .field("code", &self.code)
             .field("message", &Masking::default().text(&self.message))
-            .field("data", &self.data.as_ref().map(Shown))
+            .field("data", &self.data.as_ref().map(JsonPreview))
             .finish()
     }
 }
@@ -154,12 +154,12 @@ impl Outcome {
     pub fn structured_content(&self) -> Option<Json> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Structured<'a> {
+        struct StructuredResult<'a> {
             #[serde(borrow)]
             structured_content: Option<&'a RawValue>,
         }
         let Self::Result { json, .. } = self else { return None };
-        let structured: Structured<'_> = serde_json::from_str(json.as_str()).ok()?;
+        let structured: StructuredResult<'_> = serde_json::from_str(json.as_str()).ok()?;
         structured.structured_content.map(Json::from)
     }
 

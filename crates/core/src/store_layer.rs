@@ -5,8 +5,8 @@ use crate::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
-        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreHealth, TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -178,5 +178,5 @@ layer! {
     fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
     fn send(to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn listen(listener: Listener);
+    fn listen(listener: StoreListener);
 }

@@ -78,7 +78,7 @@ pub struct TaskHeader {
     /// Which generation created it.
     pub origin: Origin,
     /// The node that received the call. While the task is not announced, only that node's caller waits for it.
-    pub front: NodeId,
+    pub accepted_by: NodeId,
     /// When it was created. Time to live and deadline count from here.
     pub created_at: UnixMillis,
     /// How long it may wait for a slot each time it is queued.
@@ -154,8 +154,8 @@ impl Task {
         matches!(self.state, State::Done(_))
     }
 
-    /// Whether only its front can answer its client: then the call is orphaned once that node is dead.
-    pub fn is_bound_to_front(&self) -> bool {
+    /// Whether only the node that accepted it can answer its client: then the call is orphaned once that node is dead.
+    pub fn is_bound_to_node(&self) -> bool {
         !self.is_done() && !self.announced && !self.keyed && self.retry_until.is_none()
     }
 

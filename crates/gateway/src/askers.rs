@@ -110,7 +110,7 @@ pub(crate) struct Asker {
     rounds: Mutex<HashMap<String, Vec<String>>>,
     /// Questions without a key that are being asked, or whose answer the upstream has not taken, by the digest of their text: a server may send its question
     /// again under another id.
-    unsettled: Mutex<HashMap<String, Unsettled>>,
+    unsettled: Mutex<HashMap<String, UnsettledQuestion>>,
     /// How many of the answers the upstream has taken.
     delivered: Mutex<BTreeMap<String, u32>>,
     /// The requests without a key that have no answer.
@@ -123,7 +123,7 @@ pub(crate) struct Asker {
 
 type Answer = Shared<BoxFuture<'static, Result<Json, AskError>>>;
 
-struct Unsettled {
+struct UnsettledQuestion {
     answer: Answer,
     /// Its number among the questions with its text.
     nth: u32,
@@ -132,14 +132,14 @@ struct Unsettled {
 }
 
 /// A request of the upstream that waits for an answer. If nobody waits any more for one that is not there, the question is withdrawn.
-struct Waiting {
+struct WaitingRequest {
     asker: Arc<Asker>,
     digest: String,
     request: Option<Box<RequestRef>>,
     is_answered: bool,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
         let mut unsettled = self.asker.unsettled.lock();
         if let Some(question) = unsettled.get_mut(&self.digest) {
@@ -586,7 +586,7 @@ impl Asker {
             let mut unsettled = self.unsettled.lock();
             let question = unsettled.entry(digest.clone()).or_insert_with(|| {
                 let nth = self.next(asked);
-                Unsettled {
+                UnsettledQuestion {
                     answer: self.context.clone().ask(asked.put(nth)).boxed().shared(),
                     nth,
                     waiting: 0,
@@ -595,7 +595,7 @@ impl Asker {
             question.waiting += 1;
             (question.answer.clone(), question.nth)
         };
-        let mut waiting = Waiting {
+        let mut waiting = WaitingRequest {
             asker: Arc::clone(self),
             digest,
             request: request.request.clone(),

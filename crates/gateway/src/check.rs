@@ -23,7 +23,7 @@ use std::{
 /// What an upstream offers, and how its tools would be offered.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct UpstreamReport {
+pub struct UpstreamCheck {
     /// Its name.
     pub name: String,
     /// What it says of itself, or why it cannot be reached.
@@ -74,7 +74,7 @@ pub async fn check(
     version: &'static str,
     limit: Duration,
     ports: &Ports,
-) -> Result<Vec<UpstreamReport>, GatewayError> {
+) -> Result<Vec<UpstreamCheck>, GatewayError> {
     let upstreams = make_all(upstreams, prefix, version, ports)?;
     let read = join_all(upstreams.iter().map(|upstream| async {
         let read = ports.within(limit, read(upstream)).await;
@@ -89,7 +89,7 @@ pub async fn check(
         }
     }));
     let read = read.await;
-    let mut reports: Vec<UpstreamReport> = upstreams
+    let mut reports: Vec<UpstreamCheck> = upstreams
         .iter()
         .zip(&read)
         .map(|(upstream, read)| report(upstream, read))
@@ -99,7 +99,7 @@ pub async fn check(
     Ok(reports)
 }
 
-type Read = Result<(ServerDescription, Lists), String>;
+type ReadResult = Result<(ServerDescription, Lists), String>;
 
 async fn read(upstream: &Upstream) -> Result<(ServerDescription, Lists), RequestError> {
     let own = upstream.connections.own();
@@ -110,8 +110,8 @@ async fn read(upstream: &Upstream) -> Result<(ServerDescription, Lists), Request
     ))
 }
 
-fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
-    let mut report = UpstreamReport {
+fn report(upstream: &Arc<Upstream>, read: &ReadResult) -> UpstreamCheck {
+    let mut report = UpstreamCheck {
         name: upstream.name().to_owned(),
         server: read.as_ref().map(|(server, _)| server.clone()).map_err(Clone::clone),
         tools: Vec::new(),
@@ -219,7 +219,7 @@ fn odd_name(name: &str, shown: &str) -> Option<String> {
     ))
 }
 
-fn find_collisions(reports: &mut [UpstreamReport]) {
+fn find_collisions(reports: &mut [UpstreamCheck]) {
     let mut owners = Owners::default();
     for report in reports {
         for tool in &report.tools {
@@ -231,7 +231,7 @@ fn find_collisions(reports: &mut [UpstreamReport]) {
     }
 }
 
-fn warn_of_uris(reports: &mut [UpstreamReport], read: &[Read]) {
+fn warn_of_uris(reports: &mut [UpstreamCheck], read: &[ReadResult]) {
     let mut owners: BTreeMap<&str, String> = BTreeMap::new();
     for (report, read) in reports.iter_mut().zip(read) {
         let Ok((_, lists)) = read else { continue };

@@ -12,7 +12,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_core::{BoxFuture, Json, ParsedJson};
-use longhaul_runtime::{Engine, ListClient, NotificationHandler, RequestContext, ToolView};
+use longhaul_runtime::{Engine, ListClient, NotificationHandler, RequestContext, ToolVisibility};
 use longhaul_wire::relayed;
 use std::{
     collections::HashSet,
@@ -186,7 +186,7 @@ pub(crate) fn until_known(upstreams: &Upstreams, client: ListClient<'_>) -> Opti
 /// Shows each client the tools of its own connections.
 pub(crate) struct ClientTools(pub(crate) Arc<Upstreams>);
 
-impl ToolView for ClientTools {
+impl ToolVisibility for ClientTools {
     fn until_known(&self, client: ListClient<'_>) -> Option<BoxFuture<'static, ()>> {
         until_known(&self.0, client)
     }

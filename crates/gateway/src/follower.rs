@@ -58,7 +58,7 @@ async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscr
     })?;
     let (followed, until) = connection.followed.begin(uri);
     if let Some(until) = until {
-        let following = Following {
+        let subscription = ResourceSubscription {
             upstream: Arc::clone(upstream),
             connection,
             subscriber: subscriber.clone(),
@@ -66,7 +66,7 @@ async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscr
         };
         let removed = upstream.removed.clone();
         upstream.ports.spawner.spawn(Box::pin(async move {
-            let following = until.run_until_cancelled_owned(following.run(watch));
+            let following = until.run_until_cancelled_owned(subscription.run(watch));
             removed.run_until_cancelled(following).await;
         }));
     }
@@ -82,14 +82,14 @@ async fn subscribe(connection: &UpstreamConnection, uri: &str) -> Result<Watch, 
 }
 
 /// A resource that is followed on a connection.
-struct Following {
+struct ResourceSubscription {
     upstream: Arc<Upstream>,
     connection: Arc<UpstreamConnection>,
     subscriber: Subscriber,
     uri: Arc<str>,
 }
 
-impl Following {
+impl ResourceSubscription {
     /// Reports changes. It ends only by being dropped: the upstream may come back.
     async fn run(self, watch: Watch) {
         let mut watch = Some(watch);

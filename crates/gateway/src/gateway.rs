@@ -343,7 +343,7 @@ impl Gateway {
         }
         engine
             .catalog()
-            .set_tool_view(Arc::new(ClientTools(Arc::clone(upstreams))));
+            .set_tool_visibility(Arc::new(ClientTools(Arc::clone(upstreams))));
         engine
             .catalog()
             .set_pending_tools(Arc::new(UnseenUpstreams(Arc::clone(upstreams))));

@@ -7,7 +7,7 @@ use crate::{
     raw_json,
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
@@ -50,7 +50,7 @@ impl Executor for JobExecutor {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let _slot = match self.submit.slot(&attempt, &cx).await {
                 Ok(slot) => slot,
@@ -80,7 +80,7 @@ impl Executor for JobExecutor {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             if let Some(id) = attempt.checkpoint.as_ref().and_then(StoredJob::read) {
                 return self.follow(&id, &attempt, &cx).await;
@@ -103,7 +103,7 @@ impl Executor for JobExecutor {
 }
 
 /// What came of asking about a job.
-enum Told {
+enum JobAnswer {
     /// A result.
     Result(Json),
     /// It was refused.
@@ -116,7 +116,7 @@ enum Told {
 
 impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
-    async fn follow(self: &Arc<Self>, id: &RawValue, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+    async fn follow(self: &Arc<Self>, id: &RawValue, attempt: &ExecutorAttempt, cx: &TaskContext) -> ExecutionEnd {
         let (mut refusals, mut last_message, mut was_away) = (0, None, false);
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
@@ -130,17 +130,17 @@ impl JobExecutor {
                 return ExecutionEnd::Stopped(reason);
             }
             let refused = match self.ask(&self.job.status, id, attempt, cx).await {
-                Told::Stopped(reason) => {
+                JobAnswer::Stopped(reason) => {
                     self.cancel(id, cx).await;
                     return ExecutionEnd::Stopped(reason);
                 }
-                Told::Away(why) => {
+                JobAnswer::Away(why) => {
                     cx.status(format!("{why}; the state of the job is asked again"));
                     (last_message, was_away) = (None, true);
                     None
                 }
-                Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
-                Told::Result(status) => match text_at(&document(&status), &self.job.state) {
+                JobAnswer::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
+                JobAnswer::Result(status) => match text_at(&document(&status), &self.job.state) {
                     None => {
                         let (tool, at) = (&self.job.status, &self.job.state);
                         let why = format!("the result of `{tool}` has no state at {at:?}");
@@ -163,11 +163,11 @@ impl JobExecutor {
                             _ if !is_done => None,
                             None => return self.finished(&status),
                             Some(tool) => match self.ask(tool, id, attempt, cx).await {
-                                Told::Result(result) => return self.finished(&result),
-                                Told::Stopped(reason) => return ExecutionEnd::Stopped(reason),
-                                Told::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
+                                JobAnswer::Result(result) => return self.finished(&result),
+                                JobAnswer::Stopped(reason) => return ExecutionEnd::Stopped(reason),
+                                JobAnswer::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
                                 // The job has ended, so it is asked once more.
-                                Told::Away(why) => {
+                                JobAnswer::Away(why) => {
                                     cx.status(format!("{why}; the result of the job is asked again"));
                                     (last_message, was_away) = (None, true);
                                     None
@@ -206,14 +206,14 @@ impl JobExecutor {
     }
 
     /// Calls a tool with the id of the job. It may be called again.
-    async fn ask(&self, tool: &str, id: &RawValue, attempt: &Attempt, cx: &TaskContext) -> Told {
+    async fn ask(&self, tool: &str, id: &RawValue, attempt: &ExecutorAttempt, cx: &TaskContext) -> JobAnswer {
         let executor = UpstreamExecutor {
             upstream: Arc::clone(&self.submit.upstream),
             tool: tool.to_owned(),
             idempotent: true,
             purpose: Purpose::Job,
         };
-        let attempt = Attempt {
+        let attempt = ExecutorAttempt {
             arguments: self.arguments(id),
             // The job runs, and its checkpoint names it.
             state: AttemptState::Live,
@@ -221,13 +221,13 @@ impl JobExecutor {
             ..attempt.clone()
         };
         match executor.call_to_end(&attempt, cx).await {
-            ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => Told::Result(json),
-            ExecutionEnd::Finished(outcome) => Told::Refused(outcome),
-            ExecutionEnd::Stopped(reason) => Told::Stopped(reason),
+            ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => JobAnswer::Result(json),
+            ExecutionEnd::Finished(outcome) => JobAnswer::Refused(outcome),
+            ExecutionEnd::Stopped(reason) => JobAnswer::Stopped(reason),
             end => {
                 let why = executor.why(&end);
                 let name = self.submit.upstream.name();
-                Told::Away(why.unwrap_or_else(|| format!("upstream `{name}` cannot be asked")))
+                JobAnswer::Away(why.unwrap_or_else(|| format!("upstream `{name}` cannot be asked")))
             }
         }
     }

@@ -48,7 +48,7 @@ mod unused_names;
 mod upstream;
 mod upstreams;
 
-pub use check::{ReportedTool, UpstreamReport, check};
+pub use check::{ReportedTool, UpstreamCheck, check};
 pub use definition::KIND;
 pub use gateway::{Gateway, GatewayError, PresentUpstream, Reloaded, Unseen};
 pub use job_tools::JobTools;

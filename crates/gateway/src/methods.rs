@@ -25,7 +25,7 @@ use std::{
 
 /// A method that is answered with what upstreams have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Relayed {
+enum UpstreamMethod {
     ListPrompts,
     GetPrompt,
     ListResources,
@@ -37,13 +37,13 @@ enum Relayed {
 /// How the URIs of the server's own resources begin.
 const OWN_SCHEME: &str = "longhaul:";
 /// Each with its name, and the server capability that makes it worth answering.
-const METHODS: [(Relayed, &str, &str); 6] = [
-    (Relayed::ListPrompts, "prompts/list", "prompts"),
-    (Relayed::GetPrompt, "prompts/get", "prompts"),
-    (Relayed::ListResources, "resources/list", "resources"),
-    (Relayed::ListTemplates, "resources/templates/list", "resources"),
-    (Relayed::ReadResource, "resources/read", "resources"),
-    (Relayed::Complete, "completion/complete", "completions"),
+const METHODS: [(UpstreamMethod, &str, &str); 6] = [
+    (UpstreamMethod::ListPrompts, "prompts/list", "prompts"),
+    (UpstreamMethod::GetPrompt, "prompts/get", "prompts"),
+    (UpstreamMethod::ListResources, "resources/list", "resources"),
+    (UpstreamMethod::ListTemplates, "resources/templates/list", "resources"),
+    (UpstreamMethod::ReadResource, "resources/read", "resources"),
+    (UpstreamMethod::Complete, "completion/complete", "completions"),
 ];
 
 /// Answers the methods that an upstream has, and no longer those that none has.
@@ -71,7 +71,7 @@ pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
 
 struct RelayedMethod {
     upstreams: Arc<Upstreams>,
-    relayed: Relayed,
+    relayed: UpstreamMethod,
 }
 
 impl MethodHandler for RelayedMethod {
@@ -81,24 +81,24 @@ impl MethodHandler for RelayedMethod {
             let params: JsonMembers = serde_json::from_str(params.as_str()).unwrap_or_default();
             let is_list = matches!(
                 self.relayed,
-                Relayed::ListPrompts | Relayed::ListResources | Relayed::ListTemplates
+                UpstreamMethod::ListPrompts | UpstreamMethod::ListResources | UpstreamMethod::ListTemplates
             );
             if is_list && let Some(known) = client_tools::until_known(upstreams, of(&cx)) {
                 known.await;
             }
             match self.relayed {
-                Relayed::ListPrompts => Ok(list(upstreams, &cx, "prompts", |lists| &lists.prompts, "name")),
-                Relayed::ListResources => Ok(list(upstreams, &cx, "resources", |lists| &lists.resources, "uri")),
-                Relayed::ListTemplates => Ok(list(
+                UpstreamMethod::ListPrompts => Ok(list(upstreams, &cx, "prompts", |lists| &lists.prompts, "name")),
+                UpstreamMethod::ListResources => Ok(list(upstreams, &cx, "resources", |lists| &lists.resources, "uri")),
+                UpstreamMethod::ListTemplates => Ok(list(
                     upstreams,
                     &cx,
                     "resourceTemplates",
                     |lists| &lists.templates,
                     "uriTemplate",
                 )),
-                Relayed::GetPrompt => get_prompt(upstreams, params, &cx).await,
-                Relayed::ReadResource => read_resource(upstreams, params, &cx).await,
-                Relayed::Complete => complete(upstreams, params, &cx).await,
+                UpstreamMethod::GetPrompt => get_prompt(upstreams, params, &cx).await,
+                UpstreamMethod::ReadResource => read_resource(upstreams, params, &cx).await,
+                UpstreamMethod::Complete => complete(upstreams, params, &cx).await,
             }
         })
     }
@@ -258,7 +258,7 @@ async fn forward(
         .await
         .map_err(|error| failed(upstream, &error.to_string()))?;
     upstream
-        .connect(&connection, &mut upstream.waiting(), None)
+        .connect(&connection, &mut upstream.backoff(), None)
         .await
         .map_err(|down| failed(upstream, &public(upstream.name(), &down.error, cx.principal())))?;
     connection.give_roots(&context).await;

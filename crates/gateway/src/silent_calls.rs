@@ -77,9 +77,9 @@ mod tests {
     use longhaul_core::{BoxFuture, UnixMillis};
 
     /// A clock that says what it is set to.
-    struct Set(Duration);
+    struct FixedClock(Duration);
 
-    impl Clock for Set {
+    impl Clock for FixedClock {
         fn now(&self) -> UnixMillis {
             UnixMillis(0)
         }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_upstream_is_silent_while_one_of_its_calls_is() {
-        let at = |seconds| Set(Duration::from_secs(seconds));
+        let at = |seconds| FixedClock(Duration::from_secs(seconds));
         let heard = |seconds| LastHeard::now(&at(seconds));
         let calls = SilentCalls::default();
         assert_eq!(calls.words(&at(1_000)), None);

@@ -2,7 +2,7 @@
 
 use crate::raw_json;
 use longhaul_core::Json;
-use longhaul_json_schema::{Origin, Schema, SchemaProblem};
+use longhaul_json_schema::{Schema, SchemaAuthor, SchemaProblem};
 use serde_json::{json, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
@@ -89,7 +89,7 @@ const TASK_SUPPORT: Kind = Kind::Word(&["forbidden", "optional", "required"]);
 
 /// A text that is a date.
 static DATE: LazyLock<Option<Schema>> =
-    LazyLock::new(|| Schema::with_formats(&json!({"format": "date-time"}), Origin::Own, true).ok());
+    LazyLock::new(|| Schema::with_formats(&json!({"format": "date-time"}), SchemaAuthor::Own, true).ok());
 
 /// How clients can read an entry.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,16 +135,16 @@ impl Entry {
             Some(_) => members_of(text).unwrap_or_default(),
             None => written,
         };
-        let mut mending = Mending::default();
+        let mut repair = EntryRepair::default();
         if lacks_name {
-            mending.wrong.push(NAME.to_owned());
+            repair.wrong.push(NAME.to_owned());
         }
-        let mended = match mending.object(text, members, ENTRY, "") {
+        let mended = match repair.object(text, members, ENTRY, "") {
             Some(Cow::Owned(mended)) => mended,
             _ if lacks_name => text.to_owned(),
             _ => return Self::Sound,
         };
-        Self::Mended(Json::trusted(mended), mending.wrong.join(", "))
+        Self::Mended(Json::trusted(mended), repair.wrong.join(", "))
     }
 }
 
@@ -154,12 +154,12 @@ fn members_of(text: &str) -> Option<BTreeMap<String, &RawValue>> {
 
 /// What is wrong in an entry.
 #[derive(Default)]
-struct Mending {
+struct EntryRepair {
     /// The places, as `annotations.title`.
     wrong: Vec<String>,
 }
 
-impl Mending {
+impl EntryRepair {
     /// The value, or another one of this kind in its place. `None` if there is none.
     fn value<'a>(&mut self, text: &'a str, kind: &Kind, place: &str) -> Option<Cow<'a, str>> {
         let is_sound = match kind {
@@ -285,7 +285,7 @@ fn can_be_compiled(schema: &str) -> bool {
     let Ok(schema) = serde_json::from_str(schema) else {
         return true;
     };
-    let compiled = Schema::compile(&schema, Origin::Foreign);
+    let compiled = Schema::compile(&schema, SchemaAuthor::Foreign);
     !matches!(
         compiled.map_err(|error| error.problem),
         Err(SchemaProblem::Invalid(_) | SchemaProblem::OutsideReference(_))

@@ -216,8 +216,8 @@ impl Upstream {
     }
 
     /// Begins to wait for the upstream.
-    pub(crate) fn waiting(&self) -> Waiting {
-        Waiting {
+    pub(crate) fn backoff(&self) -> ConnectBackoff {
+        ConnectBackoff {
             since: self.ports.clock.monotonic(),
             pause: PAUSES.0,
             has_paused: false,
@@ -231,11 +231,11 @@ impl Upstream {
     pub(crate) async fn connect(
         &self,
         connection: &Arc<UpstreamConnection>,
-        waiting: &mut Waiting,
+        backoff: &mut ConnectBackoff,
         cx: Option<&TaskContext>,
     ) -> Result<(), UpstreamDown> {
         loop {
-            let reached = match waiting.has_paused {
+            let reached = match backoff.has_paused {
                 // It may have been restarted, and not know the session any more.
                 true => connection.check().await,
                 false => connection.connect().await,
@@ -246,7 +246,7 @@ impl Upstream {
                 return Ok(());
             };
             let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
-            if !may_come_back || !waiting.pause(self, cx, &error).await {
+            if !may_come_back || !backoff.pause(self, cx, &error).await {
                 let upstream = self.name().to_owned();
                 return Err(UpstreamDown { upstream, error });
             }
@@ -259,7 +259,7 @@ impl Upstream {
 }
 
 /// How long something has waited for an upstream that cannot be reached.
-pub(crate) struct Waiting {
+pub(crate) struct ConnectBackoff {
     /// By the monotonic clock.
     since: Duration,
     /// The next pause, in milliseconds.
@@ -267,7 +267,7 @@ pub(crate) struct Waiting {
     has_paused: bool,
 }
 
-impl Waiting {
+impl ConnectBackoff {
     /// Whether the upstream could not be reached at first.
     pub(crate) fn has_paused(&self) -> bool {
         self.has_paused

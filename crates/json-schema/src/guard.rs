@@ -31,24 +31,24 @@ pub(crate) struct Allowance {
 
 /// What is left of an allowance.
 #[derive(Clone, Copy)]
-struct Left {
+struct RemainingAllowance {
     references: u32,
     lowest: usize,
     deadline: Option<Instant>,
 }
 
 thread_local! {
-    static LEFT: Cell<Left> = const {
-        Cell::new(Left { references: u32::MAX, lowest: 0, deadline: None })
+    static REMAINING: Cell<RemainingAllowance> = const {
+        Cell::new(RemainingAllowance { references: u32::MAX, lowest: 0, deadline: None })
     };
 }
 
 /// What [`Guard`] unwinds with.
-struct Exhausted;
+struct AllowanceExhausted;
 
 /// Does the work; `None` if it has used up its allowance, or has panicked: the input is not ours.
 pub(crate) fn within<T>(allowance: Allowance, work: impl FnOnce() -> T) -> Option<T> {
-    let before = LEFT.replace(Left {
+    let before = REMAINING.replace(RemainingAllowance {
         references: if allowance.time.is_some() {
             PACE
         } else {
@@ -58,7 +58,7 @@ pub(crate) fn within<T>(allowance: Allowance, work: impl FnOnce() -> T) -> Optio
         deadline: allowance.time.and_then(|time| now().checked_add(time)),
     });
     let done = catch_unwind(AssertUnwindSafe(work));
-    LEFT.set(before);
+    REMAINING.set(before);
     done.ok()
 }
 
@@ -82,7 +82,7 @@ struct Guard;
 
 impl Guard {
     fn pass(&self) {
-        let mut left = LEFT.get();
+        let mut left = REMAINING.get();
         if stack_pointer() < left.lowest {
             exhausted();
         }
@@ -93,14 +93,14 @@ impl Guard {
                 _ => exhausted(),
             }
         }
-        LEFT.set(left);
+        REMAINING.set(left);
     }
 }
 
 /// Without the message of a panic.
 #[cold]
 fn exhausted() -> ! {
-    let why: Box<dyn Any + Send> = Box::new(Exhausted);
+    let why: Box<dyn Any + Send> = Box::new(AllowanceExhausted);
     resume_unwind(why)
 }
 

@@ -5,7 +5,7 @@
 //! ([`Schema::check_now`]); the rest belongs on a [thread for long checks](off_thread), where [`Schema::check`] ends at a deadline.
 //!
 //! ```
-//! use longhaul_json_schema::{Origin, Schema};
+//! use longhaul_json_schema::{SchemaAuthor, Schema};
 //! use serde_json::json;
 //!
 //! let schema = Schema::compile(&json!({"type": "string", "pattern": "^[a-z]+$"}), Origin::Own).unwrap();
@@ -30,5 +30,5 @@ pub use jsonschema::{
     error::{TypeKind, ValidationErrorKind as ViolationKind},
     types::JsonType,
 };
-pub use schema::{Origin, Schema, Unchecked, text_len};
+pub use schema::{Schema, SchemaAuthor, Unchecked, text_len};
 pub use threads::{Busy, off_thread};

@@ -41,14 +41,14 @@ const IN_TIME: Allowance = Allowance {
 
 /// Who has written a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum SchemaAuthor {
     /// The author or the operator of this server.
     Own,
     /// Another server. Its patterns get less memory.
     Foreign,
 }
 
-impl Origin {
+impl SchemaAuthor {
     /// The memory of all patterns of a schema.
     fn pattern_bytes(self) -> usize {
         match self {
@@ -61,7 +61,7 @@ impl Origin {
 /// A schema that is compiled.
 pub struct Schema {
     validator: Validator,
-    origin: Origin,
+    origin: SchemaAuthor,
     /// How long a check takes for each byte of the value, in some unit.
     weight: usize,
     has_alternatives: bool,
@@ -80,7 +80,7 @@ impl Schema {
     ///
     /// # Errors
     /// [`SchemaError`] if it is no JSON Schema, refers to something outside of it, or exceeds a limit.
-    pub fn compile(schema: &Value, origin: Origin) -> Result<Self, SchemaError> {
+    pub fn compile(schema: &Value, origin: SchemaAuthor) -> Result<Self, SchemaError> {
         Self::new(schema, origin, None)
     }
 
@@ -88,11 +88,11 @@ impl Schema {
     ///
     /// # Errors
     /// As for [`compile`](Self::compile).
-    pub fn with_formats(schema: &Value, origin: Origin, checks_formats: bool) -> Result<Self, SchemaError> {
+    pub fn with_formats(schema: &Value, origin: SchemaAuthor, checks_formats: bool) -> Result<Self, SchemaError> {
         Self::new(schema, origin, Some(checks_formats))
     }
 
-    fn new(schema: &Value, origin: Origin, checks_formats: Option<bool>) -> Result<Self, SchemaError> {
+    fn new(schema: &Value, origin: SchemaAuthor, checks_formats: Option<bool>) -> Result<Self, SchemaError> {
         let whole = |problem| SchemaError {
             place: String::new(),
             problem,
@@ -185,7 +185,7 @@ impl Schema {
         size: usize,
         describe: impl FnOnce(Violations<'_, '_>) -> T,
     ) -> Result<Result<(), T>, Unchecked> {
-        if self.origin == Origin::Foreign && self.cost(size) > MOST_FOREIGN {
+        if self.origin == SchemaAuthor::Foreign && self.cost(size) > MOST_FOREIGN {
             return Err(Unchecked);
         }
         if guard::within(IN_TIME, || self.validator.is_valid(value)).ok_or(Unchecked)? {
@@ -196,7 +196,9 @@ impl Schema {
         // All violations of a large value may take more memory than anybody wants to give, and those of alternatives are found together.
         let found = guard::within(IN_TIME, || match self.cost(size) <= QUICK {
             true => described(&mut self.validator.iter_errors(value)),
-            false if self.origin == Origin::Foreign && self.has_alternatives => described(&mut std::iter::empty()),
+            false if self.origin == SchemaAuthor::Foreign && self.has_alternatives => {
+                described(&mut std::iter::empty())
+            }
             false => described(&mut self.validator.validate(value).err().into_iter()),
         });
         let found = found.flatten().or_else(|| described(&mut std::iter::empty()));

@@ -4,8 +4,8 @@ use crate::{ChangeError, HttpListener, ServeError, ToAddress};
 use longhaul_core::Principal;
 use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered};
 #[cfg(feature = "testing")]
-use longhaul_runtime::{Spawner, Watch};
-use longhaul_server::{Front, Transport, http, stdio};
+use longhaul_runtime::{Spawner, TaskWatch};
+use longhaul_server::{ProtocolServer, Transport, http, stdio};
 use parking_lot::RwLock;
 use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
@@ -40,7 +40,7 @@ pub struct ServerHandle(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    running: RwLock<Option<Running>>,
+    running: RwLock<Option<RunningServer>>,
     lease_lost: watch::Sender<bool>,
     /// Cancelled when an operator asks for a stop, and by the stop itself.
     drain: CancellationToken,
@@ -48,9 +48,9 @@ struct State {
 
 /// The parts of a running server.
 #[derive(Clone)]
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     pub(crate) engine: Engine,
-    pub(crate) front: Arc<Front>,
+    pub(crate) protocol: Arc<ProtocolServer>,
     pub(crate) recovered: Recovered,
     pub(crate) exposure: http::Exposure,
     pub(crate) tls: Option<http::Tls>,
@@ -62,7 +62,7 @@ impl ServerHandle {
         Self(Arc::default())
     }
 
-    pub(crate) fn set_running(&self, running: Running) {
+    pub(crate) fn set_running(&self, running: RunningServer) {
         let (handle, stopped) = (self.clone(), running.engine.stopped());
         running.engine.ports().spawner.spawn(Box::pin(async move {
             if stopped.await == EngineStop::LeaseLost {
@@ -73,7 +73,7 @@ impl ServerHandle {
         *self.0.running.write() = Some(running);
     }
 
-    pub(crate) fn running(&self) -> Option<Running> {
+    pub(crate) fn running(&self) -> Option<RunningServer> {
         self.0.running.read().clone()
     }
 
@@ -135,7 +135,7 @@ impl ServerHandle {
     /// server is empty.
     pub fn router(&self) -> axum::Router {
         match self.running() {
-            Some(running) => http::router(running.front),
+            Some(running) => http::router(running.protocol),
             None => axum::Router::new(),
         }
     }
@@ -159,7 +159,7 @@ impl ServerHandle {
         writer: impl AsyncWrite + Send + Unpin,
     ) -> io::Result<()> {
         match self.running() {
-            Some(running) => stdio::serve(running.front, reader, writer).await,
+            Some(running) => stdio::serve(running.protocol, reader, writer).await,
             None => Ok(()),
         }
     }
@@ -213,7 +213,7 @@ impl ServerHandle {
     /// Those of the transport.
     pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
         match self.running() {
-            Some(running) => longhaul_server::serve(running.front, transport).await,
+            Some(running) => longhaul_server::serve(running.protocol, transport).await,
             None => Ok(()),
         }
     }
@@ -226,14 +226,14 @@ impl ServerHandle {
         spawner.spawn(Box::pin(async move {
             let (reader, writer) = tokio::io::split(stream);
             // The client sees the end of the stream.
-            let _ = stdio::serve(running.front, reader, writer).await;
+            let _ = stdio::serve(running.protocol, reader, writer).await;
         }));
         Some(spawner)
     }
 
     /// Watches a task for changes; `None` if the server has stopped or the id is invalid.
     #[cfg(feature = "testing")]
-    pub(crate) fn watch(&self, task: &str) -> Option<Watch> {
+    pub(crate) fn watch(&self, task: &str) -> Option<TaskWatch> {
         Some(self.running()?.engine.watch(&task.parse().ok()?))
     }
 
@@ -243,8 +243,8 @@ impl ServerHandle {
     }
 
     /// The protocol layer, to be served by parts of [`longhaul_server`]; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
-    pub fn front(&self) -> Option<Arc<Front>> {
-        self.running().map(|running| running.front)
+    pub fn protocol(&self) -> Option<Arc<ProtocolServer>> {
+        self.running().map(|running| running.protocol)
     }
 
     /// The engine: blocked tasks and their retries, and a catalog for adapters. `None` if the server has stopped.
@@ -265,7 +265,7 @@ impl ServerHandle {
             Some(tls) => listener.with_tls(tls),
             None => listener,
         };
-        Ok(HttpListener::new(listener, running.front, self.drain()))
+        Ok(HttpListener::new(listener, running.protocol, self.drain()))
     }
 
     pub(crate) fn drain(&self) -> CancellationToken {
@@ -302,11 +302,11 @@ impl ServerHandle {
     /// process keep running.
     pub async fn stop(&self) -> usize {
         let running = self.0.running.write().take();
-        let Some(Running { engine, front, .. }) = running else {
+        let Some(RunningServer { engine, protocol, .. }) = running else {
             return 0;
         };
         self.0.drain.cancel();
-        front.close();
+        protocol.close();
         engine.settle(STOP_TIMEOUT).await;
         engine.release(SUSPEND_TIMEOUT).await;
         engine.end().await;

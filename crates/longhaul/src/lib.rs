@@ -82,7 +82,7 @@ pub use longhaul_runtime::{JournalError, Question};
 pub mod admin {
     //! Operating a server: see [`Server::admin`](crate::Server::admin). Needs the feature `admin`.
 
-    pub use longhaul_admin::{AdminError, AdminSettings, KeyFileError, SameUserUnavailable};
+    pub use longhaul_admin::{AdminError, AdminKeyFileError, AdminSettings, SameUserUnavailable};
 }
 
 #[cfg(feature = "postgres")]
@@ -105,7 +105,7 @@ pub mod postgres {
     //! # Ok(()) }
     //! ```
 
-    pub use longhaul_store_postgres::{DatabaseReport, OpenError, PostgresOptions, PostgresStore};
+    pub use longhaul_store_postgres::{DatabaseReport, PostgresOpenError, PostgresOptions, PostgresStore};
 }
 
 pub mod auth {
@@ -121,7 +121,7 @@ pub mod auth {
 pub use longhaul_server::audit;
 pub use longhaul_server::{
     Limits, Received, Transport,
-    http::{HostName, HttpOptions, Origin, PublicUrl, Tls, TlsError, TrustedProxy},
+    http::{AllowedOrigin, HostName, HttpOptions, PublicUrl, Tls, TlsError, TrustedProxy},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use schemars;

@@ -2,7 +2,7 @@
 
 use crate::DefinitionErrors;
 use longhaul_server::{
-    Front, FrontError,
+    ProtocolServer, ProtocolServerError,
     http::{ListenError, Listener},
 };
 use std::{fmt, io, net::SocketAddr, sync::Arc};
@@ -18,13 +18,13 @@ pub enum ServeError {
     Definitions(#[from] DefinitionErrors),
     /// The data directory cannot be used.
     #[error(transparent)]
-    Open(#[from] longhaul_store::OpenError),
+    Open(#[from] longhaul_store::SqliteOpenError),
     /// The store failed.
     #[error(transparent)]
     Start(#[from] longhaul_runtime::StartError),
     /// The store failed.
     #[error(transparent)]
-    Front(#[from] FrontError),
+    ProtocolServer(#[from] ProtocolServerError),
     /// The text is not an address.
     #[error("`{0}` is not an address to listen on; 127.0.0.1:8080 is one, and port 0 takes a free one")]
     Address(String),
@@ -65,13 +65,17 @@ impl fmt::Debug for ServeError {
 #[must_use = "nothing is served until one of its methods is called"]
 pub struct HttpListener {
     listener: Listener,
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     drain: CancellationToken,
 }
 
 impl HttpListener {
-    pub(crate) fn new(listener: Listener, front: Arc<Front>, drain: CancellationToken) -> Self {
-        Self { listener, front, drain }
+    pub(crate) fn new(listener: Listener, protocol: Arc<ProtocolServer>, drain: CancellationToken) -> Self {
+        Self {
+            listener,
+            protocol,
+            drain,
+        }
     }
 
     /// The address, with the actual port.
@@ -103,7 +107,7 @@ impl HttpListener {
                 () = self.drain.cancelled() => {}
             }
         };
-        self.listener.serve(self.front, stop).await;
+        self.listener.serve(self.protocol, stop).await;
     }
 
     /// Serves until SIGTERM or Ctrl-C.

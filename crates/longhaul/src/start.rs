@@ -4,7 +4,7 @@ use crate::{
     ChangeError, DefinitionError, DefinitionErrors, Prompt, Resource, ResourceTemplate, ServeError, Server,
     ServerHandle, Tool, build_id,
     content::icons_json,
-    handle::Running,
+    handle::RunningServer,
     low_level::{AuthorFunctions, Method},
     server::Storage,
 };
@@ -12,7 +12,7 @@ use crate::{
 use longhaul_admin::PreparedAdmin;
 use longhaul_core::{HostId, Store, store::NewNode};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Handoff, Ports, Recovered, Snapshot};
-use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
+use longhaul_server::{FOLLOW_TOOLS, ProtocolServer, ProtocolServerOptions, ServerInfo, http::Exposure};
 use longhaul_store::{MemoryStore, PlainCallStore, RESERVE_BYTES, ReadOnlyStore, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
 
@@ -104,7 +104,7 @@ impl ServerHandle {
             identity = identity.with_instructions(instructions);
         }
         let exposure = Exposure::of(&server.authentication, &server.http, server.tls.is_some());
-        let front = Front::new(FrontOptions {
+        let protocol = ProtocolServer::new(ProtocolServerOptions {
             engine: engine.clone(),
             identity,
             max_body: server.max_body,
@@ -115,15 +115,15 @@ impl ServerHandle {
             events: server.events,
             audit: server.audit,
         });
-        let running = Running {
-            front: Arc::new(front.await?),
+        let running = RunningServer {
+            protocol: Arc::new(protocol.await?),
             engine: engine.clone(),
             recovered,
             exposure,
             tls: server.tls,
         };
         #[cfg(feature = "admin")]
-        let admin = admin.map(|admin| admin.with_front(Arc::clone(&running.front)));
+        let admin = admin.map(|admin| admin.with_protocol(Arc::clone(&running.protocol)));
         handle.set_running(running);
         #[cfg(feature = "admin")]
         if let Some(admin) = admin {
@@ -285,8 +285,7 @@ fn host_of_this_start(ports: &Ports) -> HostId {
     HostId(format!("process-{:016x}", u64::from_le_bytes(random)).into())
 }
 
-/// A store that was opened.
-struct Opened {
+struct OpenedStore {
     store: Arc<dyn Store>,
     /// What the storage knows of this host.
     node: Option<NewNode>,
@@ -295,7 +294,7 @@ struct Opened {
     reads_only: Option<String>,
 }
 
-impl Opened {
+impl OpenedStore {
     fn without_directory(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -306,12 +305,12 @@ impl Opened {
     }
 }
 
-async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<Opened, ServeError> {
+async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<OpenedStore, ServeError> {
     match storage {
-        Storage::Store(store) => Ok(Opened::without_directory(store)),
+        Storage::Store(store) => Ok(OpenedStore::without_directory(store)),
         Storage::Memory => {
             tracing::info!("tasks are kept in memory and end with this process; `data_dir` keeps them on disk");
-            Ok(Opened::without_directory(Arc::new(MemoryStore::default())))
+            Ok(OpenedStore::without_directory(Arc::new(MemoryStore::default())))
         }
         Storage::Directory(path) => {
             // Waits up to two seconds for an earlier owner.
@@ -327,7 +326,7 @@ async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<
                     "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
-            Ok(Opened {
+            Ok(OpenedStore {
                 node: Some(store.host_id().clone().into()),
                 #[cfg(feature = "admin")]
                 reads_only: store.disagreement().map(ToString::to_string),

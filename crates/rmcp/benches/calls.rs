@@ -159,7 +159,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
                 tool: "add".into(),
                 spec: SpecId::named("add"),
                 origin: Origin::Modern,
-                front: NodeId(0),
+                accepted_by: NodeId(0),
                 created_at: UnixMillis(now),
                 deadline: None,
                 queue_timeout: None,

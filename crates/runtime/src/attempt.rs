@@ -8,7 +8,7 @@ use crate::{
     context::{ContextOptions, TaskContext, checkpoint, write_drafts},
     engine::{Inner, Runner, Unavailable},
     execution_end::ExecutionEnd,
-    executor::{Attempt, Executor},
+    executor::{Executor, ExecutorAttempt},
     intake,
     isolated_retry::{Isolation, NotStarted},
     journal::{Divergence, Journal, beginning_of, message_of},
@@ -108,7 +108,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
                     }
                 }
             };
-            let attempt = Attempt {
+            let attempt = ExecutorAttempt {
                 checkpoint,
                 task: task.id.clone(),
                 epoch: fence.epoch,
@@ -243,7 +243,7 @@ async fn run_work(
     inner: &Arc<Inner>,
     cx: &TaskContext,
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
-    mut attempt: Attempt,
+    mut attempt: ExecutorAttempt,
     origin: AttemptOrigin,
 ) -> WorkEnd {
     if origin == AttemptOrigin::Claimed {

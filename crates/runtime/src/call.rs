@@ -7,7 +7,7 @@ use crate::{
     context::{ChildRefusal, ContextEngine, TaskContext},
     engine::{Engine, Inner},
     node::Node,
-    pending_call::PendingCall,
+    plain_call::PlainCall,
     queues::Arrival,
     requestor::Requestor,
     slots::Slot,
@@ -90,16 +90,16 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`create`](Self::create).
-    pub async fn begin(&self, call: Call) -> Result<PendingCall, CreateError> {
+    pub async fn begin(&self, call: Call) -> Result<PlainCall, CreateError> {
         let new = self.0.new_task(&call, false);
         if new.in_memory && self.0.node.store.capabilities().plain_calls_in_memory {
             return self.0.begin_in_memory(new, call.requestor).await;
         }
         // Subscribed before the start, so that no message is missed.
-        let mut waiting = PendingCall::on(&self.0.node, &new.id);
+        let mut waiting = PlainCall::on(&self.0.node, &new.id);
         let submitted = (self.0).submit(new, call.requestor, call.cancel_if_caller_leaves);
         if let Created::Existing(task) = submitted.await? {
-            waiting = PendingCall::on(&self.0.node, &task.id);
+            waiting = PlainCall::on(&self.0.node, &task.id);
         }
         waiting.keyed = call.idempotency_key.is_some();
         Ok(waiting)
@@ -167,8 +167,8 @@ impl Engine {
     ///
     /// # Errors
     /// The store's.
-    pub async fn rejoin(&self, id: &TaskId) -> Result<Option<PendingCall>, StoreError> {
-        let mut waiting = PendingCall::on(&self.0.node, id);
+    pub async fn rejoin(&self, id: &TaskId) -> Result<Option<PlainCall>, StoreError> {
+        let mut waiting = PlainCall::on(&self.0.node, id);
         let record = self.0.node.store.get_unscoped(id).await?;
         let record = record.filter(|record| record.outcome != Some(Outcome::Cancelled));
         Ok(record.map(|record| {
@@ -204,8 +204,8 @@ impl Inner {
         self: &Arc<Self>,
         mut new: NewTask,
         requestor: Arc<Requestor>,
-    ) -> impl Future<Output = Result<PendingCall, CreateError>> {
-        let mut waiting = PendingCall::on(&self.node, &new.id);
+    ) -> impl Future<Output = Result<PlainCall, CreateError>> {
+        let mut waiting = PlainCall::on(&self.node, &new.id);
         let arrival = self.arrive(&mut new);
         let arguments = new.arguments.clone();
         let guard = self.node.active.guard_claim_in_memory();
@@ -271,7 +271,7 @@ impl Inner {
                 tool: Arc::clone(&settings.name),
                 spec: call.tool.spec().id.clone(),
                 origin: call.origin,
-                front: self.node.id,
+                accepted_by: self.node.id,
                 created_at: at,
                 deadline: settings.deadline,
                 queue_timeout: settings.queue_timeout,

@@ -21,14 +21,14 @@ use tokio::sync::watch;
 /// Wakes those who wait for tasks. Costs nothing for tasks nobody waits for.
 #[derive(Default)]
 pub(crate) struct ChangeFeed {
-    watched: Mutex<HashMap<TaskId, watch::Sender<Seen>>>,
+    watched: Mutex<HashMap<TaskId, watch::Sender<WatchedState>>>,
     /// Mirrors the map's size, so that a commit takes no lock while nobody waits.
     count: AtomicUsize,
 }
 
 /// The latest that is known of a task.
 #[derive(Default)]
-struct Seen {
+struct WatchedState {
     version: u64,
     ended: Option<Arc<Record>>,
     /// Whether it was not in the store when that was read last.
@@ -82,18 +82,18 @@ impl ChangeFeed {
     }
 
     /// Begins to watch a task. Read its record *after* this call, then wait: no change can fall between.
-    pub(crate) fn watch(self: &Arc<Self>, task: &TaskId) -> Watch {
+    pub(crate) fn watch(self: &Arc<Self>, task: &TaskId) -> TaskWatch {
         let mut watched = self.watched.lock();
         let receiver = match watched.entry(task.clone()) {
             Entry::Occupied(entry) => entry.get().subscribe(),
             Entry::Vacant(entry) => {
-                let (sender, receiver) = watch::channel(Seen::default());
+                let (sender, receiver) = watch::channel(WatchedState::default());
                 entry.insert(sender);
                 self.count.fetch_add(1, Ordering::SeqCst);
                 receiver
             }
         };
-        Watch {
+        TaskWatch {
             change_feed: Arc::clone(self),
             task: task.clone(),
             receiver: Some(receiver),
@@ -101,7 +101,7 @@ impl ChangeFeed {
     }
 }
 
-impl Seen {
+impl WatchedState {
     /// The task has this version; returns whether that was not known.
     fn reach(&mut self, version: u64) -> bool {
         let newer = version > self.version;
@@ -112,13 +112,13 @@ impl Seen {
 }
 
 /// A wait for changes of one task; dropping it ends the wait.
-pub struct Watch {
+pub struct TaskWatch {
     change_feed: Arc<ChangeFeed>,
     task: TaskId,
-    receiver: Option<watch::Receiver<Seen>>,
+    receiver: Option<watch::Receiver<WatchedState>>,
 }
 
-impl Watch {
+impl TaskWatch {
     /// The record of the task, if its end was hinted with it.
     pub(crate) fn ended(&self) -> Option<Arc<Record>> {
         self.receiver.as_ref()?.borrow().ended.clone()
@@ -144,7 +144,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for TaskWatch {
     fn drop(&mut self) {
         self.receiver = None;
         let mut watched = self.change_feed.watched.lock();

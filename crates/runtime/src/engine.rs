@@ -3,7 +3,7 @@
 use crate::{
     BuildId, Ports,
     catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, retry_and_definition},
-    change_feed::Watch,
+    change_feed::TaskWatch,
     engine_clock::EngineClock,
     executor::Executor,
     executor_elsewhere::ExecutorElsewhere,
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
-    pub fn watch(&self, id: &TaskId) -> Watch {
+    pub fn watch(&self, id: &TaskId) -> TaskWatch {
         self.0.node.change_feed.watch(id)
     }
 

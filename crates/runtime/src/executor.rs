@@ -9,7 +9,7 @@ pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// One attempt, as its executor sees it.
 #[derive(Debug, Clone)]
-pub struct Attempt {
+pub struct ExecutorAttempt {
     /// The task.
     pub task: TaskId,
     /// The attempt's number, from 1, never used twice for a task.
@@ -81,10 +81,10 @@ pub trait Executor: Send + Sync + 'static {
     }
 
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd>;
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd>;
 
     /// Adopts an attempt that an earlier process started, or was about to start.
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         let _ = (attempt, cx);
         Box::pin(async { ExecutionEnd::Crashed })
     }

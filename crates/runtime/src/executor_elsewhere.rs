@@ -1,6 +1,6 @@
 //! What stands for a tool that only other nodes have, in attempts that this node has taken over from one of them.
 
-use crate::{Attempt, ExecutionEnd, Executor, context::TaskContext};
+use crate::{ExecutionEnd, Executor, ExecutorAttempt, context::TaskContext};
 use longhaul_core::BoxFuture;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Executor for ExecutorElsewhere {
     }
 
     /// The tool was removed here after the task was claimed.
-    fn run(self: Arc<Self>, _: Attempt, _: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, _: ExecutorAttempt, _: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async { ExecutionEnd::NeverStarted("this server does not have its tool".to_owned()) })
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     Engine,
     context::{ChildDetails, is_join, read_child, read_poll, read_step},
     journal::{EntryDetails, EntryStatus, FailedStepAttempt, read_failure},
-    question::{Gone, QuestionEntry},
+    question::{NoAnswerReason, QuestionEntry},
 };
 use longhaul_core::{
     BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis, shorten,
@@ -184,7 +184,7 @@ fn read_question(asked: &QuestionEntry, input: Option<Input>) -> EntryDetails {
     let status = match input.map(|input| input.state) {
         Some(InputState::Open) => EntryStatus::Waiting(Some(asked.until)),
         Some(InputState::Answered(_)) => EntryStatus::Done,
-        Some(InputState::Withdrawn) | None if asked.gone == Some(Gone::Unanswered) => EntryStatus::Unanswered,
+        Some(InputState::Withdrawn) | None if asked.gone == Some(NoAnswerReason::Unanswered) => EntryStatus::Unanswered,
         Some(InputState::Withdrawn) | None => EntryStatus::Withdrawn,
     };
     EntryDetails {

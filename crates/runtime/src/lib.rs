@@ -16,7 +16,6 @@ mod catalog;
 mod change_feed;
 mod context;
 mod deletion;
-mod dispatch;
 mod engine;
 mod engine_clock;
 mod execution_end;
@@ -33,9 +32,9 @@ mod node;
 mod operator;
 mod past_attempts;
 mod paused_tools;
-mod pending_call;
 mod pending_report;
 mod permits;
+mod plain_call;
 mod ports;
 mod progress_stream;
 mod provider;
@@ -50,6 +49,7 @@ mod requestor;
 mod reset;
 mod resync;
 mod retention;
+mod scheduler;
 mod server_messages;
 mod slots;
 mod start;
@@ -71,9 +71,9 @@ pub use catalog::{
     Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient,
     MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
     ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
-    Tool, ToolError, ToolSettings, ToolView, Unavailable, UriTemplate, Versions, executor_definition,
+    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UriTemplate, Versions, executor_definition,
 };
-pub use change_feed::Watch;
+pub use change_feed::TaskWatch;
 pub use context::{
     ChildEnd, ChildError, Fork, PollPolicy, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext,
     step_is_settled,
@@ -81,7 +81,7 @@ pub use context::{
 pub use deletion::DeleteError;
 pub use engine::{Engine, EngineOptions, MayBegin};
 pub use execution_end::ExecutionEnd;
-pub use executor::{Attempt, Executor, STOP_GRACE};
+pub use executor::{Executor, ExecutorAttempt, STOP_GRACE};
 pub use handler_context::HandlerContext;
 pub use history::{EntrySummary, JournalPage};
 pub use journal::{
@@ -89,7 +89,7 @@ pub use journal::{
 };
 pub use node::EngineStop;
 pub use operator::{Cordon, CordonError, OperatorError};
-pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
+pub use plain_call::{CallHandle, PlainCall, PlainCallState, Promotion};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
@@ -97,7 +97,7 @@ pub use question::{AskError, Question};
 pub use queue_wait::QueueWait;
 pub use recovery::{HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
 pub use remote_files::AttemptFilesError;
-pub use reply::{Reply, read_answer};
+pub use reply::{QuestionReply, read_answer};
 pub use request::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
 pub use slots::SlotUse;

@@ -57,7 +57,7 @@ impl Ports {
     /// Does the work. If the returned future is dropped before its end, the work goes on without it, so that what it has committed it also records.
     pub async fn run_to_completion<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let work: Option<BoxFuture<'static, T>> = Some(Box::pin(work));
-        Completing { work, ports: self }.await
+        DetachOnDrop { work, ports: self }.await
     }
 
     /// Waits for `future`, at most `limit`; `None` if the time ran out first.
@@ -71,13 +71,13 @@ impl Ports {
 }
 
 /// Work that goes on when this is dropped.
-struct Completing<'a, T: Send + 'static> {
+struct DetachOnDrop<'a, T: Send + 'static> {
     /// `None` once it is done.
     work: Option<BoxFuture<'static, T>>,
     ports: &'a Ports,
 }
 
-impl<T: Send + 'static> Future for Completing<'_, T> {
+impl<T: Send + 'static> Future for DetachOnDrop<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -90,7 +90,7 @@ impl<T: Send + 'static> Future for Completing<'_, T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Completing<'_, T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<'_, T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.ports.spawner.spawn(Box::pin(async { drop(work.await) }));

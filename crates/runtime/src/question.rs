@@ -119,18 +119,18 @@ impl From<JournalError> for AskError {
 /// Why no answer is waited for any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Gone {
+pub(crate) enum NoAnswerReason {
     /// None came in time.
     Unanswered,
     /// Nobody wanted it any more.
     Withdrawn,
 }
 
-impl From<Gone> for AskError {
-    fn from(gone: Gone) -> Self {
+impl From<NoAnswerReason> for AskError {
+    fn from(gone: NoAnswerReason) -> Self {
         match gone {
-            Gone::Unanswered => Self::Unanswered,
-            Gone::Withdrawn => Self::Withdrawn,
+            NoAnswerReason::Unanswered => Self::Unanswered,
+            NoAnswerReason::Withdrawn => Self::Withdrawn,
         }
     }
 }
@@ -141,7 +141,7 @@ pub(crate) struct QuestionEntry {
     /// When the wait for an answer times out.
     pub(crate) until: UnixMillis,
     /// Why no answer is waited for any more.
-    pub(crate) gone: Option<Gone>,
+    pub(crate) gone: Option<NoAnswerReason>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -151,7 +151,7 @@ struct Layout<'a> {
     /// In unix milliseconds.
     until: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    gone: Option<Gone>,
+    gone: Option<NoAnswerReason>,
 }
 
 impl QuestionEntry {

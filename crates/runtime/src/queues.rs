@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 /// The tools that have, or may have, queued tasks.
 #[derive(Default)]
 pub(crate) struct Queues {
-    waiting: Mutex<Waiting>,
+    table: Mutex<QueueTable>,
     offered: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueueTable {
     /// Every tool of `queues`, once, in turn.
     order: VecDeque<Arc<str>>,
     queues: HashMap<Arc<str>, QueueState>,
@@ -41,7 +41,7 @@ impl QueueState {
     }
 }
 
-impl Waiting {
+impl QueueTable {
     fn queue(&mut self, tool: &Arc<str>) -> &mut QueueState {
         let Self { order, queues } = self;
         queues.entry(Arc::clone(tool)).or_insert_with(|| {
@@ -56,16 +56,16 @@ pub(crate) enum Arrival {
     /// It can begin at once.
     Slot(Slot),
     /// It is to be queued. Until this is dropped, no later task of the tool passes it.
-    Queue(Unsettled),
+    Queue(QueueGuard),
 }
 
 /// Keeps the entry of a tool while its queue is read or added to.
-pub(crate) struct Unsettled {
+pub(crate) struct QueueGuard {
     queues: Arc<Queues>,
     tool: Arc<str>,
 }
 
-impl Unsettled {
+impl QueueGuard {
     pub(crate) fn tool(&self) -> &Arc<str> {
         &self.tool
     }
@@ -74,13 +74,13 @@ impl Unsettled {
 impl Queues {
     /// Says that `tool` has a queued task, ready at `ready_at`. Nobody is woken for what is known already.
     pub(crate) fn offer(&self, tool: &Arc<str>, ready_at: UnixMillis) {
-        let mut waiting = self.waiting.lock();
-        let queue = waiting.queue(tool);
+        let mut table = self.table.lock();
+        let queue = table.queue(tool);
         if queue.ready_at.is_some_and(|earlier| earlier <= ready_at) {
             return;
         }
         queue.ready_at = Some(ready_at);
-        drop(waiting);
+        drop(table);
         self.offered.notify_one();
     }
 
@@ -101,12 +101,12 @@ impl Queues {
         now: UnixMillis,
         take_slot: impl FnOnce() -> Option<Slot>,
     ) -> Arrival {
-        let mut waiting = self.waiting.lock();
-        let behind = (waiting.queues.get(tool)).is_some_and(|queue| queue.may_be_ready(now));
+        let mut table = self.table.lock();
+        let behind = (table.queues.get(tool)).is_some_and(|queue| queue.may_be_ready(now));
         // Under the lock, so that no later task gets a slot that was just missed.
         match if behind { None } else { take_slot() } {
             Some(slot) => Arrival::Slot(slot),
-            None => Arrival::Queue(self.unsettle(&mut waiting, tool)),
+            None => Arrival::Queue(self.unsettle(&mut table, tool)),
         }
     }
 
@@ -115,50 +115,50 @@ impl Queues {
         self: &Arc<Self>,
         now: UnixMillis,
         take_slot: impl Fn(&Arc<str>) -> Option<Slot>,
-    ) -> Option<(Unsettled, Slot)> {
-        let mut waiting = self.waiting.lock();
-        let ready = |tool: &Arc<str>| waiting.queues.get(tool).is_some_and(|queue| queue.is_ready(now));
-        let (position, slot) = (waiting.order.iter().enumerate())
+    ) -> Option<(QueueGuard, Slot)> {
+        let mut table = self.table.lock();
+        let ready = |tool: &Arc<str>| table.queues.get(tool).is_some_and(|queue| queue.is_ready(now));
+        let (position, slot) = (table.order.iter().enumerate())
             .filter(|(_, tool)| ready(tool))
             .find_map(|(position, tool)| Some((position, take_slot(tool)?)))?;
-        let tool = waiting.order.remove(position)?;
-        waiting.order.push_back(Arc::clone(&tool));
+        let tool = table.order.remove(position)?;
+        table.order.push_back(Arc::clone(&tool));
         // The claim sets it again; so does an offer meanwhile.
-        waiting.queue(&tool).ready_at = None;
-        Some((self.unsettle(&mut waiting, &tool), slot))
+        table.queue(&tool).ready_at = None;
+        Some((self.unsettle(&mut table, &tool), slot))
     }
 
     /// The tools that may have a ready task.
     pub(crate) fn ready(&self, now: UnixMillis) -> Vec<Arc<str>> {
-        let waiting = self.waiting.lock();
-        let ready = waiting.queues.iter().filter(|(_, queue)| queue.may_be_ready(now));
+        let table = self.table.lock();
+        let ready = table.queues.iter().filter(|(_, queue)| queue.may_be_ready(now));
         ready.map(|(tool, _)| Arc::clone(tool)).collect()
     }
 
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
-        let waiting = self.waiting.lock();
-        let ready = waiting.queues.values().filter_map(|queue| queue.ready_at);
+        let table = self.table.lock();
+        let ready = table.queues.values().filter_map(|queue| queue.ready_at);
         ready.filter(|at| *at > now).min()
     }
 
-    fn unsettle(self: &Arc<Self>, waiting: &mut Waiting, tool: &Arc<str>) -> Unsettled {
-        waiting.queue(tool).unsettled += 1;
-        Unsettled {
+    fn unsettle(self: &Arc<Self>, table: &mut QueueTable, tool: &Arc<str>) -> QueueGuard {
+        table.queue(tool).unsettled += 1;
+        QueueGuard {
             queues: Arc::clone(self),
             tool: Arc::clone(tool),
         }
     }
 }
 
-impl Drop for Unsettled {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
-        let mut waiting = self.queues.waiting.lock();
-        let queue = waiting.queue(&self.tool);
+        let mut table = self.queues.table.lock();
+        let queue = table.queue(&self.tool);
         queue.unsettled -= 1;
         if queue.unsettled == 0 && queue.ready_at.is_none() {
-            waiting.queues.remove(&self.tool);
-            waiting.order.retain(|tool| *tool != self.tool);
+            table.queues.remove(&self.tool);
+            table.order.retain(|tool| *tool != self.tool);
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         let other = queues.arrive(&tool("b"), NOW, || slots.try_take(&a, None));
         assert!(matches!(other, Arrival::Slot(_)), "another tool's are not in its way");
         drop((first, second));
-        assert!(queues.waiting.lock().queues.is_empty() && queues.waiting.lock().order.is_empty());
+        assert!(queues.table.lock().queues.is_empty() && queues.table.lock().order.is_empty());
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
     if inner.node.store.capabilities().many_nodes {
         end_given_up_work(inner).await?;
     }
-    while matches!(timers::fire(&inner.node).await?, timers::Fired::Some) {}
+    while matches!(timers::fire(&inner.node).await?, timers::FireOutcome::Some) {}
     let now = inner.node.now();
     for tool in inner.node.store.queued_tools().await? {
         inner.node.queues.offer(&tool, now);

@@ -43,7 +43,7 @@ enum Part {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Found {
+enum FilesAnswer {
     Log(Option<CarriedLog>),
     Attempts(Vec<CarriedAttempt>),
     /// It could not be read. The text is for the server's own log.
@@ -91,7 +91,7 @@ pub(crate) async fn answer_others(inner: Arc<Inner>) {
         let answering = Arc::clone(&inner);
         inner.node.spawn(async move {
             let found = find(&answering, &question.text).await;
-            let found = found.unwrap_or_else(|LogError(why)| Found::Failed(why));
+            let found = found.unwrap_or_else(|LogError(why)| FilesAnswer::Failed(why));
             if let Ok(answer) = to_raw_value(&found) {
                 answering.node.messages.answer(&question, answer);
             }
@@ -99,7 +99,7 @@ pub(crate) async fn answer_others(inner: Arc<Inner>) {
     }
 }
 
-async fn find(inner: &Inner, question: &RawValue) -> Result<Found, LogError> {
+async fn find(inner: &Inner, question: &RawValue) -> Result<FilesAnswer, LogError> {
     let unreadable = |_| LogError("this server does not know the question: it has another release".to_owned());
     let Files {
         task,
@@ -113,17 +113,17 @@ async fn find(inner: &Inner, question: &RawValue) -> Result<Found, LogError> {
     match part {
         Part::Log { offset, limit } => {
             let read = provider.read_log(&task, epoch, LogRange { offset, limit }).await?;
-            Ok(Found::Log(read.map(Into::into)))
+            Ok(FilesAnswer::Log(read.map(Into::into)))
         }
         Part::Attempts { after, limit } => {
             let attempts = provider.attempts(&task, epoch, after, limit).await?;
-            Ok(Found::Attempts(attempts.into_iter().map(Into::into).collect()))
+            Ok(FilesAnswer::Attempts(attempts.into_iter().map(Into::into).collect()))
         }
     }
 }
 
 /// Asks the server of `host`.
-async fn ask(inner: &Inner, host: &HostId, files: &Files) -> Result<Found, AttemptFilesError> {
+async fn ask(inner: &Inner, host: &HostId, files: &Files) -> Result<FilesAnswer, AttemptFilesError> {
     let nodes = inner.node.store.nodes().await?;
     let lives = |lease| matches!(lease, LeaseStatus::Held(left) if left > 0);
     let server = nodes.iter().find(|node| node.host == *host && lives(node.lease));
@@ -133,7 +133,7 @@ async fn ask(inner: &Inner, host: &HostId, files: &Files) -> Result<Found, Attem
     let answer = inner.node.messages.ask(server.node, question).wait();
     let answer = inner.node.ports.within(LONGEST_ANSWER, answer).await.ok_or_else(away)?;
     match serde_json::from_str(answer.get()) {
-        Ok(Found::Failed(why)) => Err(LogError(format!("at the server of its host: {why}")).into()),
+        Ok(FilesAnswer::Failed(why)) => Err(LogError(format!("at the server of its host: {why}")).into()),
         Ok(found) => Ok(found),
         Err(_) => Err(other_answer()),
     }
@@ -160,7 +160,7 @@ impl Files {
         let LogRange { offset, limit } = range;
         self.part = Part::Log { offset, limit };
         match ask(inner, host, &self).await? {
-            Found::Log(read) => Ok(read.map(Into::into)),
+            FilesAnswer::Log(read) => Ok(read.map(Into::into)),
             _ => Err(other_answer()),
         }
     }
@@ -175,7 +175,7 @@ impl Files {
     ) -> Result<Vec<PastAttempt>, AttemptFilesError> {
         self.part = Part::Attempts { after, limit };
         match ask(inner, host, &self).await? {
-            Found::Attempts(attempts) => Ok(attempts.into_iter().map(Into::into).collect()),
+            FilesAnswer::Attempts(attempts) => Ok(attempts.into_iter().map(Into::into).collect()),
             _ => Err(other_answer()),
         }
     }

@@ -11,14 +11,14 @@ const REFUSED: &str = r#"{"dev.longhaul/refused":"#;
 
 /// A client's response to a question that was sent to it as a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum QuestionReply {
     /// Its result, as it came.
     Result(Json),
     /// An error: the client refuses to answer.
     Error(RpcFailure),
 }
 
-impl Reply {
+impl QuestionReply {
     /// The answer to store. What a tool reads of an error is [`AskError::Refused`]: a client that cannot show a form has not dismissed it.
     pub fn into_answer(self) -> Json {
         match self {
@@ -42,7 +42,7 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
         refused: &'a RawValue,
     }
     #[derive(Deserialize)]
-    struct Refused<'a> {
+    struct RpcRefusal<'a> {
         code: i32,
         #[serde(borrow)]
         message: Cow<'a, str>,
@@ -51,7 +51,7 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
         return Ok(answer);
     }
     let said = serde_json::from_str::<StoredRefusal<'_>>(answer.as_str())
-        .and_then(|kept| serde_json::from_str::<Refused<'_>>(kept.refused.get()));
+        .and_then(|kept| serde_json::from_str::<RpcRefusal<'_>>(kept.refused.get()));
     Err(AskError::Refused(RpcFailure {
         code: said.as_ref().map_or(-32603, |said| said.code),
         message: said.map_or("no reason given".into(), |said| said.message.into()),
@@ -70,7 +70,7 @@ mod tests {
             message: "the user said \"no\"".into(),
             data: None,
         };
-        let stored = Reply::Error(failure.clone()).into_answer();
+        let stored = QuestionReply::Error(failure.clone()).into_answer();
         assert_eq!(read_answer(stored), Err(AskError::Refused(failure)));
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 /// Counts running attempts, in all and per tool. A slot belongs to the attempt, not to the task.
 pub(crate) struct Slots {
     limit: Option<usize>,
-    taken: Mutex<Taken>,
+    taken: Mutex<SlotUsage>,
     /// Notified when a slot is free again.
     freed: Notify,
     /// Notified when a permit is missing, or one can be given back that others wait for.
@@ -20,11 +20,11 @@ pub(crate) struct Slots {
 }
 
 #[derive(Default)]
-struct Taken {
+struct SlotUsage {
     all: usize,
     by_tool: HashMap<Arc<str>, usize>,
     /// Attempts that wait to get their slot back, oldest first. They come before tasks that have not started.
-    returning: VecDeque<Returning>,
+    returning: VecDeque<ReturningAttempt>,
     /// Where many nodes share the limits of the tools: how many slots this node may use of each tool with a limit. None of a tool that is not here.
     permits: Option<BTreeMap<Arc<str>, ToolPermits>>,
 }
@@ -37,13 +37,13 @@ struct ToolPermits {
     asked: usize,
 }
 
-struct Returning {
+struct ReturningAttempt {
     tool: Arc<str>,
     limit: Option<usize>,
     sender: oneshot::Sender<Slot>,
 }
 
-impl Taken {
+impl SlotUsage {
     fn has_room(&self, all: Option<usize>, tool: &str, of_tool: Option<usize>) -> bool {
         let below = |count, limit: Option<usize>| limit.is_none_or(|limit| count < limit);
         // Most tools have no limit of their own and need not be looked up.
@@ -86,7 +86,7 @@ impl Taken {
     }
 
     /// The oldest attempt that waits for its slot and for which there is room; it is counted.
-    fn next_returning(&mut self, all: Option<usize>) -> Option<Returning> {
+    fn next_returning(&mut self, all: Option<usize>) -> Option<ReturningAttempt> {
         self.returning.retain(|returning| !returning.sender.is_closed());
         let position =
             (self.returning.iter()).position(|returning| self.has_room(all, &returning.tool, returning.limit))?;
@@ -168,7 +168,7 @@ impl Slots {
                 self.permits_due.notify_one();
             }
             let (sender, receiver) = oneshot::channel();
-            taken.returning.push_back(Returning {
+            taken.returning.push_back(ReturningAttempt {
                 tool: Arc::clone(tool),
                 limit,
                 sender,
@@ -283,13 +283,13 @@ impl Slots {
             }
         }
         drop(taken);
-        while let Some(Returning { tool, sender, .. }) = self.next_returning() {
+        while let Some(ReturningAttempt { tool, sender, .. }) = self.next_returning() {
             drop(sender.send(self.slot(&tool)));
         }
         self.freed.notify_waiters();
     }
 
-    fn next_returning(&self) -> Option<Returning> {
+    fn next_returning(&self) -> Option<ReturningAttempt> {
         self.taken.lock().next_returning(self.limit)
     }
 
@@ -315,7 +315,7 @@ impl Drop for Slot {
         };
         match returning {
             // If the receiver is dropped at this moment, the slot is dropped with the message, and so freed.
-            Some(Returning { tool, sender, .. }) => drop(sender.send(self.slots.slot(&tool))),
+            Some(ReturningAttempt { tool, sender, .. }) => drop(sender.send(self.slots.slot(&tool))),
             None => self.slots.freed.notify_waiters(),
         }
     }

@@ -1,12 +1,12 @@
 //! Starting an engine: a new node, the tasks of earlier ones, and what runs in the background from then on.
 
 use crate::{
-    blocked, dispatch,
+    blocked,
     engine::{Engine, EngineOptions, Inner},
     engine_clock::EngineClock,
     lease, operator, permits,
     recovery::{self, Recovered},
-    remote_files, resync, retention, timers,
+    remote_files, resync, retention, scheduler, timers,
 };
 use longhaul_core::{Clock, store::StoreError};
 use std::{sync::Arc, time::Duration};
@@ -87,7 +87,7 @@ impl Engine {
             }
         };
         if runs_tasks {
-            inner.node.spawn(dispatch::run(Arc::clone(&inner)));
+            inner.node.spawn(scheduler::run(Arc::clone(&inner)));
         }
         inner
             .node

@@ -207,12 +207,12 @@ impl Branches {
 pub(crate) struct WaitingAttempts {
     /// How long they stay in memory, in milliseconds.
     kept: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<SuspensionQueue>,
     moved: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct SuspensionQueue {
     by_end: BTreeMap<(UnixMillis, u64), Arc<Notify>>,
     next: u64,
 }
@@ -304,7 +304,7 @@ impl WaitingAttempts {
         None
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, SuspensionQueue> {
         self.waiting.lock()
     }
 }

@@ -20,15 +20,15 @@ pub(crate) async fn run(node: Arc<Node>) {
     loop {
         node.alarm.reset();
         match fire(&node).await {
-            Ok(Fired::Some) => continue,
-            Ok(Fired::Nothing { next }) => {
+            Ok(FireOutcome::Some) => continue,
+            Ok(FireOutcome::Nothing { next }) => {
                 trouble.is_over(node.ports.clock.monotonic());
                 if let Some(next) = next {
                     node.alarm.set(next);
                 }
                 node.alarm.wait_until_due(&*node.ports.clock).await;
             }
-            Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE_WHEN_STUCK).await,
+            Ok(FireOutcome::Stuck) => node.ports.clock.sleep(PAUSE_WHEN_STUCK).await,
             Err(error) => {
                 trouble.failed(&error, node.ports.clock.monotonic());
                 node.ports.clock.sleep(PAUSE).await;
@@ -37,7 +37,7 @@ pub(crate) async fn run(node: Arc<Node>) {
     }
 }
 
-pub(crate) enum Fired {
+pub(crate) enum FireOutcome {
     /// There may be more.
     Some,
     /// Nothing was due; when something will be, if it is known.
@@ -48,19 +48,19 @@ pub(crate) enum Fired {
 
 /// Applies what is due now, one batch. Its tasks are changed side by side, so that they share commits; one that fails holds up
 /// no other.
-pub(crate) async fn fire(node: &Arc<Node>) -> Result<Fired, StoreError> {
+pub(crate) async fn fire(node: &Arc<Node>) -> Result<FireOutcome, StoreError> {
     let now = node.now();
     let due = node.store.due_timers(now, BATCH).await?;
     if due.is_empty() {
-        return Ok(Fired::Nothing {
+        return Ok(FireOutcome::Nothing {
             next: node.store.next_wake().await?,
         });
     }
-    let mut fired = Fired::Stuck;
+    let mut fired = FireOutcome::Stuck;
     let mut failed = None;
     for applied in join_all(due.into_iter().map(|task| apply(node, task, now))).await {
         match applied {
-            Ok(true) => fired = Fired::Some,
+            Ok(true) => fired = FireOutcome::Some,
             Ok(false) => {}
             Err(ApplyError::Store(error)) => failed = Some(error),
             // The next pass sees it as it is now.

@@ -1,6 +1,6 @@
 //! Open questions of principals that nobody can be any more: nobody could answer them, so they are refused.
 
-use crate::{engine::Engine, reply::Reply};
+use crate::{engine::Engine, reply::QuestionReply};
 use longhaul_core::{
     AnsweredBy, RpcFailure, Task,
     store::{SearchOrder, StoreError, TaskFilter, TaskSearch},
@@ -46,7 +46,7 @@ async fn refuse_of(engine: &Engine, task: &Task) -> Result<(), StoreError> {
         return Ok(());
     };
     for input in record.inputs {
-        let refusal = Reply::Error(RpcFailure {
+        let refusal = QuestionReply::Error(RpcFailure {
             code: -32603,
             message: "The client cannot answer: its credentials were revoked".into(),
             data: None,

@@ -19,12 +19,12 @@ const MAX_HEADERS: usize = 64;
 pub struct CheckingProxy {
     address: SocketAddr,
     closing: CancellationToken,
-    accepting: Option<JoinHandle<Vec<JoinHandle<Exchanged>>>>,
+    accepting: Option<JoinHandle<Vec<JoinHandle<ExchangedBytes>>>>,
 }
 
 /// All bytes that were sent over a connection.
 #[derive(Default)]
-struct Exchanged {
+struct ExchangedBytes {
     by_client: Vec<u8>,
     by_server: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl CheckingProxy {
         self.address
     }
 
-    fn connections(&mut self) -> Vec<JoinHandle<Exchanged>> {
+    fn connections(&mut self) -> Vec<JoinHandle<ExchangedBytes>> {
         self.closing.cancel();
         // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
@@ -90,13 +90,13 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Re
     Builder::new().name("checking proxy".to_owned()).spawn(work)
 }
 
-fn relay(client: TcpStream, address: SocketAddr) -> Exchanged {
+fn relay(client: TcpStream, address: SocketAddr) -> ExchangedBytes {
     let connect = || {
         let server = TcpStream::connect(address)?;
         Ok::<_, io::Error>((client.local_addr()?, client.try_clone()?, server.try_clone()?, server))
     };
     let Ok((proxy, from_client, to_server, server)) = connect() else {
-        return Exchanged::default();
+        return ExchangedBytes::default();
     };
     let requests = spawn(move || copy(from_client, to_server, Some((proxy, address))));
     let by_server = copy(server, client, None);
@@ -104,7 +104,7 @@ fn relay(client: TcpStream, address: SocketAddr) -> Exchanged {
         .ok()
         .and_then(|requests| requests.join().ok())
         .unwrap_or_default();
-    Exchanged { by_client, by_server }
+    ExchangedBytes { by_client, by_server }
 }
 
 /// Copies one direction until its sender closes it, and then closes both directions: in HTTP nobody reads on after that. A receiver that
@@ -136,7 +136,7 @@ fn replace_host(bytes: &mut [u8], proxy: SocketAddr, server: SocketAddr) {
     }
 }
 
-impl Exchanged {
+impl ExchangedBytes {
     /// Checks each response with its request. The bytes of either side may end anywhere.
     fn check(&self) -> Result<(), SchemaViolation> {
         let (mut requests, mut responses) = (&self.by_client[..], &self.by_server[..]);
@@ -252,9 +252,9 @@ mod tests {
     }
 
     /// A connection with a ping for each of these responses.
-    fn exchanged(responses: &[String]) -> Exchanged {
+    fn exchanged(responses: &[String]) -> ExchangedBytes {
         let requests = with_length("POST /mcp HTTP/1.1", PING).repeat(responses.len());
-        Exchanged {
+        ExchangedBytes {
             by_client: requests.into_bytes(),
             by_server: responses.concat().into_bytes(),
         }

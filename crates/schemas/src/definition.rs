@@ -10,11 +10,11 @@ use std::{
 };
 
 /// By schema and definition.
-type Compiled = HashMap<(Schema, String), Arc<Validator>>;
+type ValidatorCache = HashMap<(PublishedSchema, String), Arc<Validator>>;
 
 /// One of the published schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Schema {
+pub enum PublishedSchema {
     /// Revision 2025-11-25.
     Legacy,
     /// Revision 2026-07-28.
@@ -52,7 +52,7 @@ impl SchemaViolation {
     }
 }
 
-impl fmt::Display for Schema {
+impl fmt::Display for PublishedSchema {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Legacy => "2025-11-25",
@@ -63,7 +63,7 @@ impl fmt::Display for Schema {
     }
 }
 
-impl Schema {
+impl PublishedSchema {
     fn text(self) -> &'static str {
         match self {
             Self::Legacy => include_str!("../schemas/mcp-2025-11-25.schema.json"),
@@ -98,7 +98,7 @@ impl Schema {
 
     /// Compiles each definition once, because that takes longer than a check.
     fn validator(self, definition: &str) -> Arc<Validator> {
-        static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
+        static COMPILED: LazyLock<Mutex<ValidatorCache>> = LazyLock::new(Mutex::default);
         let mut compiled = COMPILED.lock();
         let compile = || Arc::new(self.compile(definition));
         Arc::clone(compiled.entry((self, definition.to_owned())).or_insert_with(compile))

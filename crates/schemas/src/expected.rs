@@ -1,6 +1,6 @@
 //! The definition that each message must match, by its era and method, and rules that the schemas cannot express.
 
-use crate::{Schema, SchemaViolation};
+use crate::{PublishedSchema, SchemaViolation};
 use serde_json::{Value, json};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -28,14 +28,14 @@ pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), SchemaViolat
     }
     let (method, result) = (request["method"].as_str().unwrap_or_default(), &answer["result"]);
     if !is_modern {
-        Schema::Legacy.check("JSONRPCResultResponse", answer)?;
+        PublishedSchema::Legacy.check("JSONRPCResultResponse", answer)?;
         return legacy(method, result);
     }
-    Schema::Modern.check("JSONRPCResultResponse", answer)?;
+    PublishedSchema::Modern.check("JSONRPCResultResponse", answer)?;
     let declared = &request["params"]["_meta"][CAPABILITIES];
     if declared["tasks"].is_object() && !declared["extensions"][TASKS].is_object() && method.starts_with("tasks/") {
         // The only modern response that contains a legacy task.
-        Schema::Legacy.check("GetTaskResult", result)?;
+        PublishedSchema::Legacy.check("GetTaskResult", result)?;
         return has_type_complete(method, result);
     }
     modern(method, result)
@@ -48,15 +48,15 @@ pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), SchemaViolati
         Some(-32021) => "MissingRequiredClientCapabilityError",
         Some(-32022) => "UnsupportedProtocolVersionError",
         _ if is_modern => "JSONRPCErrorResponse",
-        _ => return Schema::Legacy.check("JSONRPCErrorResponse", answer),
+        _ => return PublishedSchema::Legacy.check("JSONRPCErrorResponse", answer),
     };
-    Schema::Modern.check(definition, answer)
+    PublishedSchema::Modern.check(definition, answer)
 }
 
 fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
     let definition = match (method, result["resultType"].as_str()) {
         ("tools/call" | "prompts/get" | "resources/read", Some("input_required")) => {
-            Schema::Modern.check("InputRequiredResult", result)?;
+            PublishedSchema::Modern.check("InputRequiredResult", result)?;
             require(
                 result["requestState"].is_string(),
                 "an input_required result has no request state",
@@ -65,22 +65,22 @@ fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
             return has_server_info(result);
         }
         ("tools/call", Some("task")) => {
-            Schema::Tasks.check("CreateTaskResult", result)?;
+            PublishedSchema::Tasks.check("CreateTaskResult", result)?;
             return has_server_info(result);
         }
         ("tasks/get", _) => {
-            Schema::Tasks.check("GetTaskResult", result)?;
+            PublishedSchema::Tasks.check("GetTaskResult", result)?;
             if result["status"] == "completed" {
-                Schema::Modern.check("CallToolResult", &result["result"])?;
+                PublishedSchema::Modern.check("CallToolResult", &result["result"])?;
             }
             return has_server_info(result);
         }
         ("tasks/update", _) => {
-            Schema::Tasks.check("UpdateTaskResult", result)?;
+            PublishedSchema::Tasks.check("UpdateTaskResult", result)?;
             return has_server_info(result);
         }
         ("tasks/cancel", _) => {
-            Schema::Tasks.check("CancelTaskResult", result)?;
+            PublishedSchema::Tasks.check("CancelTaskResult", result)?;
             return has_server_info(result);
         }
         ("tools/call", _) => "CallToolResult",
@@ -98,7 +98,7 @@ fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
             return Err(SchemaViolation::new(other, "the modern era has no such method", result));
         }
     };
-    Schema::Modern.check(definition, result)?;
+    PublishedSchema::Modern.check(definition, result)?;
     has_type_complete(method, result)?;
     has_server_info(result)
 }
@@ -110,7 +110,7 @@ fn has_type_complete(method: &str, result: &Value) -> Result<(), SchemaViolation
 
 /// Each modern result has the server's name.
 fn has_server_info(result: &Value) -> Result<(), SchemaViolation> {
-    Schema::Modern
+    PublishedSchema::Modern
         .check("Implementation", &result["_meta"][SERVER_INFO])
         .map_err(|_| SchemaViolation::new("a modern result", "it does not name its server", result))
 }
@@ -148,7 +148,7 @@ fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
             return Err(SchemaViolation::new(other, "the legacy era has no such method", result));
         }
     };
-    Schema::Legacy.check(definition, result)
+    PublishedSchema::Legacy.check(definition, result)
 }
 
 /// Whether a method is custom: its name begins with a domain.
@@ -173,7 +173,7 @@ pub(crate) fn request(message: &Value) -> Result<(), SchemaViolation> {
             ));
         }
     };
-    Schema::Legacy.check(definition, message)
+    PublishedSchema::Legacy.check(definition, message)
 }
 
 /// Checks a notification to a legacy client, or on the stream of a modern request other than a subscription.
@@ -196,14 +196,18 @@ pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), Schem
             ));
         }
     };
-    let schema = if is_modern { Schema::Modern } else { Schema::Legacy };
+    let schema = if is_modern {
+        PublishedSchema::Modern
+    } else {
+        PublishedSchema::Legacy
+    };
     schema.check(definition, message)
 }
 
 /// Checks a notification of a modern subscription.
 pub(crate) fn of_subscription(message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
-        "notifications/tasks" => return Schema::Tasks.check("TaskStatusNotification", message),
+        "notifications/tasks" => return PublishedSchema::Tasks.check("TaskStatusNotification", message),
         "notifications/subscriptions/acknowledged" => "SubscriptionsAcknowledgedNotification",
         "notifications/tools/list_changed" => "ToolListChangedNotification",
         "notifications/prompts/list_changed" => "PromptListChangedNotification",
@@ -217,7 +221,7 @@ pub(crate) fn of_subscription(message: &Value) -> Result<(), SchemaViolation> {
             ));
         }
     };
-    Schema::Modern.check(definition, message)
+    PublishedSchema::Modern.check(definition, message)
 }
 
 fn require(condition: bool, error: &str, message: &Value) -> Result<(), SchemaViolation> {

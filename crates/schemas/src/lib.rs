@@ -11,6 +11,6 @@ mod message_checker;
 mod text;
 
 pub use checking_proxy::CheckingProxy;
-pub use definition::{Schema, SchemaViolation};
+pub use definition::{PublishedSchema, SchemaViolation};
 pub use message_checker::MessageChecker;
 pub use text::read;

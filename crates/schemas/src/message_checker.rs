@@ -55,7 +55,7 @@ impl MessageChecker {
             (None, id) => match self.take_request(id) {
                 Some(request) => expected::answer(&request, message),
                 None if message.get("error").is_some() => expected::error(false, message),
-                None => crate::Schema::Legacy.check("JSONRPCResultResponse", message),
+                None => crate::PublishedSchema::Legacy.check("JSONRPCResultResponse", message),
             },
         }
     }

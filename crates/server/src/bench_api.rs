@@ -3,14 +3,14 @@
 use crate::{
     dispatch::refuse_message,
     response::Answer,
-    transport::{front::Front, http::incoming_message},
+    transport::{http::incoming_message, protocol_server::ProtocolServer},
 };
 use longhaul_wire::Headers;
 use std::sync::Arc;
 
 /// The answer to a POST with these MCP headers and this body; nothing if it is a stream.
-pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> String {
-    match posted(front, headers, body).await {
+pub async fn answer(protocol: &Arc<ProtocolServer>, headers: Headers<'_>, body: &[u8]) -> String {
+    match posted(protocol, headers, body).await {
         Answer::Message { text, .. } => text.text,
         Answer::Session { text, .. } | Answer::Challenge { text, .. } => text,
         Answer::Accepted | Answer::Stream(_) | Answer::Later(_) => String::new(),
@@ -18,19 +18,19 @@ pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> St
 }
 
 /// The id of the session that this handshake begins.
-pub async fn session(front: &Arc<Front>, body: &[u8]) -> Option<String> {
-    match posted(front, Headers::default(), body).await {
-        Answer::Session { session, .. } => Some(session.to_id(&front.sessions.ids)),
+pub async fn session(protocol: &Arc<ProtocolServer>, body: &[u8]) -> Option<String> {
+    match posted(protocol, Headers::default(), body).await {
+        Answer::Session { session, .. } => Some(session.to_id(&protocol.sessions.ids)),
         _ => None,
     }
 }
 
-async fn posted(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> Answer {
-    let Some(identity) = front.admission.access.everyone() else {
+async fn posted(protocol: &Arc<ProtocolServer>, headers: Headers<'_>, body: &[u8]) -> Answer {
+    let Some(identity) = protocol.admission.access.everyone() else {
         unreachable!("the benchmarks have no authenticators");
     };
-    let answer = match incoming_message(front, identity, headers, false, body).await {
-        Ok(incoming) => front.dispatcher.dispatch(&incoming).await,
+    let answer = match incoming_message(protocol, identity, headers, false, body).await {
+        Ok(incoming) => protocol.dispatcher.dispatch(&incoming).await,
         Err(error) => refuse_message(body, &error),
     };
     answer.settled().await

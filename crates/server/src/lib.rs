@@ -29,7 +29,7 @@ pub mod auth {
 
     pub use crate::admission::{
         access::{ANYONE, Authentication},
-        authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
+        authenticator::{AuthDecision, Authenticator, Challenge, Denied, Peer, PeerUser, RequestHead},
         identity::{Identity, Revocation},
         permissions::{Grant, InvalidGrant, Permission, Permissions},
     };
@@ -42,6 +42,7 @@ pub use longhaul_runtime::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;
 pub use transport::{
     connection::{Received, Transport, serve},
-    front::{Front, FrontError, FrontOptions},
-    http, stdio,
+    http,
+    protocol_server::{ProtocolServer, ProtocolServerError, ProtocolServerOptions},
+    stdio,
 };

@@ -39,7 +39,7 @@ pub(crate) struct KeyRotation {
 }
 
 /// The body of a token whose signature is right.
-pub(crate) struct Verified(pub(crate) Vec<u8>);
+pub(crate) struct VerifiedBody(pub(crate) Vec<u8>);
 
 impl Keys {
     /// Newest first. A key signs from the day after it was made, so that all servers of the store know it by then; before, the one before it does.
@@ -130,7 +130,7 @@ impl Signer {
     }
 
     /// The body of a token that was signed with one of the keys; `None` for anything else.
-    pub(crate) fn verify(&self, text: &str) -> Option<Verified> {
+    pub(crate) fn verify(&self, text: &str) -> Option<VerifiedBody> {
         let token = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (signed, tag) = token.split_at_checked(token.len().checked_sub(TAG_BYTES)?)?;
         let (id, body) = signed.split_first_chunk::<KEY_ID_BYTES>()?;
@@ -140,6 +140,6 @@ impl Signer {
             keys.all.iter().find(|(known, _)| *known == id)?.1.clone()
         };
         mac.chain_update(signed).verify_truncated_left(tag).ok()?;
-        Some(Verified(body.to_vec()))
+        Some(VerifiedBody(body.to_vec()))
     }
 }

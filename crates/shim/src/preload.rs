@@ -81,16 +81,16 @@ macro_rules! in_front_of {
 }
 
 /// The result of the functions that write: as wide as a pointer.
-struct Written(ssize_t);
+struct WriteResult(ssize_t);
 
-impl From<Written> for ssize_t {
-    fn from(written: Written) -> Self {
+impl From<WriteResult> for ssize_t {
+    fn from(written: WriteResult) -> Self {
         written.0
     }
 }
 
-fn not_written(errno: c_int) -> Written {
-    Written(minus_one(errno) as ssize_t)
+fn not_written(errno: c_int) -> WriteResult {
+    WriteResult(minus_one(errno) as ssize_t)
 }
 
 /// `posix_spawn` returns its error.

@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use longhaul_core::{
     CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Scope, Task, TaskId, store::CreateError,
 };
-use longhaul_runtime::{Call, CancelError, DeleteError, PendingCall, Promotion};
+use longhaul_runtime::{Call, CancelError, DeleteError, PlainCall, Promotion};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -196,7 +196,7 @@ impl Client {
         }
     }
 
-    async fn promote(&mut self, node: &Node, mut waiting: PendingCall, key: Option<&Arc<str>>) {
+    async fn promote(&mut self, node: &Node, mut waiting: PlainCall, key: Option<&Arc<str>>) {
         let id = waiting.id().clone();
         match self.reach(node, waiting.promote()).await {
             Some(Ok(Promotion::Task(task))) => self.task_announced(node, &task, key),

@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use longhaul_core::{AttemptState, BoxFuture, HostId, Json, Outcome, TaskId, text_result};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Provider, TaskContext};
 use std::sync::Arc;
 
 /// How long most commands run at most, and a few, in milliseconds. Few, so that the queues after the last fault are short.
@@ -21,7 +21,7 @@ impl Executor for Command {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let RunContext { world, host, .. } = &self.0;
             self.0.report_attempt(&attempt);
@@ -41,7 +41,7 @@ impl Executor for Command {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let RunContext { world, host, .. } = &self.0;
             let never_started = || ExecutionEnd::NeverStarted("no command was started".to_owned());
@@ -96,7 +96,7 @@ impl Provider for CommandProvider {
 }
 
 impl Command {
-    async fn follow(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+    async fn follow(&self, attempt: &ExecutorAttempt, cx: &TaskContext) -> ExecutionEnd {
         let RunContext { world, .. } = &self.0;
         let end = world
             .commands

@@ -1,7 +1,7 @@
 //! The folders of commands on the disks of all hosts.
 
 use longhaul_core::{HostId, TaskId};
-use longhaul_runtime::Attempt;
+use longhaul_runtime::ExecutorAttempt;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Folder {
 }
 
 impl CommandFolders {
-    pub(crate) fn prepare(&self, host: &HostId, attempt: &Attempt) {
+    pub(crate) fn prepare(&self, host: &HostId, attempt: &ExecutorAttempt) {
         let folder = Folder {
             host: host.clone(),
             ends_at: None,
@@ -25,7 +25,7 @@ impl CommandFolders {
     }
 
     /// Starts a command. Returns the attempts of its task whose commands still run.
-    pub(crate) fn start(&self, attempt: &Attempt, now: u64, lasts: u64) -> Vec<u32> {
+    pub(crate) fn start(&self, attempt: &ExecutorAttempt, now: u64, lasts: u64) -> Vec<u32> {
         let mut folders = self.0.lock();
         let of_task = (attempt.task.clone(), 0)..=(attempt.task.clone(), u32::MAX);
         let running = folders.range(of_task).filter(|(_, folder)| folder.runs_at(now));
@@ -43,7 +43,7 @@ impl CommandFolders {
     }
 
     /// The host that has the folder of an attempt, and the end of its command if one was started.
-    pub(crate) fn folder(&self, attempt: &Attempt) -> Option<(HostId, Option<u64>)> {
+    pub(crate) fn folder(&self, attempt: &ExecutorAttempt) -> Option<(HostId, Option<u64>)> {
         let folders = self.0.lock();
         let folder = folders.get(&(attempt.task.clone(), attempt.epoch))?;
         Some((folder.host.clone(), folder.ends_at))
@@ -70,7 +70,7 @@ impl CommandFolders {
         folders.retain(|(of, _), folder| of != task || folder.host != *host);
     }
 
-    pub(crate) fn kill(&self, attempt: &Attempt, now: u64) {
+    pub(crate) fn kill(&self, attempt: &ExecutorAttempt, now: u64) {
         if let Some(folder) = self.0.lock().get_mut(&(attempt.task.clone(), attempt.epoch)) {
             folder.ends_at = folder.ends_at.map(|end| end.min(now));
         }

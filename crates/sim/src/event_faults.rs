@@ -1,7 +1,7 @@
 //! Faults of the store's events on their way to a node.
 
 use crate::{executor::Process, planted_fault::PlantedFault, world::World};
-use longhaul_core::store::{Listener, StoreEvent};
+use longhaul_core::store::{StoreEvent, StoreListener};
 use std::sync::Arc;
 
 /// What happens to the events that one node is sent, until the faults are over.
@@ -33,7 +33,7 @@ impl EventFaults {
     }
 
     /// Sends an event to a node, or loses it.
-    pub(crate) fn send(self, world: &Arc<World>, process: Process, event: &StoreEvent, listener: &Listener) {
+    pub(crate) fn send(self, world: &Arc<World>, process: Process, event: &StoreEvent, listener: &StoreListener) {
         if world.plant == Some(PlantedFault::LostWakeup) && matches!(event, StoreEvent::TaskChanged(_)) {
             return;
         }

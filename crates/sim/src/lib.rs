@@ -42,7 +42,7 @@ const MAX_TURNS: u64 = 3_000_000;
 
 /// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct SimOptions {
     /// A fault that the run should find.
     pub plant: Option<PlantedFault>,
     /// Write every line of the log to standard error.
@@ -67,7 +67,7 @@ pub struct Report {
 }
 
 /// Runs the simulation of this seed to its end.
-pub fn run(seed: u64, options: Options) -> Report {
+pub fn run(seed: u64, options: SimOptions) -> Report {
     let mut rng = fastrand::Rng::with_seed(seed);
     let executor = Executor::new(rng.fork());
     let checker = Checker::new(Log::new(options.verbose));
@@ -92,7 +92,7 @@ pub fn run(seed: u64, options: Options) -> Report {
 }
 
 /// Runs a seed twice, and reports a violation if the runs differ.
-pub fn run_twice(seed: u64, options: Options) -> Report {
+pub fn run_twice(seed: u64, options: SimOptions) -> Report {
     let (first, mut second) = (run(seed, options), run(seed, options));
     if (first.hash, first.lines) != (second.hash, second.lines) && second.violation.is_none() {
         second.violation = Some(Violation {

@@ -1,7 +1,7 @@
 //! `longhaul-sim`: runs seeds and reports the first violation of an invariant. `cargo xtask sim` runs it.
 
 use clap::Parser;
-use longhaul_sim::{Options, PlantedFault, Report, run, run_twice};
+use longhaul_sim::{PlantedFault, Report, SimOptions, run, run_twice};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
     let next = AtomicU64::new(0);
     let found: Mutex<Option<(u64, Report)>> = Mutex::new(None);
-    let options = Options {
+    let options = SimOptions {
         plant: args.plant,
         verbose: args.log,
     };

@@ -2,7 +2,7 @@
 
 use crate::{deploys::Build, executor::Process, world::World};
 use longhaul_core::HostId;
-use longhaul_runtime::{Attempt, TaskContext};
+use longhaul_runtime::{ExecutorAttempt, TaskContext};
 use std::sync::Arc;
 
 /// How long code may take to stop, in milliseconds.
@@ -31,7 +31,7 @@ impl Drop for LimitedWork {
 
 impl RunContext {
     /// Some work during which the attempt holds its slot.
-    pub(crate) async fn limited_work(&self, attempt: &Attempt) {
+    pub(crate) async fn limited_work(&self, attempt: &ExecutorAttempt) {
         let world = &self.world;
         let nth = world.check(|checker| checker.limited_work_begins(self.process, &attempt.task, attempt.epoch));
         let _work = LimitedWork {
@@ -41,7 +41,7 @@ impl RunContext {
         world.sleep(world.between(0..=6_000)).await;
     }
 
-    pub(crate) fn report_attempt(&self, attempt: &Attempt) {
+    pub(crate) fn report_attempt(&self, attempt: &ExecutorAttempt) {
         let Self {
             world, process, build, ..
         } = self;

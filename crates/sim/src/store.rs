@@ -7,8 +7,8 @@ use longhaul_core::{
     BoxFuture, Event, Fence, HostId, InputKey, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId,
     ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewNode, NewTask, PermitReport,
-        Permits, Record, Renewal, SigningKey, StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, PermitReport, Permits,
+        Record, Renewal, SigningKey, StoreError, StoreListener, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -586,7 +586,7 @@ impl StoreLayer for NodeStore {
     }
 
     /// Events arrive as the faults say, until the process dies.
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         let (world, process, faults) = (
             Arc::downgrade(&self.world),
             self.process,

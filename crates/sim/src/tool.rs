@@ -14,7 +14,7 @@ use longhaul_core::{
     BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result,
 };
 use longhaul_runtime::{
-    AskError, Attempt, Backoff, ChildError, ExecutionEnd, Executor, JournalError, PollPolicy, Polled, Question,
+    AskError, Backoff, ChildError, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy, Polled, Question,
     StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
 use serde_json::json;
@@ -96,7 +96,7 @@ impl Executor for Durable {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             self.0.report_attempt(&attempt);
             let seed = seed(&attempt.arguments);
@@ -126,7 +126,7 @@ impl Executor for Durable {
 struct Plain(RunContext, bool);
 
 impl Executor for Plain {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let RunContext { world, .. } = &self.0;
             self.0.report_attempt(&attempt);

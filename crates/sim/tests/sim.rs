@@ -1,11 +1,11 @@
 //! Tests of the simulation: it is deterministic, it finds planted faults, and 200 seeds find no violation.
 
-use longhaul_sim::{Options, PlantedFault, Violation, run, run_twice};
+use longhaul_sim::{PlantedFault, SimOptions, Violation, run, run_twice};
 
 /// After a change of the runtime run more: `cargo xtask sim --seeds 10000`.
 fn run_seeds(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let report = run(seed, Options::default());
+        let report = run(seed, SimOptions::default());
         if let Some(Violation { invariant, what }) = report.violation {
             let last = report.last.join("\n");
             panic!("{last}\nseed {seed} breaks {invariant}\n{what}\ncargo xtask sim --seeds 1 --from {seed} --log");
@@ -16,19 +16,19 @@ fn run_seeds(seeds: std::ops::Range<u64>) {
 #[test]
 fn two_runs_of_a_seed_are_the_same() {
     for seed in 0..10 {
-        let report = run_twice(seed, Options::default());
+        let report = run_twice(seed, SimOptions::default());
         assert_eq!(report.violation, None);
         assert!(report.lines > 50, "seed {seed} has done hardly anything");
     }
-    let hashes: std::collections::BTreeSet<u64> = (0..10).map(|seed| run(seed, Options::default()).hash).collect();
+    let hashes: std::collections::BTreeSet<u64> = (0..10).map(|seed| run(seed, SimOptions::default()).hash).collect();
     assert_eq!(hashes.len(), 10, "each seed has a schedule of its own");
 }
 
 /// The first violation that a planted fault leads to; 60 seeds are enough to find it.
 fn find(plant: PlantedFault) -> Violation {
-    let options = Options {
+    let options = SimOptions {
         plant: Some(plant),
-        ..Options::default()
+        ..SimOptions::default()
     };
     let found = (0..60).find_map(|seed| run(seed, options).violation);
     found.unwrap_or_else(|| panic!("{plant} was not found"))

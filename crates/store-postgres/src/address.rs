@@ -1,7 +1,7 @@
 //! Addresses of databases, as libpq reads them, with what is said there about TLS.
 
 use crate::{
-    OpenError,
+    PostgresOpenError,
     tls::{self, TlsFiles, TlsMode},
 };
 use percent_encoding::percent_decode_str;
@@ -51,9 +51,9 @@ struct Tls {
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PostgresOpenError> {
         let (rest, tls) = take_tls(text)?;
-        let config: Config = rest.parse().map_err(OpenError::Address)?;
+        let config: Config = rest.parse().map_err(PostgresOpenError::Address)?;
         Ok(Self { config, tls })
     }
 
@@ -68,7 +68,7 @@ impl Address {
     }
 
     /// The settings of a connection, and what makes TLS of it.
-    pub(crate) fn connector(&self) -> Result<(Config, MakeRustlsConnect), OpenError> {
+    pub(crate) fn connector(&self) -> Result<(Config, MakeRustlsConnect), PostgresOpenError> {
         let mode = self.tls_mode();
         let mut config = self.config.clone();
         config.ssl_mode(match mode {
@@ -137,7 +137,7 @@ fn is_elsewhere(host: &Host) -> bool {
 }
 
 /// Takes what is about TLS out of an address: the driver knows less of it.
-fn take_tls(text: &str) -> Result<(String, Tls), OpenError> {
+fn take_tls(text: &str) -> Result<(String, Tls), PostgresOpenError> {
     let mut tls = Tls::default();
     let rest = match SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
         true => {
@@ -171,7 +171,7 @@ fn take_tls(text: &str) -> Result<(String, Tls), OpenError> {
         }
     };
     if tls.files.certificate.is_some() != tls.files.key.is_some() {
-        return Err(OpenError::Option(
+        return Err(PostgresOpenError::Option(
             "the address of the PostgreSQL database needs both `sslcert` and `sslkey`, or neither",
         ));
     }
@@ -182,8 +182,8 @@ impl Tls {
     /// Reads a parameter; returns whether it is about TLS.
     ///
     /// # Errors
-    /// [`OpenError`] if there is none of this name, or not with this value.
-    fn take(&mut self, key: &str, value: &str) -> Result<bool, OpenError> {
+    /// [`PostgresOpenError`] if there is none of this name, or not with this value.
+    fn take(&mut self, key: &str, value: &str) -> Result<bool, PostgresOpenError> {
         let path = || Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
         match key {
             "sslmode" => self.mode = Some(TlsMode::read(value)?),
@@ -192,7 +192,7 @@ impl Tls {
             "sslkey" => self.files.key = path(),
             // Of what has no key the driver says what is wrong with it.
             key if key.is_empty() || PARAMETERS.contains(&key) => return Ok(false),
-            unknown => return Err(OpenError::Parameter(unknown.to_owned())),
+            unknown => return Err(PostgresOpenError::Parameter(unknown.to_owned())),
         }
         Ok(true)
     }

@@ -63,7 +63,7 @@ pub(crate) type KnownSpecs = Mutex<HashSet<SpecId>>;
 type Call = (Principal, Arc<str>, Arc<str>);
 
 /// A task as the batch sees it.
-struct Kept {
+struct BatchTask {
     task: Task,
     /// Of all its payloads.
     bytes: i64,
@@ -80,7 +80,7 @@ enum RowState {
 /// A transaction's view of what its changes are about, and what they write.
 #[derive(Default)]
 pub(crate) struct Batch {
-    tasks: BTreeMap<TaskId, Kept>,
+    tasks: BTreeMap<TaskId, BatchTask>,
     /// Calls with an idempotency key, with the digest of their arguments.
     keyed: HashMap<Call, (TaskId, [u8; 32])>,
     unknown_specs: HashSet<SpecId>,
@@ -225,7 +225,7 @@ impl Batch {
     /// Takes a row over, unless its task is here already.
     fn keep(&mut self, found: &tokio_postgres::Row) -> Result<&Task, Fault> {
         let task = row::task(found)?;
-        let kept = Kept {
+        let kept = BatchTask {
             bytes: row::number(found, 0)?,
             row: RowState::Unchanged,
             task: task.clone(),
@@ -339,7 +339,7 @@ impl Batch {
             );
             self.keyed.insert(call, (task.id.clone(), idempotency.digest));
         }
-        let kept = Kept {
+        let kept = BatchTask {
             task: task.clone(),
             bytes: usage.bytes.cast_signed(),
             row: RowState::New(idempotency.cloned()),

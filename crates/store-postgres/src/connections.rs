@@ -1,12 +1,12 @@
 //! Connections to the database.
 
 use crate::{
-    OpenError, PostgresOptions,
+    PostgresOpenError, PostgresOptions,
     address::Address,
     fault::{Fault, NO_ANSWER},
     met_lock::MetLock,
     session::Session,
-    transaction::{Connection, Pooled},
+    transaction::{Connection, PoolerSettings},
 };
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
@@ -33,7 +33,7 @@ pub(crate) struct Connections {
     pool: Pool,
     answer_timeout: Duration,
     /// Only behind a pooler.
-    pooled: Option<Pooled>,
+    pooled: Option<PoolerSettings>,
     waits: Arc<Waits>,
     pub(crate) schema: Arc<str>,
     /// The last lock that a caller has waited for in vain.
@@ -49,7 +49,11 @@ struct Waits {
 
 impl Connections {
     /// `count` connections at most, to the database itself.
-    pub(crate) fn direct(address: &Address, options: &PostgresOptions, count: usize) -> Result<Self, OpenError> {
+    pub(crate) fn direct(
+        address: &Address,
+        options: &PostgresOptions,
+        count: usize,
+    ) -> Result<Self, PostgresOpenError> {
         let session = Arc::new(Session::new(options));
         let mark = Arc::clone(&session);
         let begin = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
@@ -63,8 +67,8 @@ impl Connections {
     pub(crate) fn for_reading(
         address: &Address,
         options: &PostgresOptions,
-        pooled: Option<Pooled>,
-    ) -> Result<Self, OpenError> {
+        pooled: Option<PoolerSettings>,
+    ) -> Result<Self, PostgresOpenError> {
         let session = Arc::new(Session::new(options));
         let begin = Arc::clone(&session);
         let begin = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
@@ -86,8 +90,8 @@ impl Connections {
         address: &Address,
         options: &PostgresOptions,
         count: usize,
-        pooled: Pooled,
-    ) -> Result<Self, OpenError> {
+        pooled: PoolerSettings,
+    ) -> Result<Self, PostgresOpenError> {
         Self::new(address, options, count, |_| (), None, Some(pooled))
     }
 
@@ -97,8 +101,8 @@ impl Connections {
         count: usize,
         prepare: impl FnOnce(&mut Config),
         begin: Option<Hook>,
-        pooled: Option<Pooled>,
-    ) -> Result<Self, OpenError> {
+        pooled: Option<PoolerSettings>,
+    ) -> Result<Self, PostgresOpenError> {
         let (mut config, tls) = address.connector()?;
         set_up(&mut config);
         prepare(&mut config);
@@ -122,7 +126,7 @@ impl Connections {
         Ok(Self {
             pool: builder
                 .build()
-                .map_err(|error| OpenError::Database(error.to_string()))?,
+                .map_err(|error| PostgresOpenError::Database(error.to_string()))?,
             answer_timeout: Duration::from_millis(options.statement_timeout) + TOLERANCE,
             pooled,
             waits: Arc::default(),

@@ -3,7 +3,7 @@
 use crate::{pauses::KnownPauses, traffic::EventTraffic};
 use longhaul_core::{
     NodeId, Outcome, SessionKey, Task, UnixMillis,
-    store::{CommitCounter, Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
+    store::{CommitCounter, Hint, MAX_ENDED_SESSIONS, Record, StoreEvent, StoreListener},
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
@@ -53,7 +53,7 @@ impl Effects {
 
 /// What other processes are told.
 #[derive(Debug, Clone)]
-pub(crate) enum Outgoing {
+pub(crate) enum OutgoingNotification {
     /// The events of one commit.
     Committed(Arc<[StoreEvent]>),
     /// A message to a node, or to all.
@@ -63,10 +63,10 @@ pub(crate) enum Outgoing {
 }
 
 /// What this process knows of what is committed: the listeners, and the ended sessions, which every legacy request reads.
-pub(crate) struct Published {
-    listeners: Mutex<Vec<Listener>>,
+pub(crate) struct PublishedState {
+    listeners: Mutex<Vec<StoreListener>>,
     /// What other nodes are to be told.
-    outgoing: Sender<Outgoing>,
+    outgoing: Sender<OutgoingNotification>,
     /// The nodes that this process has opened.
     nodes: RwLock<HashSet<NodeId>>,
     /// Whether something did not fit there.
@@ -77,8 +77,8 @@ pub(crate) struct Published {
     pub(crate) commits: CommitCounter,
 }
 
-impl Published {
-    pub(crate) fn new(outgoing: Sender<Outgoing>) -> Self {
+impl PublishedState {
+    pub(crate) fn new(outgoing: Sender<OutgoingNotification>) -> Self {
         Self {
             listeners: Mutex::default(),
             outgoing,
@@ -91,7 +91,7 @@ impl Published {
         }
     }
 
-    pub(crate) fn listen(&self, listener: Listener) {
+    pub(crate) fn listen(&self, listener: StoreListener) {
         self.listeners.lock().push(listener);
     }
 
@@ -102,13 +102,13 @@ impl Published {
         }
         let events: Arc<[StoreEvent]> = effects.events.into();
         self.tell(&events);
-        if self.outgoing.try_send(Outgoing::Committed(events)).is_err() {
+        if self.outgoing.try_send(OutgoingNotification::Committed(events)).is_err() {
             self.overflow.store(true, Ordering::Relaxed);
         }
     }
 
     /// Tells other processes. If too much waits already, it is lost.
-    pub(crate) fn send(&self, message: Outgoing) {
+    pub(crate) fn send(&self, message: OutgoingNotification) {
         let _ = self.outgoing.try_send(message);
     }
 

@@ -1,7 +1,7 @@
 //! What is found in a database before it is used: its version, the schema, and what the role may do.
 
 use crate::{
-    OpenError, PostgresOptions,
+    PostgresOpenError, PostgresOptions,
     connections::Connections,
     fault::Fault,
     row::{self, Row},
@@ -48,13 +48,13 @@ pub(crate) async fn inspect(
     connections: &Connections,
     options: &PostgresOptions,
     known: i64,
-) -> Result<DatabaseReport, OpenError> {
+) -> Result<DatabaseReport, PostgresOpenError> {
     let connection = connections.get().await?;
     look(&connection, options, known).await?
 }
 
 /// Whether there are tasks of a principal.
-pub(crate) async fn has_tasks_of(connections: &Connections, principal: &Principal) -> Result<bool, OpenError> {
+pub(crate) async fn has_tasks_of(connections: &Connections, principal: &Principal) -> Result<bool, PostgresOpenError> {
     const HAS_TABLE: &str = "SELECT to_regclass('tasks') IS NOT NULL";
     const HAS_TASKS: &str = "SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = $1)";
     let connection = connections.get().await?;
@@ -68,7 +68,7 @@ pub(crate) async fn has_tasks_of(connections: &Connections, principal: &Principa
 }
 
 /// Whether the database answers through a pooler.
-pub(crate) async fn reach(pooled: &Connections) -> Result<(), OpenError> {
+pub(crate) async fn reach(pooled: &Connections) -> Result<(), PostgresOpenError> {
     let connection = pooled.get().await?;
     let answer = connection.row("SELECT 1", &[]).await;
     connection.settle(answer)?;
@@ -80,7 +80,7 @@ pub(crate) async fn look(
     connection: &Connection,
     options: &PostgresOptions,
     known: i64,
-) -> Result<Result<DatabaseReport, OpenError>, Fault> {
+) -> Result<Result<DatabaseReport, PostgresOpenError>, Fault> {
     let schema = &options.schema;
     let found = connection.row(LOOK, &[schema]).await?;
     let Some(found) = found else {
@@ -90,15 +90,15 @@ pub(crate) async fn look(
     let may = |at| Ok::<_, Fault>(Row(&found).integer(at)?.map(|may| may == 1));
     let server_version = text(0)?.to_string();
     if row::number(&found, 1)? < OLDEST {
-        return Ok(Err(OpenError::OldServer(server_version)));
+        return Ok(Err(PostgresOpenError::OldServer(server_version)));
     }
     let encoding = text(13)?;
     if *encoding != *"UTF8" {
-        return Ok(Err(OpenError::Encoding(encoding.to_string())));
+        return Ok(Err(PostgresOpenError::Encoding(encoding.to_string())));
     }
     let (role, database) = (quoted(&text(2)?), text(3)?);
     let (space, has_tables) = (quoted(schema), may(10)?.is_some());
-    let refused = |what: String, remedy: String| Ok(Err(OpenError::Rights { what, remedy }));
+    let refused = |what: String, remedy: String| Ok(Err(PostgresOpenError::Rights { what, remedy }));
     match (may(7)?, may(6)?) {
         (None, Some(true)) | (Some(true), _) => {}
         (None, _) => {
@@ -133,7 +133,7 @@ pub(crate) async fn look(
     };
     if let Some(found) = schema_version.filter(|found| *found > known) {
         let schema = schema.clone();
-        return Ok(Err(OpenError::NewerSchema { schema, found, known }));
+        return Ok(Err(PostgresOpenError::NewerSchema { schema, found, known }));
     }
     let is_present = schema_version.is_some_and(|version| version >= known);
     if !is_present && may(8)? == Some(false) {

@@ -52,7 +52,7 @@ mod writer;
 mod writes;
 
 pub use inspection::DatabaseReport;
-pub use open_error::OpenError;
+pub use open_error::PostgresOpenError;
 pub use options::PostgresOptions;
 pub use origin::Copied;
 pub use relocation::{MoveError, MoveProgress, Moved, abandon_move, move_tasks};
@@ -61,19 +61,19 @@ use address::Address;
 use batch::KnownSpecs;
 use clock::Clock;
 use connections::Connections;
-use effects::Published;
+use effects::PublishedState;
 use executor::spawn;
 use fault::Fault;
 use ledger::Part;
 use longhaul_core::{Millis, Principal, store::StoreError};
 use notifications::Notifications;
 use options::RESERVED;
-use origin::{Establish, HostFile, Identity, Remembered};
+use origin::{Establish, HostFile, HostFileContents, Identity};
 use quota_turns::NearQuotas;
-use request::{Answer, Pending, Request};
+use request::{Answer, PendingRequest, Request};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
-use transaction::Pooled;
+use transaction::PoolerSettings;
 use types::Types;
 use work::transact;
 use writer::Writer;
@@ -93,8 +93,8 @@ pub struct PostgresStore {
     reserved: Connections,
     /// For reads while no server answers that can be written; each is closed after its read.
     for_reading: Connections,
-    queue: mpsc::UnboundedSender<Pending>,
-    published: Arc<Published>,
+    queue: mpsc::UnboundedSender<PendingRequest>,
+    published: Arc<PublishedState>,
     clock: Clock,
     node_lease: Millis,
     part: Part,
@@ -103,7 +103,7 @@ pub struct PostgresStore {
     copied: Option<Copied>,
     host_file: Option<HostFile>,
     /// What the file has. Held while the file is written.
-    remembered: tokio::sync::Mutex<Remembered>,
+    remembered: tokio::sync::Mutex<HostFileContents>,
 }
 
 impl PostgresStore {
@@ -111,15 +111,15 @@ impl PostgresStore {
     /// tokio runtime, on which the store then runs.
     ///
     /// # Errors
-    /// [`OpenError`], in words for the person who started the server.
-    pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, OpenError> {
+    /// [`PostgresOpenError`], in words for the person who started the server.
+    pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         if options.connections < PostgresOptions::FEWEST_CONNECTIONS {
-            return Err(OpenError::Option(
+            return Err(PostgresOpenError::Option(
                 "a store needs four connections to its database at least",
             ));
         }
         if options.schema.is_empty() || options.schema.contains('\0') {
-            return Err(OpenError::Option("the schema of the database needs a name"));
+            return Err(PostgresOpenError::Option("the schema of the database needs a name"));
         }
         let address = Address::parse(address)?;
         let direct = options.direct.as_deref().map(Address::parse).transpose()?;
@@ -133,7 +133,7 @@ impl PostgresStore {
             Some(direct) => {
                 let direct = Connections::direct(direct, &options, 1)?;
                 schema::migrate(&direct, &options).await?;
-                let pooled = Pooled {
+                let pooled = PoolerSettings {
                     begin: session::begin_pooled(&options),
                     types: Arc::new(Types::new(direct)),
                 };
@@ -162,7 +162,7 @@ impl PostgresStore {
             tracing::warn!("{warning}");
         }
         let (tell, outgoing) = mpsc::channel(MOST_UNTOLD);
-        let published = Arc::new(Published::new(tell));
+        let published = Arc::new(PublishedState::new(tell));
         let since = sessions::read(&connections, &published, 0).await?;
         let (queue, incoming) = mpsc::unbounded_channel();
         let part = Part::any();
@@ -208,7 +208,7 @@ impl PostgresStore {
     }
 
     /// Remembers in the data directory what the database has committed.
-    async fn remember(&self, write: impl FnOnce(&mut Remembered)) -> Result<(), StoreError> {
+    async fn remember(&self, write: impl FnOnce(&mut HostFileContents)) -> Result<(), StoreError> {
         let Some(file) = self.host_file.clone() else {
             return Ok(());
         };
@@ -227,15 +227,15 @@ impl PostgresStore {
     /// Finds out what the database at `address` is like, without changing anything.
     ///
     /// # Errors
-    /// [`OpenError`]: why a server could not use it.
-    pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, OpenError> {
+    /// [`PostgresOpenError`]: why a server could not use it.
+    pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, PostgresOpenError> {
         let address = Address::parse(address)?;
         let direct = options.direct.as_deref().map(Address::parse).transpose()?;
         let connections = Connections::direct(direct.as_ref().unwrap_or(&address), &options, 1)?;
         let report = inspection::inspect(&connections, &options, schema::KNOWN).await;
         let mut report = match (report, &direct) {
             (Ok(report), Some(_)) => {
-                let pooled = Pooled {
+                let pooled = PoolerSettings {
                     begin: session::begin_pooled(&options),
                     types: Arc::new(Types::new(connections.clone())),
                 };
@@ -260,12 +260,12 @@ impl PostgresStore {
     /// Whether the database at `address` has tasks of a principal. A schema that was not made yet has none.
     ///
     /// # Errors
-    /// [`OpenError`]: it is not known.
+    /// [`PostgresOpenError`]: it is not known.
     pub async fn has_tasks_of(
         address: &str,
         options: &PostgresOptions,
         principal: &Principal,
-    ) -> Result<bool, OpenError> {
+    ) -> Result<bool, PostgresOpenError> {
         let address = Address::parse(options.direct.as_deref().unwrap_or(address))?;
         let connections = Connections::direct(&address, options, 1)?;
         let found = inspection::has_tasks_of(&connections, principal).await;
@@ -300,7 +300,7 @@ impl PostgresStore {
     /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.
     async fn send(&self, request: Request) -> Result<Answer, StoreError> {
         let (reply_to, answer) = oneshot::channel();
-        let pending = Pending { request, reply_to };
+        let pending = PendingRequest { request, reply_to };
         self.queue.send(pending).map_err(|_| StoreError::Closed)?;
         let unknown = |_| StoreError::OutcomeUnknown("the store stopped before it knew".to_owned());
         answer.await.map_err(unknown)

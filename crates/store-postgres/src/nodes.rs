@@ -3,12 +3,12 @@
 use crate::{
     clock::Clock,
     deletion,
-    effects::Published,
+    effects::PublishedState,
     fault::Fault,
     origin::Identity,
     row::{self, Row},
     text::encode,
-    traffic::Sent,
+    traffic::NodeTraffic,
     transaction::{Execute, Param, Tx},
     work::{Work, take_turn},
 };
@@ -130,11 +130,11 @@ pub(crate) struct Renew {
     pub(crate) node: NodeId,
     pub(crate) length: Millis,
     pub(crate) clock: Clock,
-    pub(crate) published: Arc<Published>,
+    pub(crate) published: Arc<PublishedState>,
 }
 
 impl Work for Renew {
-    type Answer = (Renewal, Vec<Sent>);
+    type Answer = (Renewal, Vec<NodeTraffic>);
 
     async fn run(&self, tx: &Tx<'_>) -> Result<Self::Answer, Fault> {
         let offset = self.clock.offset();
@@ -181,8 +181,8 @@ impl Work for Renew {
     }
 }
 
-fn sent_by(row: &tokio_postgres::Row) -> Result<Sent, Fault> {
-    Ok(Sent {
+fn sent_by(row: &tokio_postgres::Row) -> Result<NodeTraffic, Fault> {
+    Ok(NodeTraffic {
         node: NodeId(row::number(row, 0)?),
         sender: row::number(row, 1)?.cast_unsigned(),
         number: row::number(row, 2)?.cast_unsigned(),

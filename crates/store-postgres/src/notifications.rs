@@ -10,7 +10,7 @@
 use crate::{
     address::Address,
     connections::{self, Connections},
-    effects::{Outgoing, Published},
+    effects::{OutgoingNotification, PublishedState},
     executor::{pause, spawn},
     fault::Fault,
     messages,
@@ -53,9 +53,9 @@ const MOST_POLLS: u32 = 60;
 pub(crate) struct Notifications {
     pub(crate) address: Address,
     pub(crate) schema: String,
-    pub(crate) published: Weak<Published>,
+    pub(crate) published: Weak<PublishedState>,
     /// What this process has committed.
-    pub(crate) outgoing: Receiver<Outgoing>,
+    pub(crate) outgoing: Receiver<OutgoingNotification>,
     /// Those of the store, for when what is sent on the connection for events is lost.
     pub(crate) connections: Connections,
 }
@@ -113,8 +113,8 @@ impl Notifications {
             tokio::select! {
                 payload = heard.recv() => match payload {
                     Some(payload) => match self.answered(self.hear(&client, &payload)).await? {
-                        Heard::Own { by_other } => way.heard(by_other),
-                        Heard::Another => {}
+                        NotificationSource::Own { by_other } => way.heard(by_other),
+                        NotificationSource::Another => {}
                     }
                     None => return Err(Fault::Outage("the connection was lost".to_owned())),
                 },
@@ -214,7 +214,7 @@ impl Notifications {
         self.with(|published| published.traffic.me).unwrap_or_default()
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Published) -> T) -> Option<T> {
+    fn with<T>(&self, read: impl FnOnce(&PublishedState) -> T) -> Option<T> {
         Some(read(&*self.published.upgrade()?))
     }
 
@@ -265,14 +265,14 @@ impl Notifications {
     }
 
     /// What was committed by now, each task once, and what was sent.
-    fn payloads(&mut self, first: Outgoing) -> Vec<(u64, String)> {
+    fn payloads(&mut self, first: OutgoingNotification) -> Vec<(u64, String)> {
         let (mut events, mut messages) = (ToldEvents::default(), Vec::new());
         let mut next = Some(first);
         while let Some(part) = next {
             match part {
-                Outgoing::Committed(part) => part.iter().for_each(|event| events.add(event)),
-                Outgoing::Message { to, text } => messages.push(json!([number(to), &*text])),
-                Outgoing::Kept { to, id } => messages.push(json!([number(to), id])),
+                OutgoingNotification::Committed(part) => part.iter().for_each(|event| events.add(event)),
+                OutgoingNotification::Message { to, text } => messages.push(json!([number(to), &*text])),
+                OutgoingNotification::Kept { to, id } => messages.push(json!([number(to), id])),
             }
             next = self.outgoing.try_recv().ok();
         }
@@ -310,15 +310,15 @@ impl Notifications {
         self.numbered(Map::new())
     }
 
-    async fn hear(&self, client: &Client, payload: &str) -> Result<Heard, Fault> {
+    async fn hear(&self, client: &Client, payload: &str) -> Result<NotificationSource, Fault> {
         let Ok(said) = serde_json::from_str::<Value>(payload) else {
             self.tell(&[StoreEvent::Resync]);
-            return Ok(Heard::Another);
+            return Ok(NotificationSource::Another);
         };
         let from = said["from"].as_u64();
         if from == Some(self.me()) {
             let by_other = said["by_other"] == true;
-            return Ok(Heard::Own { by_other });
+            return Ok(NotificationSource::Own { by_other });
         }
         let number = said["number"].as_u64();
         if from.and_then(|from| self.with(|published| published.traffic.was_heard(from, number))) == Some(true) {
@@ -346,7 +346,7 @@ impl Notifications {
                 self.tell(&[StoreEvent::Message { to, text }]);
             }
         }
-        Ok(Heard::Another)
+        Ok(NotificationSource::Another)
     }
 
     /// Whether a node is one of this process.
@@ -364,7 +364,7 @@ impl Notifications {
 }
 
 /// Whose a notification is.
-enum Heard {
+enum NotificationSource {
     /// This process's own. `by_other`: it was sent on another connection than that for events.
     Own {
         by_other: bool,

@@ -5,7 +5,7 @@ use longhaul_core::store::StoreError;
 
 /// Why a store cannot be opened, in words for the person who started the server. The address of the database is not shown: it may have a password.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum PostgresOpenError {
     /// The address cannot be read.
     #[error(
         "the address of the PostgreSQL database cannot be read: {0}; write it as `postgres://user:password@host:5432/database`"
@@ -59,7 +59,7 @@ pub enum OpenError {
     },
 }
 
-impl From<Fault> for OpenError {
+impl From<Fault> for PostgresOpenError {
     fn from(fault: Fault) -> Self {
         match fault {
             // Why, and not that it does not answer: it does.
@@ -71,7 +71,7 @@ impl From<Fault> for OpenError {
     }
 }
 
-impl From<tokio_postgres::Error> for OpenError {
+impl From<tokio_postgres::Error> for PostgresOpenError {
     fn from(error: tokio_postgres::Error) -> Self {
         Fault::from(error).into()
     }

@@ -151,9 +151,8 @@ pub(crate) struct HostFile {
     path: PathBuf,
 }
 
-/// The contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Remembered {
+pub(crate) struct HostFileContents {
     pub(crate) origin: String,
     /// The host itself: a copy of the directory gets another id.
     pub(crate) host: String,
@@ -171,7 +170,7 @@ impl HostFile {
     }
 
     /// What it says; `None` if it is not there.
-    pub(crate) fn read(&self) -> Result<Option<Remembered>, Copied> {
+    pub(crate) fn read(&self) -> Result<Option<HostFileContents>, Copied> {
         let damaged = |why: String| Copied::FileDamaged(self.path.clone(), why);
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -185,7 +184,7 @@ impl HostFile {
             read["node"].as_i64(),
             read["removals"].as_i64(),
         ) {
-            (Some(origin), Some(host), Some(node), Some(removals)) => Ok(Some(Remembered {
+            (Some(origin), Some(host), Some(node), Some(removals)) => Ok(Some(HostFileContents {
                 origin,
                 host,
                 node,
@@ -196,8 +195,8 @@ impl HostFile {
     }
 
     /// Replaces it, and returns once it is on the disk.
-    pub(crate) fn write(&self, remembered: &Remembered) -> io::Result<()> {
-        let Remembered {
+    pub(crate) fn write(&self, remembered: &HostFileContents) -> io::Result<()> {
+        let HostFileContents {
             origin,
             host,
             node,
@@ -225,7 +224,7 @@ impl HostFile {
 }
 
 /// Whether the database lacks what a host remembers.
-pub(crate) async fn lacks(on: &impl Execute, remembered: &Remembered) -> Result<Option<Copied>, Fault> {
+pub(crate) async fn lacks(on: &impl Execute, remembered: &HostFileContents) -> Result<Option<Copied>, Fault> {
     const KNOWN: &str = "SELECT (SELECT count(*) FROM nodes WHERE id = $1 AND host = $2) + (SELECT count(*) FROM forgotten_nodes WHERE greatest >= $1), coalesce((SELECT count FROM removals WHERE host = $2), 0)";
     let found = on.row(KNOWN, &[&remembered.node, &encode(&remembered.host)]).await?;
     let Some(found) = found else { return Ok(None) };

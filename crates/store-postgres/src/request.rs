@@ -28,12 +28,12 @@ pub(crate) enum Answer {
 }
 
 /// A change whose caller waits.
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     pub(crate) request: Request,
     pub(crate) reply_to: Sender<Answer>,
 }
 
-impl Pending {
+impl PendingRequest {
     /// The caller may have stopped waiting.
     pub(crate) fn answer(self, answer: Answer) {
         let _ = self.reply_to.send(answer);
@@ -110,8 +110,8 @@ impl Request {
     /// The nodes whose rows it locks: those that make the row of a task, or claim it with that.
     pub(crate) fn writers(&self) -> impl Iterator<Item = NodeId> {
         let (front, claim) = match self {
-            Self::Create(new) => (Some(new.front), new.claim.as_ref().map(|(node, _)| *node)),
-            Self::WriteCall(call, _) => (Some(call.task.front), None),
+            Self::Create(new) => (Some(new.accepted_by), new.claim.as_ref().map(|(node, _)| *node)),
+            Self::WriteCall(call, _) => (Some(call.task.accepted_by), None),
             Self::Apply(_) | Self::EndSession(..) => (None, None),
         };
         front.into_iter().chain(claim)

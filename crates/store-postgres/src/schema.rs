@@ -1,7 +1,7 @@
 //! The numbered, forward-only steps from an empty schema to the present one.
 
 use crate::{
-    OpenError, PostgresOptions,
+    PostgresOpenError, PostgresOptions,
     connections::Connections,
     executor::pause,
     fault::{Fault, Retries},
@@ -51,7 +51,7 @@ async fn say_who(connections: &Connections) {
 }
 
 /// Creates the schema, or brings it to the present version. Nodes that start together do it one after the other.
-pub(crate) async fn migrate(connections: &Connections, options: &PostgresOptions) -> Result<(), OpenError> {
+pub(crate) async fn migrate(connections: &Connections, options: &PostgresOptions) -> Result<(), PostgresOpenError> {
     let mut retries = Retries::default();
     let mut waits = 0_u32;
     loop {
@@ -70,7 +70,10 @@ pub(crate) async fn migrate(connections: &Connections, options: &PostgresOptions
     }
 }
 
-async fn migrate_once(connections: &Connections, options: &PostgresOptions) -> Result<Result<(), OpenError>, Fault> {
+async fn migrate_once(
+    connections: &Connections,
+    options: &PostgresOptions,
+) -> Result<Result<(), PostgresOpenError>, Fault> {
     let mut connection = connections.get().await?;
     match inspection::look(&connection, options, KNOWN).await? {
         Ok(report) => report.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
@@ -86,7 +89,7 @@ async fn migrate_once(connections: &Connections, options: &PostgresOptions) -> R
     let found = version(&tx, &options.schema).await?;
     if found > KNOWN {
         let schema = options.schema.clone();
-        return Ok(Err(OpenError::NewerSchema {
+        return Ok(Err(PostgresOpenError::NewerSchema {
             schema,
             found,
             known: KNOWN,

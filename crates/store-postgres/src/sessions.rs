@@ -1,6 +1,8 @@
 //! Sessions that were ended at other nodes.
 
-use crate::{connections::Connections, effects::Published, executor::pause, fault::Fault, row, transaction::Execute};
+use crate::{
+    connections::Connections, effects::PublishedState, executor::pause, fault::Fault, row, transaction::Execute,
+};
 use longhaul_core::{SessionKey, UnixMillis};
 use std::{sync::Weak, time::Duration};
 
@@ -12,7 +14,7 @@ const READ: &str = "SELECT session, until, pg_snapshot_xmin(pg_current_snapshot(
      UNION ALL SELECT NULL, NULL, pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
 
 /// Reads what is new. Returns where the next read begins.
-pub(crate) async fn read(connections: &Connections, published: &Published, since: i64) -> Result<i64, Fault> {
+pub(crate) async fn read(connections: &Connections, published: &PublishedState, since: i64) -> Result<i64, Fault> {
     let connection = connections.get().await?;
     let (mut ended, mut next) = (Vec::new(), since);
     let rows = connection.rows(READ, &[&since]).await;
@@ -29,7 +31,7 @@ pub(crate) async fn read(connections: &Connections, published: &Published, since
 }
 
 /// Reads what is new, over and over, until the store is dropped.
-pub(crate) async fn follow(connections: Connections, published: Weak<Published>, mut since: i64) {
+pub(crate) async fn follow(connections: Connections, published: Weak<PublishedState>, mut since: i64) {
     loop {
         pause(INTERVAL).await;
         let Some(published) = published.upgrade() else { return };

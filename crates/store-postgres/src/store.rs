@@ -3,9 +3,9 @@
 use crate::{
     PostgresStore,
     deletion::{Delete, WHENEVER},
-    effects::{Effects, Outgoing},
+    effects::{Effects, OutgoingNotification},
     ledger, messages, nodes, notifications,
-    origin::{self, Remembered},
+    origin::{self, HostFileContents},
     pauses, permits, read,
     request::{Answer, Request},
     search,
@@ -19,8 +19,8 @@ use longhaul_core::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
-        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, StoreHealth, TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, StoreEvent, StoreHealth, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -40,7 +40,7 @@ impl PostgresStore {
     }
 
     /// Makes a change that takes tasks, and tells of them.
-    async fn take(&self, work: &impl crate::work::Work<Answer = take::Taken>) -> Result<Vec<Claimed>, StoreError> {
+    async fn take(&self, work: &impl crate::work::Work<Answer = take::TakenTasks>) -> Result<Vec<Claimed>, StoreError> {
         let (taken, effects) = transact(&self.connections, work).await?;
         self.published.committed(effects);
         Ok(taken)
@@ -151,7 +151,7 @@ impl Store for PostgresStore {
             };
             let origin = self.identity.origin.as_deref().unwrap_or_default().to_owned();
             self.remember(|remembered| {
-                *remembered = Remembered {
+                *remembered = HostFileContents {
                     origin,
                     host,
                     node: lease.node.0,
@@ -553,11 +553,11 @@ impl Store for PostgresStore {
                 return Ok(());
             }
             let message = match notifications::fits(&text) {
-                true => Outgoing::Message { to, text },
+                true => OutgoingNotification::Message { to, text },
                 false => {
                     let id = fastrand::i64(..);
                     transact(&self.connections, &messages::Keep { id, text }).await?;
-                    Outgoing::Kept { to, id }
+                    OutgoingNotification::Kept { to, id }
                 }
             };
             self.published.send(message);
@@ -565,7 +565,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         self.published.listen(listener);
     }
 

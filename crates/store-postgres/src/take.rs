@@ -3,7 +3,7 @@
 use crate::{
     batch::{LOCK_NODES, dead, dead_nodes},
     clock::Clock,
-    effects::{Effects, Published},
+    effects::{Effects, PublishedState},
     fault::Fault,
     ledger::{Ledger, Part},
     pauses::PAUSE_VERSION,
@@ -47,18 +47,18 @@ const LOCK: &str = select_tasks!(
 );
 
 /// Tasks that were taken, and what is told of them.
-pub(crate) type Taken = (Vec<Claimed>, Effects);
+pub(crate) type TakenTasks = (Vec<Claimed>, Effects);
 
 /// [`longhaul_core::Store::claim`].
 pub(crate) struct TakeQueued {
     pub(crate) claim: Claim,
-    pub(crate) published: Arc<Published>,
+    pub(crate) published: Arc<PublishedState>,
 }
 
 impl Work for TakeQueued {
-    type Answer = Taken;
+    type Answer = TakenTasks;
 
-    async fn run(&self, tx: &Tx<'_>) -> Result<Taken, Fault> {
+    async fn run(&self, tx: &Tx<'_>) -> Result<TakenTasks, Fault> {
         let claim = &self.claim;
         let nodes = [claim.node.0].to_vec();
         let first: [(&str, Vec<Param<'_>>); 2] = [(LOCK_NODES, vec![&nodes]), (PAUSE_VERSION, Vec::new())];
@@ -68,7 +68,7 @@ impl Work for TakeQueued {
         }
         if self.published.pauses.have_changed(&found[1])? {
             self.published.tell(&[StoreEvent::PausesChanged]);
-            return Ok(Taken::default());
+            return Ok(TakenTasks::default());
         }
         let tool = encode(&claim.tool);
         let queue = tx.rows(CLAIM, &[&tool, &claim.at.0, &row::bound(claim.limit)]).await?;
@@ -89,12 +89,12 @@ pub(crate) struct Adopt {
 }
 
 impl Work for Adopt {
-    type Answer = Taken;
+    type Answer = TakenTasks;
 
-    async fn run(&self, tx: &Tx<'_>) -> Result<Taken, Fault> {
+    async fn run(&self, tx: &Tx<'_>) -> Result<TakenTasks, Fault> {
         // A dead node takes nothing.
         if is_dead(tx, self.node).await? {
-            return Ok(Taken::default());
+            return Ok(TakenTasks::default());
         }
         let host = encode(&self.host.0);
         let found = tx.rows(ORPHANS, &[&host, &row::bound(self.limit)]).await?;
@@ -113,11 +113,11 @@ pub(crate) struct Reclaim {
 }
 
 impl Work for Reclaim {
-    type Answer = Taken;
+    type Answer = TakenTasks;
 
-    async fn run(&self, tx: &Tx<'_>) -> Result<Taken, Fault> {
+    async fn run(&self, tx: &Tx<'_>) -> Result<TakenTasks, Fault> {
         if is_dead(tx, self.node).await? {
-            return Ok(Taken::default());
+            return Ok(TakenTasks::default());
         }
         let lost_for = i64::try_from(self.lost_for).unwrap_or(i64::MAX);
         let since = self.clock.now(tx).await?.0.saturating_sub(lost_for);
@@ -133,7 +133,12 @@ async fn is_dead(tx: &Tx<'_>, node: NodeId) -> Result<bool, Fault> {
 }
 
 /// Takes attempts of dead nodes over, as far as they are still theirs once their rows are locked.
-async fn take_over(tx: &Tx<'_>, found: &[tokio_postgres::Row], event: &Event, at: UnixMillis) -> Result<Taken, Fault> {
+async fn take_over(
+    tx: &Tx<'_>,
+    found: &[tokio_postgres::Row],
+    event: &Event,
+    at: UnixMillis,
+) -> Result<TakenTasks, Fault> {
     let mut nodes: HashMap<TaskId, i64> = HashMap::new();
     for row in found {
         nodes.insert(row::id(row, 0)?, row::number(row, 1)?);
@@ -153,7 +158,7 @@ async fn take_over(tx: &Tx<'_>, found: &[tokio_postgres::Row], event: &Event, at
 }
 
 /// Applies `event` to each of the locked tasks.
-async fn take(tx: &Tx<'_>, rows: &[tokio_postgres::Row], event: &Event, at: UnixMillis) -> Result<Taken, Fault> {
+async fn take(tx: &Tx<'_>, rows: &[tokio_postgres::Row], event: &Event, at: UnixMillis) -> Result<TakenTasks, Fault> {
     let (mut taken, mut bytes) = (Vec::new(), Vec::new());
     let (mut writes, mut effects) = (Writes::default(), Effects::default());
     for row in rows {

@@ -1,6 +1,6 @@
 //! TLS to the database, as libpq's `sslmode` has it.
 
-use crate::OpenError;
+use crate::PostgresOpenError;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
@@ -56,9 +56,9 @@ impl TlsMode {
         }
     }
 
-    pub(crate) fn read(word: &str) -> Result<Self, OpenError> {
+    pub(crate) fn read(word: &str) -> Result<Self, PostgresOpenError> {
         let found = Self::ALL.into_iter().find(|mode| mode.word() == word);
-        found.ok_or(OpenError::Option(
+        found.ok_or(PostgresOpenError::Option(
             "`sslmode` in the address of the PostgreSQL database must be disable, prefer, require, verify-ca or verify-full",
         ))
     }
@@ -75,17 +75,17 @@ pub(crate) struct TlsFiles {
 }
 
 /// What makes TLS of a connection.
-pub(crate) fn connector(mode: TlsMode, files: &TlsFiles) -> Result<MakeRustlsConnect, OpenError> {
+pub(crate) fn connector(mode: TlsMode, files: &TlsFiles) -> Result<MakeRustlsConnect, PostgresOpenError> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match mode {
-        TlsMode::Disable | TlsMode::Prefer => Arc::new(Unverified(provider.clone())),
-        TlsMode::Require if files.root.is_none() => Arc::new(Unverified(provider.clone())),
+        TlsMode::Disable | TlsMode::Prefer => Arc::new(AnyCertificateVerifier(provider.clone())),
+        TlsMode::Require if files.root.is_none() => Arc::new(AnyCertificateVerifier(provider.clone())),
         TlsMode::Require | TlsMode::VerifyCa => roots(files, false, &provider)?,
         TlsMode::VerifyFull => roots(files, true, &provider)?,
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| OpenError::Tls(error.to_string()))?
+        .map_err(|error| PostgresOpenError::Tls(error.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     let config = match (&files.certificate, &files.key) {
@@ -94,7 +94,7 @@ pub(crate) fn connector(mode: TlsMode, files: &TlsFiles) -> Result<MakeRustlsCon
             let read = PrivateKeyDer::from_pem_file(key);
             let key = read.map_err(|error| unreadable("sslkey", key, &error))?;
             let config = builder.with_client_auth_cert(chain, key);
-            config.map_err(|error| OpenError::Tls(format!("`sslcert` and `sslkey` cannot be used: {error}")))?
+            config.map_err(|error| PostgresOpenError::Tls(format!("`sslcert` and `sslkey` cannot be used: {error}")))?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -106,28 +106,29 @@ fn roots(
     files: &TlsFiles,
     with_name: bool,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, OpenError> {
+) -> Result<Arc<dyn ServerCertVerifier>, PostgresOpenError> {
     let Some(file) = files.root.as_deref().filter(|file| *file != Path::new(SYSTEM)) else {
         if !with_name {
-            return Err(OpenError::Tls(
+            return Err(PostgresOpenError::Tls(
                 "`sslmode=verify-ca` needs `sslrootcert`, a file with the certificate of your authority: everybody can get a certificate of a public \
                  one; or write `sslmode=verify-full`"
                     .to_owned(),
             ));
         }
         let verifier = Verifier::new(provider.clone());
-        let verifier = verifier
-            .map_err(|error| OpenError::Tls(format!("the certificates of this system cannot be used: {error}")))?;
+        let verifier = verifier.map_err(|error| {
+            PostgresOpenError::Tls(format!("the certificates of this system cannot be used: {error}"))
+        })?;
         return Ok(Arc::new(verifier));
     };
     let trusted = certificates("sslrootcert", file)?;
     let mut store = RootCertStore::empty();
     for certificate in &trusted {
         let added = store.add(certificate.clone());
-        added.map_err(|error| OpenError::Tls(format!("`sslrootcert`: {}: {error}", file.display())))?;
+        added.map_err(|error| PostgresOpenError::Tls(format!("`sslrootcert`: {}: {error}", file.display())))?;
     }
     let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build();
-    let inner = inner.map_err(|error| OpenError::Tls(format!("`sslrootcert`: {}: {error}", file.display())))?;
+    let inner = inner.map_err(|error| PostgresOpenError::Tls(format!("`sslrootcert`: {}: {error}", file.display())))?;
     Ok(Arc::new(FromFile {
         inner,
         trusted,
@@ -135,11 +136,11 @@ fn roots(
     }))
 }
 
-fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, PostgresOpenError> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| unreadable(key, file, &error))?;
     match found.is_empty() {
-        true => Err(OpenError::Tls(format!(
+        true => Err(PostgresOpenError::Tls(format!(
             "`{key}`: {} has no certificate in PEM",
             file.display()
         ))),
@@ -147,13 +148,13 @@ fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-fn unreadable(key: &str, file: &Path, error: &rustls::pki_types::pem::Error) -> OpenError {
+fn unreadable(key: &str, file: &Path, error: &rustls::pki_types::pem::Error) -> PostgresOpenError {
     let why = match error {
         rustls::pki_types::pem::Error::Io(error) => error.to_string(),
         rustls::pki_types::pem::Error::NoItemsFound => "it has none in PEM".to_owned(),
         error => error.to_string(),
     };
-    OpenError::Tls(format!("`{key}`: {} cannot be read: {why}", file.display()))
+    PostgresOpenError::Tls(format!("`{key}`: {} cannot be read: {why}", file.display()))
 }
 
 /// Trusts the certificates of a file, and what they have issued.
@@ -220,9 +221,9 @@ impl ServerCertVerifier for FromFile {
 
 /// Takes any certificate, if only its key is the server's.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct AnyCertificateVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AnyCertificateVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

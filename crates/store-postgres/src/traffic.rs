@@ -37,7 +37,7 @@ struct Others {
 
 /// What another node has sent, as its row says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct NodeTraffic {
     pub(crate) node: NodeId,
     pub(crate) sender: u64,
     pub(crate) number: u64,
@@ -103,7 +103,7 @@ impl EventTraffic {
     }
 
     /// Compares what the others have sent with what was heard of them.
-    pub(crate) fn compare(&self, sent: &[Sent]) {
+    pub(crate) fn compare(&self, sent: &[NodeTraffic]) {
         let mut others = self.others.lock();
         let before = std::mem::take(&mut others.sent);
         let mut silent = BTreeSet::new();

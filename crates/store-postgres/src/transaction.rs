@@ -22,7 +22,7 @@ use tokio_postgres::{Row, Statement, error::SqlState, types::Type};
 
 /// How transactions are run behind a pooler, which may send each of them to another session of the database.
 #[derive(Clone)]
-pub(crate) struct Pooled {
+pub(crate) struct PoolerSettings {
     /// What begins each.
     pub(crate) begin: Arc<str>,
     /// The types of the parameters of statements, since none can be prepared.
@@ -38,11 +38,11 @@ pub(crate) trait ParamTypes: Send + Sync {
 pub(crate) struct Connection {
     client: Object,
     answer_timeout: Duration,
-    pooled: Option<Pooled>,
+    pooled: Option<PoolerSettings>,
 }
 
 impl Connection {
-    pub(crate) fn new(client: Object, answer_timeout: Duration, pooled: Option<Pooled>) -> Self {
+    pub(crate) fn new(client: Object, answer_timeout: Duration, pooled: Option<PoolerSettings>) -> Self {
         Self {
             client,
             answer_timeout,
@@ -140,7 +140,7 @@ pub(crate) struct Tx<'a> {
     client: &'a Object,
     state: AtomicU8,
     answer_timeout: Option<Duration>,
-    pooled: Option<&'a Pooled>,
+    pooled: Option<&'a PoolerSettings>,
 }
 
 impl Tx<'_> {

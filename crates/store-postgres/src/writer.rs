@@ -4,12 +4,12 @@
 use crate::{
     batch::{self, Done, KnownSpecs},
     connections::Connections,
-    effects::Published,
+    effects::PublishedState,
     fault::{Fault, Retries},
     ledger::Part,
     locks,
     quota_turns::NearQuotas,
-    request::{Pending, Request},
+    request::{PendingRequest, Request},
 };
 use longhaul_core::store::{LONGEST_DEFERRAL, StoreEvent};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const MOST_BYTES: u64 = 4 << 20;
 /// The state of the writer.
 pub(crate) struct Writer {
     pub(crate) connections: Connections,
-    pub(crate) queue: UnboundedReceiver<Pending>,
-    pub(crate) published: Arc<Published>,
+    pub(crate) queue: UnboundedReceiver<PendingRequest>,
+    pub(crate) published: Arc<PublishedState>,
     pub(crate) specs: Arc<KnownSpecs>,
     pub(crate) near_quotas: NearQuotas,
     pub(crate) part: Part,
@@ -39,7 +39,7 @@ impl Writer {
     }
 
     /// The changes to commit next; `None` when there are none any more.
-    async fn gather(&mut self) -> Option<Vec<Pending>> {
+    async fn gather(&mut self) -> Option<Vec<PendingRequest>> {
         let mut batch = vec![self.queue.recv().await?];
         if batch.iter().all(|pending| pending.request.can_be_deferred()) {
             self.wait_for_others(&mut batch).await;
@@ -58,7 +58,7 @@ impl Writer {
         clippy::disallowed_methods,
         reason = "nothing but the load of the database depends on how long it waits"
     )]
-    async fn wait_for_others(&mut self, batch: &mut Vec<Pending>) {
+    async fn wait_for_others(&mut self, batch: &mut Vec<PendingRequest>) {
         let others = async {
             while batch.len() < MOST_CHANGES {
                 let Some(pending) = self.queue.recv().await else { break };
@@ -73,7 +73,7 @@ impl Writer {
     }
 
     /// Commits the changes together if possible. If the database refuses one, each is tried alone: one that is bad must not fail the others.
-    async fn commit_all(&self, batch: Vec<Pending>) {
+    async fn commit_all(&self, batch: Vec<PendingRequest>) {
         match self.commit(&batch).await {
             Ok(done) => self.acknowledge(batch, done),
             Err(Fault::Refused(_) | Fault::Conflict(_)) if batch.len() > 1 => {
@@ -89,7 +89,7 @@ impl Writer {
         }
     }
 
-    async fn commit(&self, batch: &[Pending]) -> Result<Done, Fault> {
+    async fn commit(&self, batch: &[PendingRequest]) -> Result<Done, Fault> {
         let requests: Vec<&Request> = batch.iter().map(|pending| &pending.request).collect();
         let mut retries = Retries::default();
         loop {
@@ -114,7 +114,7 @@ impl Writer {
         connection.settle(outcome)
     }
 
-    fn acknowledge(&self, batch: Vec<Pending>, done: Done) {
+    fn acknowledge(&self, batch: Vec<PendingRequest>, done: Done) {
         self.published.commits.committed(batch.len());
         self.published.sessions_ended(done.sessions);
         for (pending, answer) in batch.into_iter().zip(done.answers) {
@@ -127,7 +127,7 @@ impl Writer {
     }
 }
 
-fn refuse(batch: Vec<Pending>, fault: Fault) {
+fn refuse(batch: Vec<PendingRequest>, fault: Fault) {
     let why = fault.into_store_error();
     tracing::warn!(%why, changes = batch.len(), "changes were not committed");
     for pending in batch {

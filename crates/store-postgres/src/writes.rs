@@ -43,7 +43,7 @@ const END_SESSIONS: &str = "INSERT INTO ended_sessions (session, until) SELECT *
      ON CONFLICT (session) DO UPDATE SET until = excluded.until, written_by = excluded.written_by WHERE ended_sessions.until < excluded.until";
 
 /// A question that was answered or withdrawn.
-struct Settled {
+struct SettledInput {
     task: TaskId,
     key: InputKey,
     answer: Option<(Json, AnsweredBy)>,
@@ -51,7 +51,7 @@ struct Settled {
 }
 
 /// The last value of an entry that was there already, and the attempt that wrote it, if one did.
-struct Rewritten {
+struct RewrittenEntry {
     value: Json,
     epoch: Option<u32>,
 }
@@ -62,9 +62,9 @@ pub(crate) struct Writes {
     arguments: Vec<(TaskId, Json, Json)>,
     outcomes: Vec<(TaskId, Outcome)>,
     inputs: Vec<(TaskId, Input)>,
-    settled: Vec<Settled>,
+    settled: Vec<SettledInput>,
     appended: Vec<(TaskId, Entry)>,
-    rewritten: BTreeMap<(TaskId, u32), Rewritten>,
+    rewritten: BTreeMap<(TaskId, u32), RewrittenEntry>,
     hosts: BTreeSet<(TaskId, HostId)>,
 }
 
@@ -112,7 +112,8 @@ impl Writes {
                     let before = self.rewritten.remove(&(task.clone(), *seq));
                     let epoch = epoch.or_else(|| before?.epoch);
                     let value = (*value).clone();
-                    self.rewritten.insert((task.clone(), *seq), Rewritten { value, epoch });
+                    self.rewritten
+                        .insert((task.clone(), *seq), RewrittenEntry { value, epoch });
                 }
             }
         }
@@ -133,13 +134,13 @@ impl Writes {
                 };
                 self.inputs.push((task, input));
             }
-            InputWrite::Answered { key, answer, by, at } => self.settled.push(Settled {
+            InputWrite::Answered { key, answer, by, at } => self.settled.push(SettledInput {
                 task,
                 key: key.clone(),
                 answer: Some(((*answer).clone(), *by)),
                 at: *at,
             }),
-            InputWrite::Withdrawn { key, at } => self.settled.push(Settled {
+            InputWrite::Withdrawn { key, at } => self.settled.push(SettledInput {
                 task,
                 key: key.clone(),
                 answer: None,

@@ -41,7 +41,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
             tool: "add".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Modern,
-            front: NODE,
+            accepted_by: NODE,
             created_at: at,
             deadline: None,
             queue_timeout: Some(86_400_000),

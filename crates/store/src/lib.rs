@@ -26,6 +26,6 @@ pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;
 pub use sqlite::{
-    CopyError, DatabaseCopy, DirectoryReport, Disagreement, OpenError, RESERVE_BYTES, RESERVE_FILE, Relocation,
-    RelocationError, RelocationRecord, SqliteOptions, SqliteStore,
+    CopyError, DatabaseCopy, DirectoryReport, Disagreement, RESERVE_BYTES, RESERVE_FILE, Relocation, RelocationError,
+    RelocationRecord, SqliteOpenError, SqliteOptions, SqliteStore,
 };

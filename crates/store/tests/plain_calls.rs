@@ -176,7 +176,7 @@ impl Fixture {
                 tool: "tool".into(),
                 spec: SpecId::named("spec"),
                 origin: Origin::Modern,
-                front: self.node,
+                accepted_by: self.node,
                 created_at: UnixMillis(at),
                 deadline: None,
                 queue_timeout: None,

@@ -29,20 +29,20 @@ pub(crate) struct TracedStore {
 /// Where what has ended is noted.
 #[derive(Clone)]
 pub(crate) struct Notes {
-    sender: Sender<Ended>,
+    sender: Sender<EndedWork>,
     /// How much did not fit since it was last asked.
     dropped: Arc<AtomicU64>,
 }
 
 impl Notes {
     /// The receiver gets what is noted.
-    pub(crate) fn new() -> (Self, Receiver<Ended>) {
+    pub(crate) fn new() -> (Self, Receiver<EndedWork>) {
         let (sender, ended) = mpsc::channel(MOST_WAITING);
         let dropped = Arc::default();
         (Self { sender, dropped }, ended)
     }
 
-    fn note(&self, ended: Ended) {
+    fn note(&self, ended: EndedWork) {
         if self.sender.try_send(ended).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -56,7 +56,7 @@ impl Notes {
 
 /// Something that has ended, and the task as it was left.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum EndedWork {
     Task(Task),
     Attempt {
         task: Task,
@@ -90,11 +90,11 @@ impl TracedStore {
             };
             if is_traced(task) {
                 let task = task.clone();
-                self.notes.note(Ended::Attempt { task, began, at, how });
+                self.notes.note(EndedWork::Attempt { task, began, at, how });
             }
         }
         if is_traced(task) && ends.ended(task) {
-            self.notes.note(Ended::Task(task.clone()));
+            self.notes.note(EndedWork::Task(task.clone()));
         }
     }
 }

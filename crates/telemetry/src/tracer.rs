@@ -6,7 +6,7 @@ use crate::{
     ids, operations,
     span::span,
     trace::TraceOfTask,
-    traced_store::{Ended, Notes, TracedStore},
+    traced_store::{EndedWork, Notes, TracedStore},
 };
 use longhaul_core::{AttemptOutcome, State, Store, Verdict, store::StoreError};
 use longhaul_runtime::Engine;
@@ -51,7 +51,7 @@ const LAST_SENDING: Duration = Duration::from_secs(2);
 pub struct Tracer {
     exporter: SpanExporter,
     notes: Notes,
-    ended: Receiver<Ended>,
+    ended: Receiver<EndedWork>,
     complaints: Complaints,
 }
 
@@ -112,7 +112,7 @@ impl Tracer {
         engine.ports().within(LAST_SENDING, rest).await;
     }
 
-    async fn send(&mut self, engine: &Engine, ended: Vec<Ended>) {
+    async fn send(&mut self, engine: &Engine, ended: Vec<EndedWork>) {
         let mut spans = Vec::with_capacity(ended.len());
         for one in &ended {
             match spans_of(engine, one).await {
@@ -141,9 +141,9 @@ impl Tracer {
 }
 
 /// The spans of what has ended; none if its caller does not want it to be recorded.
-async fn spans_of(engine: &Engine, ended: &Ended) -> Result<Vec<SpanData>, StoreError> {
+async fn spans_of(engine: &Engine, ended: &EndedWork) -> Result<Vec<SpanData>, StoreError> {
     let task = match ended {
-        Ended::Task(task) | Ended::Attempt { task, .. } => task,
+        EndedWork::Task(task) | EndedWork::Attempt { task, .. } => task,
     };
     let Some(trace) = TraceOfTask::of(&**engine.store(), task).await? else {
         return Ok(Vec::new());
@@ -156,7 +156,7 @@ async fn spans_of(engine: &Engine, ended: &Ended) -> Result<Vec<SpanData>, Store
         ];
     };
     match ended {
-        Ended::Attempt { began, at, how, .. } => {
+        EndedWork::Attempt { began, at, how, .. } => {
             let epoch = task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
             let mut span = span(
                 trace.span(ids::of_attempt(&task.id, epoch)),
@@ -175,7 +175,7 @@ async fn spans_of(engine: &Engine, ended: &Ended) -> Result<Vec<SpanData>, Store
             };
             Ok(vec![span])
         }
-        Ended::Task(_) => {
+        EndedWork::Task(_) => {
             let mut spans = operations::spans(engine, task, &trace, now).await?;
             let ended_at = task.ended_at.unwrap_or(task.updated_at);
             let mut span = span(

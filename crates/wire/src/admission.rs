@@ -1,7 +1,7 @@
 //! The checks a request must pass before its method sees it, in the order that docs/protocol-coverage.md gives.
 
 use crate::{
-    era::{Era, LegacyPhase, Transport, detect_era},
+    era::{Era, LegacyPhase, MessageTransport, detect_era},
     error::RpcError,
     jsonrpc::Request,
     meta::Meta,
@@ -39,7 +39,7 @@ pub struct Admitted<'a> {
 /// The first check that fails: those of [`detect_era`], then −32601 (404 modern, 200 legacy), −32020/400, −32021/400.
 pub fn admit<'a>(
     request: &'a Request<'_>,
-    peer: &Transport<'_>,
+    peer: &MessageTransport<'_>,
     rules: &AdmissionRules<impl Fn(Method) -> bool>,
 ) -> Result<Admitted<'a>, RpcError> {
     let params = request.params()?;
@@ -54,7 +54,7 @@ pub fn admit<'a>(
         return Err(RpcError::method_not_found(era.generation(), &request.method));
     }
     if let Era::Modern(modern) = era {
-        if let Transport::Http { headers, .. } = peer {
+        if let MessageTransport::Http { headers, .. } = peer {
             headers.check_name(method, params, rules.strict_headers)?;
         }
         if method.needs_tasks_extension() && !reaches_tasks(method, &modern.capabilities) {
@@ -75,7 +75,7 @@ pub fn admit<'a>(
 /// As [`detect_era`].
 pub fn admit_custom<'a>(
     request: &'a Request<'_>,
-    peer: &Transport<'_>,
+    peer: &MessageTransport<'_>,
 ) -> Result<(Era<'a>, &'a Params<'a>, &'a Meta<'a>), RpcError> {
     let params = request.params()?;
     let meta = params.meta()?;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 object! {
     /// The members of a `capabilities` object that are read.
-    pub(crate) struct Declared {
+    pub(crate) struct DeclaredCapabilities {
         extensions: Extensions = "extensions",
         tasks: Tasks = "tasks",
         elicitation: Modes = "elicitation",
@@ -51,12 +51,12 @@ fn declared(raw: Option<&RawValue>) -> bool {
 /// Reads a `capabilities` object; `None` if `raw` is not an object. A capability counts as declared if its
 /// member is an object, whatever the object holds.
 pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
-    let mut top = Declared::default();
+    let mut top = DeclaredCapabilities::default();
     top.fill(raw.get()).ok()?;
     Some(top.capabilities())
 }
 
-impl Declared<'_> {
+impl DeclaredCapabilities<'_> {
     /// Whether [`relayed::capabilities`](crate::relayed::capabilities) may find something. Most clients declare no extension but tasks, and a modern one declares it in each request.
     pub(crate) fn may_relay(&self) -> bool {
         self.extensions.members().has_others || self.experimental.is_some()

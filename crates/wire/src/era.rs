@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 /// How a message was received.
 #[derive(Debug, Clone)]
-pub enum Transport<'a> {
+pub enum MessageTransport<'a> {
     /// One HTTP request.
     Http {
         /// Its MCP headers.
@@ -29,7 +29,7 @@ pub enum Transport<'a> {
     },
 }
 
-impl<'a> Transport<'a> {
+impl<'a> MessageTransport<'a> {
     /// The MCP headers; `None` over stdio.
     pub fn headers(&self) -> Option<&Headers<'a>> {
         match self {
@@ -108,7 +108,7 @@ impl LegacyPhase {
 /// In this order, for modern messages: −32602/400 (`_meta`), −32020/400 (version header), −32022/400, −32020/400 (`Mcp-Method`).
 /// For legacy ones: −32022/400 (unknown version header), HTTP 404 (session gone), −32020/400 (no session, where one is needed),
 /// −32600/400 (stdio before the handshake).
-pub fn detect_era<'a>(method: Option<&str>, meta: &Meta<'a>, peer: &Transport<'_>) -> Result<Era<'a>, RpcError> {
+pub fn detect_era<'a>(method: Option<&str>, meta: &Meta<'a>, peer: &MessageTransport<'_>) -> Result<Era<'a>, RpcError> {
     match meta.protocol_version()? {
         Some(version) => modern(&version, method, meta, peer).map(Era::Modern),
         None => legacy(method, peer).map(Era::Legacy),
@@ -119,18 +119,18 @@ fn modern<'a>(
     named: &str,
     method: Option<&str>,
     meta: &Meta<'a>,
-    peer: &Transport<'_>,
+    peer: &MessageTransport<'_>,
 ) -> Result<ModernClient<'a>, RpcError> {
     let capabilities = meta
         .client_capabilities()?
         .ok_or_else(|| lacks(meta::CLIENT_CAPABILITIES))?;
-    if let Transport::Http { headers, .. } = peer {
+    if let MessageTransport::Http { headers, .. } = peer {
         headers.check_version(named, method)?;
     }
     let version = Version::parse(named)
         .filter(|version| version.generation() == Generation::Modern)
         .ok_or_else(|| RpcError::unsupported_version(named))?;
-    if let (Transport::Http { headers, .. }, Some(method)) = (peer, method) {
+    if let (MessageTransport::Http { headers, .. }, Some(method)) = (peer, method) {
         headers.check_method(method)?;
     }
     Ok(ModernClient {
@@ -140,22 +140,22 @@ fn modern<'a>(
     })
 }
 
-fn legacy(method: Option<&str>, peer: &Transport<'_>) -> Result<LegacyPhase, RpcError> {
+fn legacy(method: Option<&str>, peer: &MessageTransport<'_>) -> Result<LegacyPhase, RpcError> {
     let handshake = method == Some(Method::Initialize.as_str());
     match peer {
         _ if handshake => Ok(LegacyPhase::Handshake),
-        Transport::Stdio {
+        MessageTransport::Stdio {
             initialized: Some(version),
         } => Ok(LegacyPhase::Session(*version)),
         // Lifecycle, "Initialization".
-        Transport::Stdio { initialized: None } if method == Some(Method::Ping.as_str()) => {
+        MessageTransport::Stdio { initialized: None } if method == Some(Method::Ping.as_str()) => {
             Ok(LegacyPhase::Sessionless(Version::ASSUMED))
         }
-        Transport::Stdio { initialized: None } => Err(RpcError::invalid_request(format!(
+        MessageTransport::Stdio { initialized: None } => Err(RpcError::invalid_request(format!(
             "Not initialized: send initialize first, or {} in params._meta",
             meta::PROTOCOL_VERSION
         ))),
-        Transport::Http {
+        MessageTransport::Http {
             headers,
             session,
             sessionless,

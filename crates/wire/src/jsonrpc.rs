@@ -4,7 +4,7 @@ use crate::{
     MAX_DEPTH,
     error::RpcError,
     json,
-    object::{self, Nested, ObjectError, object},
+    object::{self, NestedObject, ObjectError, object},
     params::{self, Params},
     request_id::RequestId,
     splice::{Edit, splice},
@@ -45,7 +45,7 @@ pub struct Notification<'a> {
 /// Params as they were read with their message.
 #[derive(Debug, Clone)]
 struct ReadParams<'a> {
-    object: Nested<Params<'a>>,
+    object: NestedObject<Params<'a>>,
     message: &'a str,
 }
 

@@ -48,7 +48,7 @@ pub use admission::{AdmissionRules, Admitted, admit, admit_custom};
 pub use batch::Batch;
 pub use cache::{CacheHints, CacheScope};
 pub use client_capabilities::read as read_client_capabilities;
-pub use era::{Era, LegacyPhase, ModernClient, SessionState, Transport, detect_era};
+pub use era::{Era, LegacyPhase, MessageTransport, ModernClient, SessionState, detect_era};
 pub use error::{CONNECTION_LOST, ReservedCode, RpcError};
 pub use field_limits::{field_limits, range_in_words};
 pub use header::Headers;

@@ -1,10 +1,10 @@
 //! The members of `params._meta` that Longhaul reads and writes.
 
 use crate::{
-    client_capabilities::Declared,
+    client_capabilities::DeclaredCapabilities,
     error::RpcError,
     json, log_level,
-    object::{self, Nested, ObjectError, object},
+    object::{self, NestedObject, ObjectError, object},
     relayed,
     request_id::RequestId,
 };
@@ -30,7 +30,7 @@ pub type ProgressToken<'a> = RequestId<'a>;
 object! {
     struct Members {
         protocol_version = "io.modelcontextprotocol/protocolVersion",
-        client_capabilities: Declared = "io.modelcontextprotocol/clientCapabilities",
+        client_capabilities: DeclaredCapabilities = "io.modelcontextprotocol/clientCapabilities",
         client_info = "io.modelcontextprotocol/clientInfo",
         log_level = "io.modelcontextprotocol/logLevel",
         related_task = "io.modelcontextprotocol/related-task",
@@ -109,7 +109,7 @@ impl<'a> Meta<'a> {
     /// # Errors
     /// −32602/400 if they are present and not an object.
     pub fn client_capabilities(&self) -> Result<Option<ClientCapabilities>, RpcError> {
-        let declared: &Nested<Declared<'_>> = &self.members.client_capabilities;
+        let declared: &NestedObject<DeclaredCapabilities<'_>> = &self.members.client_capabilities;
         match declared.checked() {
             _ if declared.is_absent() => Ok(None),
             Ok(declared) => Ok(Some(declared.capabilities())),

@@ -135,7 +135,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Fill<'_, T> {
 
 /// A member that should be an object, read in the pass over the object around it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Nested<T> {
+pub(crate) struct NestedObject<T> {
     /// Empty unless the value is an object, each of whose known members occurs once.
     members: T,
     kind: Kind,
@@ -151,7 +151,7 @@ enum Kind {
     Other,
 }
 
-impl<T> Nested<T> {
+impl<T> NestedObject<T> {
     pub(crate) fn is_absent(&self) -> bool {
         self.kind == Kind::Absent
     }
@@ -191,7 +191,7 @@ impl<'a> Slot<'a> for Option<&'a RawValue> {
     }
 }
 
-impl<'a, T: Members<'a>> Slot<'a> for Nested<T> {
+impl<'a, T: Members<'a>> Slot<'a> for NestedObject<T> {
     fn read<M: MapAccess<'a>>(&mut self, values: &mut M) -> Result<bool, M::Error> {
         let before = !self.is_absent();
         if before {
@@ -262,7 +262,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for NestedSeed<'_, T> {
     }
 }
 
-/// Declares a struct of the members of an object that are read. Each is kept as raw text, or is a [`Nested`] object of the type that its name is
+/// Declares a struct of the members of an object that are read. Each is kept as raw text, or is a [`NestedObject`] of the type that its name is
 /// followed by; all others are skipped.
 macro_rules! object {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident $(: $nested:ident)? = $key:literal,)* }) => {
@@ -316,6 +316,6 @@ pub(crate) use object;
 /// The type of a member of [`object!`].
 macro_rules! slot {
     ($a:lifetime) => { Option<&$a ::serde_json::value::RawValue> };
-    ($a:lifetime $nested:ident) => { $crate::object::Nested<$nested<$a>> };
+    ($a:lifetime $nested:ident) => { $crate::object::NestedObject<$nested<$a>> };
 }
 pub(crate) use slot;

@@ -7,7 +7,7 @@ pub const KEEP_ALIVE: &str = ": keep-alive\n\n";
 
 /// One event.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// Its name. Without one it is a message. Clients ignore the data of an event whose name they do not know.
     pub name: Option<&'a str>,
     /// The id a legacy client can resume from. Left out if it holds a line break or NUL. Modern streams have no ids.
@@ -18,11 +18,11 @@ pub struct Event<'a> {
     pub data: &'a str,
 }
 
-impl Event<'_> {
+impl SseEvent<'_> {
     /// Appends the event. Each line of the data becomes a `data:` line.
     ///
     /// ```
-    /// use longhaul_wire::sse::Event;
+    /// use longhaul_wire::sse::SseEvent;
     /// let mut out = String::new();
     /// Event { data: "{\n}", ..Event::default() }.write(&mut out);
     /// assert_eq!(out, "data: {\ndata: }\n\n");
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn data_round_trips_and_cannot_end_the_event(data in "[ -~\n\r\u{e9}:]{0,40}") {
             let mut out = String::new();
-            Event { data: &data, ..Event::default() }.write(&mut out);
+            SseEvent { data: &data, ..SseEvent::default() }.write(&mut out);
             prop_assert_eq!(read(&out), data.replace("\r\n", "\n").replace('\r', "\n"));
             prop_assert!(out.ends_with("\n\n") && !out[..out.len() - 2].contains("\n\n"));
         }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn fields_are_in_order_and_an_id_cannot_inject_fields() {
         let mut out = String::new();
-        Event {
+        SseEvent {
             name: Some("ready"),
             id: Some("s7-0"),
             retry_ms: Some(2_000),
@@ -93,10 +93,10 @@ mod tests {
         .write(&mut out);
         assert_eq!(out, "event: ready\nid: s7-0\nretry: 2000\ndata: \n\n");
         out.clear();
-        Event {
+        SseEvent {
             id: Some("a\ndata: x"),
             data: "1",
-            ..Event::default()
+            ..SseEvent::default()
         }
         .write(&mut out);
         assert_eq!(out, "data: 1\n\n");

@@ -45,7 +45,7 @@ const COUNTERS: &str = "SELECT (SELECT sum(calls) FROM pg_stat_statements)::bigi
 
 /// What was used up to a moment.
 #[derive(Clone, Copy)]
-struct Used {
+struct ResourceUsage {
     at: Instant,
     nodes: Duration,
     database: Duration,
@@ -197,7 +197,7 @@ impl Site {
         Ok(())
     }
 
-    fn used(&self) -> Result<Used, ClusterError> {
+    fn used(&self) -> Result<ResourceUsage, ClusterError> {
         let nodes = self
             .nodes
             .iter()
@@ -372,10 +372,10 @@ fn until(postgres: &Postgres, query: &str, wanted: &str) -> Result<(), ClusterEr
     }
 }
 
-fn used(nodes: impl IntoIterator<Item = u32>, postgres: &Postgres) -> Result<Used, ClusterError> {
+fn used(nodes: impl IntoIterator<Item = u32>, postgres: &Postgres) -> Result<ResourceUsage, ClusterError> {
     let answer = postgres.query(COUNTERS)?;
     let mut counters = answer.split('|').map(|number| number.parse().unwrap_or_default());
-    Ok(Used {
+    Ok(ResourceUsage {
         at: clock::now(),
         nodes: nodes.into_iter().map(cpu).sum(),
         database: postgres.processes().into_iter().map(cpu).sum(),
@@ -397,7 +397,7 @@ fn cpu(pid: u32) -> Duration {
     clippy::cast_precision_loss,
     reason = "they are shown with one digit behind the point"
 )]
-fn cost(what: &str, times: usize, failed: usize, before: Used, after: Used) -> Value {
+fn cost(what: &str, times: usize, failed: usize, before: ResourceUsage, after: ResourceUsage) -> Value {
     let each = |total: f64| total / times.max(1) as f64;
     let micros = |from: Duration, to: Duration| each(to.saturating_sub(from).as_secs_f64() * 1e6);
     let counted = |nth: usize| each((after.counters[nth] - before.counters[nth]) as f64);

@@ -64,7 +64,7 @@ impl Observation {
 
 /// An answer, and when it was asked for and came.
 #[derive(Debug)]
-struct Seen {
+struct TimedObservation {
     began: Instant,
     ended: Instant,
     what: Observation,
@@ -85,7 +85,7 @@ struct Answers {
 
 #[derive(Default)]
 struct Seens {
-    all: Vec<Seen>,
+    all: Vec<TimedObservation>,
     /// Whether there are new ones since it was checked.
     is_new: bool,
 }
@@ -108,7 +108,7 @@ impl History {
         answers.count += 1;
         let seens = answers.tasks.entry(task.to_owned()).or_default();
         seens.is_new = true;
-        seens.all.push(Seen { began, ended, what, by });
+        seens.all.push(TimedObservation { began, ended, what, by });
     }
 
     /// Records which task a call with this key has got.
@@ -143,7 +143,7 @@ impl History {
     }
 }
 
-fn contradiction(task: &str, seen: &[Seen]) -> Option<Contradiction> {
+fn contradiction(task: &str, seen: &[TimedObservation]) -> Option<Contradiction> {
     let mut ends = seen.iter().filter_map(|seen| Some((seen, seen.what.end.as_ref()?)));
     if let Some((_, one)) = ends.next()
         && let Some((other, end)) = ends.find(|(_, end)| *end != one)
@@ -155,18 +155,18 @@ fn contradiction(task: &str, seen: &[Seen]) -> Option<Contradiction> {
         });
     }
     // By the time at which each was complete: the latest stage that was known by then.
-    let mut known: BTreeMap<Instant, &Seen> = BTreeMap::new();
-    let mut by_end: Vec<&Seen> = seen.iter().collect();
+    let mut known: BTreeMap<Instant, &TimedObservation> = BTreeMap::new();
+    let mut by_end: Vec<&TimedObservation> = seen.iter().collect();
     by_end.sort_by_key(|seen| seen.ended);
-    let mut latest: Option<&Seen> = None;
+    let mut latest: Option<&TimedObservation> = None;
     for seen in by_end {
         if latest.is_none_or(|latest| latest.what.least < seen.what.least) {
             latest = Some(seen);
             known.insert(seen.ended, seen);
         }
     }
-    let before = |seen: &Seen| known.range(..seen.began).next_back().map(|(_, known)| *known);
-    let back = |seen: &&Seen| before(seen).is_some_and(|known| known.what.least > seen.what.most);
+    let before = |seen: &TimedObservation| known.range(..seen.began).next_back().map(|(_, known)| *known);
+    let back = |seen: &&TimedObservation| before(seen).is_some_and(|known| known.what.least > seen.what.most);
     let then = seen.iter().find(back)?;
     let first = before(then)?;
     Some(Contradiction::Back {
@@ -180,7 +180,7 @@ fn contradiction(task: &str, seen: &[Seen]) -> Option<Contradiction> {
     })
 }
 
-fn describe(seen: &Seen) -> String {
+fn describe(seen: &TimedObservation) -> String {
     let end = seen.what.end.as_deref().unwrap_or_default();
     format!("{:?} to {:?} by {} {end}", seen.what.least, seen.what.most, seen.by)
 }

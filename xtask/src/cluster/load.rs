@@ -81,7 +81,7 @@ fn count(counter: &AtomicUsize) {
 }
 
 /// A call that can be made again with its key.
-struct Made {
+struct RepeatableCall {
     service: Service,
     tool: &'static str,
     arguments: Value,
@@ -101,7 +101,7 @@ pub(super) struct Worker<'a> {
     durable: Client,
     rng: Rng,
     shared: &'a Shared,
-    made: Vec<Made>,
+    made: Vec<RepeatableCall>,
     nth: u64,
     seed: u64,
 }
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
             Service::Commands if self.shared.ledger.open() < max_open => {
                 let kind = Kind::draw(Load::Mixed, &mut self.rng);
                 let (arguments, token) = kind.arguments(token, Load::Mixed, &mut self.rng);
-                let made = Made {
+                let made = RepeatableCall {
                     service,
                     tool: kind.name(),
                     arguments,
@@ -164,7 +164,7 @@ impl<'a> Worker<'a> {
             }
             Service::Durable if self.shared.calls.open() < max_open => {
                 let call = Call::draw(token, self.era, &mut self.rng);
-                let made = Made {
+                let made = RepeatableCall {
                     service,
                     tool: call.tool.name(),
                     arguments: json!({"token": call.token, "steps": call.steps, "millis": self.rng.u64(0..30)}),
@@ -210,7 +210,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Makes a call until its task is known, or this is to stop.
-    fn make(&mut self, made: &Made) -> Option<(String, (Instant, Instant))> {
+    fn make(&mut self, made: &RepeatableCall) -> Option<(String, (Instant, Instant))> {
         loop {
             let began = clock::now();
             let (arguments, key) = (made.arguments.clone(), made.key.as_str());

@@ -8,7 +8,7 @@ use super::{
     chosen,
     differences::{self, Difference},
     run_all, run_each,
-    suite::{Suite, Tested},
+    suite::{Suite, TestTarget},
     upstreams::{START, Upstream},
     verdict::Verdict,
 };
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), ConformanceError> {
 }
 
 /// The results of an upstream.
-struct Compared {
+struct Comparison {
     upstream: Upstream,
     /// How many checks passed.
     direct: usize,
@@ -70,7 +70,7 @@ fn compare(
     longhaul: &Path,
     args: &Args,
     folder: &Path,
-) -> Result<Compared, ConformanceError> {
+) -> Result<Comparison, ConformanceError> {
     fs::create_dir_all(folder)?;
     // Each has a server of its own: scenarios change the lists of a server, and leave tasks behind.
     let (_one, direct) = upstream.start(args, &folder.join("direct.log"))?;
@@ -84,7 +84,7 @@ fn compare(
         direct.and_then(|direct| Ok((direct, relayed?)))
     })?;
     let (before, after) = (statuses(&direct), statuses(&relayed));
-    let mut compared = Compared {
+    let mut compared = Comparison {
         upstream,
         direct: direct.iter().map(Verdict::passed).sum(),
         through_gateway: relayed.iter().map(Verdict::passed).sum(),
@@ -134,7 +134,7 @@ fn verdicts(
     let mut cases = chosen(suite, &args.scenario)?;
     cases.retain(|case: &Case| case.side == Side::Server && upstream.is_tested_in(case.revision, args));
     fs::create_dir_all(reports)?;
-    let tested = Tested {
+    let tested = TestTarget {
         server,
         // No scenario for clients is left.
         client: Path::new("").to_owned(),
@@ -174,7 +174,7 @@ fn statuses(verdicts: &[Verdict]) -> BTreeMap<[&str; 3], String> {
     joined.collect()
 }
 
-impl Compared {
+impl Comparison {
     fn print(&self, as_json: bool) {
         if as_json {
             let explained: Vec<_> = self.explained.iter().map(ToString::to_string).collect();

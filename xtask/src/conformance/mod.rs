@@ -26,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
     thread,
 };
-use suite::{Suite, Tested};
+use suite::{Suite, TestTarget};
 use upstreams::Upstream;
 use verdict::Verdict;
 
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
     fs::create_dir_all(&reports)?;
     let client = workspace::conformance_client().or_build(args.client.as_ref())?;
     let server = Fixture::start(&program, args.nodes, &reports)?;
-    let tested = Tested {
+    let tested = TestTarget {
         server: server.address(),
         client,
     };
@@ -175,7 +175,12 @@ fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError
 }
 
 /// Runs all cases: those for servers one by one, beside those for clients.
-fn run_all(suite: &Suite, cases: Vec<Case>, tested: &Tested, reports: &Path) -> Result<Vec<Verdict>, ConformanceError> {
+fn run_all(
+    suite: &Suite,
+    cases: Vec<Case>,
+    tested: &TestTarget,
+    reports: &Path,
+) -> Result<Vec<Verdict>, ConformanceError> {
     let (for_server, for_client): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.side == Side::Server);
     thread::scope(|scope| {
         let clients = scope.spawn(|| run_each(suite, for_client, tested, reports));
@@ -194,7 +199,7 @@ fn run_all(suite: &Suite, cases: Vec<Case>, tested: &Tested, reports: &Path) -> 
 fn run_each(
     suite: &Suite,
     cases: Vec<Case>,
-    tested: &Tested,
+    tested: &TestTarget,
     reports: &Path,
 ) -> Result<Vec<Verdict>, ConformanceError> {
     let (disturbing, others) = cases.into_iter().partition(Case::disturbs);

@@ -51,11 +51,11 @@ impl Suite {
             line: "the suite's list".into(),
             source,
         })?;
-        let Listed {
+        let ScenarioList {
             scenarios,
             required: listed,
             announced,
-        } = Listed::read(&String::from_utf8_lossy(&output.stdout));
+        } = ScenarioList::read(&String::from_utf8_lossy(&output.stdout));
         // With an empty or incomplete list the run would pass without having tested anything.
         if listed != announced || scenarios.is_empty() {
             return Err(ConformanceError::List {
@@ -76,7 +76,7 @@ impl Suite {
     pub(super) fn run_for_server(
         &self,
         cases: &[Case],
-        tested: &Tested,
+        tested: &TestTarget,
         reports: &Path,
     ) -> Result<Vec<Verdict>, ConformanceError> {
         let Some(Case { revision, .. }) = cases.first() else {
@@ -113,7 +113,7 @@ impl Suite {
     }
 
     /// Runs one scenario. Its own exit status leaves out what it does not score, so every check is read instead.
-    pub(super) fn run(&self, case: &Case, tested: &Tested, reports: &Path) -> Result<Verdict, ConformanceError> {
+    pub(super) fn run(&self, case: &Case, tested: &TestTarget, reports: &Path) -> Result<Verdict, ConformanceError> {
         let folder = reports.join(case.revision).join(&case.scenario);
         fs::create_dir_all(&folder)?;
         let output = File::create(folder.join("output.log"))?;
@@ -135,7 +135,7 @@ impl Suite {
 }
 
 /// What the suite tests.
-pub(super) struct Tested {
+pub(super) struct TestTarget {
     pub(super) server: SocketAddr,
     /// A program that the suite starts with the URL of its own server.
     pub(super) client: PathBuf,
@@ -180,7 +180,7 @@ fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
 ///     - tasks-lifecycle [server]
 /// ```
 #[derive(Default)]
-struct Listed {
+struct ScenarioList {
     /// All scenarios, scored or not.
     scenarios: Vec<(Side, String)>,
     /// How many required scenarios were read, for servers and clients together.
@@ -189,7 +189,7 @@ struct Listed {
     announced: usize,
 }
 
-impl Listed {
+impl ScenarioList {
     fn read(text: &str) -> Self {
         let mut listed = Self::default();
         let mut heading = "";

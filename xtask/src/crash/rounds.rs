@@ -10,7 +10,7 @@ use super::{
     release::Release,
     report::Report,
     site::Site,
-    supervisors::{self, Attempt, Supervisor, Suspended},
+    supervisors::{self, Attempt, Supervisor, SuspendedSupervisor},
     violation::Violation,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub(super) struct Run {
     /// The attempts that ran when the last server died.
     running: Vec<Attempt>,
     /// A supervisor that is suspended.
-    suspended: Option<Suspended>,
+    suspended: Option<SuspendedSupervisor>,
     false_starts: u32,
     round: u32,
 }
@@ -273,7 +273,7 @@ impl Site {
     }
 
     /// Suspends a supervisor before it starts its command, if one is found in time.
-    fn suspend_starting_supervisor(&self) -> Option<Suspended> {
+    fn suspend_starting_supervisor(&self) -> Option<SuspendedSupervisor> {
         let attempts = self.attempts();
         let has_begun = |starter: &Supervisor| starter.attempt.directory(&attempts).join(audit::STARTED).exists();
         let starter = clock::wait_for(FIND_STARTING, || {

@@ -62,22 +62,22 @@ impl Supervisor {
     }
 
     /// Suspends it with SIGSTOP.
-    pub(super) fn suspend(self) -> Option<Suspended> {
+    pub(super) fn suspend(self) -> Option<SuspendedSupervisor> {
         kill_process(self.pid, Signal::STOP).ok()?;
-        Some(Suspended(self))
+        Some(SuspendedSupervisor(self))
     }
 }
 
 /// A suspended supervisor. Dropping this resumes it.
-pub(super) struct Suspended(Supervisor);
+pub(super) struct SuspendedSupervisor(Supervisor);
 
-impl Suspended {
+impl SuspendedSupervisor {
     pub(super) fn attempt(&self) -> &Attempt {
         &self.0.attempt
     }
 }
 
-impl Drop for Suspended {
+impl Drop for SuspendedSupervisor {
     fn drop(&mut self) {
         // It can only have ended if it was killed.
         let _ = kill_process(self.0.pid, Signal::CONT);

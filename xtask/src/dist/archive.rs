@@ -2,9 +2,9 @@
 
 use super::{
     DistError, HOMEPAGE, VERSION, at, check,
-    installed::{FileServer, Home, Installed, Output},
+    installed::{FileServer, Home, InstalledProgram, Output},
     make_folder,
-    program::{self, Packaged},
+    program::{self, PackagedProgram},
     share::{self, Layout},
     source, write, write_program,
 };
@@ -36,7 +36,7 @@ pub(super) fn download() -> String {
 }
 
 /// Makes the archive and `install.sh`.
-pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     let name = name();
     let folder = stage.join(&name);
     let share = folder.join("share");
@@ -169,7 +169,7 @@ pub(super) fn test(out: &Path) -> Result<(), DistError> {
         !local.join(stale).exists(),
         "an upgrade left a file of the older release",
     )?;
-    let installed = Installed {
+    let installed = InstalledProgram {
         artefact: NAME,
         home: &home,
         words: vec![local.join("bin/longhaul").into()],

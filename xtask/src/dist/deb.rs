@@ -4,7 +4,7 @@ use super::{
     DistError, HOMEPAGE, VERSION, at, check,
     installed::{Home, Output},
     make_folder,
-    program::Packaged,
+    program::PackagedProgram,
     share::{self, Layout},
     source, write, write_program,
 };
@@ -39,7 +39,7 @@ pub(super) fn file(out: &Path, version: &str) -> PathBuf {
 }
 
 /// Makes the package.
-pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     let root = stage.join("deb");
     let share = root.join("usr/share");
     write_program(
@@ -77,7 +77,7 @@ pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), 
     build(packaged, &root, VERSION, out)
 }
 
-fn write_documents(packaged: &Packaged, folder: &Path) -> Result<(), DistError> {
+fn write_documents(packaged: &PackagedProgram, folder: &Path) -> Result<(), DistError> {
     let mit = source("LICENSE-MIT")?;
     let (_, mit) = mit.split_once("\n\n").unwrap_or(("", &mit));
     let paragraph = |line: &str| match line.is_empty() {
@@ -108,7 +108,7 @@ fn write_documents(packaged: &Packaged, folder: &Path) -> Result<(), DistError> 
 }
 
 /// Packs the tree as this version.
-fn build(packaged: &Packaged, root: &Path, version: &str, out: &Path) -> Result<(), DistError> {
+fn build(packaged: &PackagedProgram, root: &Path, version: &str, out: &Path) -> Result<(), DistError> {
     let glibc = packaged.glibc;
     let gcc = packaged.libgcc.map(|version| format!(", libgcc-s1 (>= {version})"));
     let gcc = gcc.unwrap_or_default();
@@ -193,7 +193,7 @@ task = "always"
 "#;
 
 /// Checks the package, and installs, upgrades, removes and purges it in a root of its own.
-pub(super) fn test(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn test(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     process::run(
         Command::new("lintian")
             .args(["--fail-on", "error", "--allow-root"])

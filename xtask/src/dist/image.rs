@@ -1,6 +1,6 @@
 //! The image for containers: the Debian package on a minimal Debian, by `packaging/Containerfile`.
 
-use super::{DistError, VERSION, at, check, deb, installed::Home, make_folder, program::Packaged};
+use super::{DistError, VERSION, at, check, deb, installed::Home, make_folder, program::PackagedProgram};
 use crate::{process, requirement, workspace};
 use std::{
     fs,
@@ -41,7 +41,7 @@ fn container(storage: &Path, image: &str) -> Result<String, DistError> {
 }
 
 /// Makes the image, as one file.
-pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     let storage = stage.join("image");
     let context = storage.join("context");
     make_folder(&context)?;

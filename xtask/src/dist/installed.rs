@@ -111,14 +111,14 @@ impl Drop for Home {
 }
 
 /// A program that is installed, as its user calls it.
-pub(super) struct Installed<'a> {
+pub(super) struct InstalledProgram<'a> {
     pub(super) artefact: &'static str,
     pub(super) home: &'a Home,
     /// The program, and the words before its own.
     pub(super) words: Vec<OsString>,
 }
 
-impl Installed<'_> {
+impl InstalledProgram<'_> {
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = self.home.command(&self.words[0]);
         command.args(&self.words[1..]).args(words);

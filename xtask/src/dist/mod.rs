@@ -18,7 +18,7 @@ use crate::{
     server::ServerError,
     workspace,
 };
-use program::Packaged;
+use program::PackagedProgram;
 pub(crate) use release::{flaws as release_flaws, placeholders, publishing_commands};
 use serde_json::json;
 use std::{
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DistError> {
     remove_folder(&stage)?;
     make_folder(&out)?;
     make_folder(&stage)?;
-    let packaged = Packaged::new(args.program.as_deref(), &stage)?;
+    let packaged = PackagedProgram::new(args.program.as_deref(), &stage)?;
     for kind in &kinds {
         match kind {
             Kind::Archive => archive::make(&packaged, &stage, &out)?,
@@ -177,7 +177,7 @@ fn write_sums(out: &Path) -> Result<BTreeSet<String>, DistError> {
     Ok(names)
 }
 
-fn report(args: &Args, packaged: &Packaged, out: &Path, files: &BTreeSet<String>) -> Result<(), DistError> {
+fn report(args: &Args, packaged: &PackagedProgram, out: &Path, files: &BTreeSet<String>) -> Result<(), DistError> {
     let size = |name: &String| {
         let path = out.join(name);
         Ok::<_, DistError>((name.clone(), fs::metadata(&path).map_err(at(&path))?.len()))

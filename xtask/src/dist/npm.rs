@@ -2,8 +2,8 @@
 
 use super::{
     DistError, HOMEPAGE, VERSION, at, check,
-    installed::{Home, Installed, STOP},
-    program::Packaged,
+    installed::{Home, InstalledProgram, STOP},
+    program::PackagedProgram,
     registry, share, source, write, write_program,
 };
 use crate::{process, requirement, server::Server, workspace};
@@ -55,7 +55,7 @@ pub(super) fn with_program(out: &Path, platform: &str) -> PathBuf {
 }
 
 /// Makes both packages.
-pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     requirement::npm()?;
     let licences = ["LICENSE-MIT", "LICENSE-APACHE"];
 
@@ -136,7 +136,7 @@ pub(super) fn test(out: &Path) -> Result<(), DistError> {
     check(NAME, said.starts_with(&format!("longhaul {VERSION}")), said)?;
 
     let launcher = folder.join("node_modules/.bin/longhaul");
-    let installed = Installed {
+    let installed = InstalledProgram {
         artefact: NAME,
         home: &home,
         words: vec![launcher.clone().into()],

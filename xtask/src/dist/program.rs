@@ -46,7 +46,7 @@ impl FromStr for Glibc {
 }
 
 /// A stripped copy of the program, and what is known of it.
-pub(super) struct Packaged {
+pub(super) struct PackagedProgram {
     pub(super) path: PathBuf,
     /// What it needs.
     pub(super) glibc: Glibc,
@@ -58,7 +58,7 @@ pub(super) struct Packaged {
     pub(super) time: String,
 }
 
-impl Packaged {
+impl PackagedProgram {
     /// Copies this program, or builds one.
     pub(super) fn new(chosen: Option<&Path>, stage: &Path) -> Result<Self, DistError> {
         if !cfg!(all(target_os = "linux", target_env = "gnu")) {

@@ -1,6 +1,6 @@
 //! What comes with the program: manual pages, completions, documents.
 
-use super::{DistError, at, program::Packaged, source, write};
+use super::{DistError, at, program::PackagedProgram, source, write};
 use crate::workspace;
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ pub(super) struct Layout {
 }
 
 /// Writes the manual pages and the completions below a folder.
-pub(super) fn write_pages(packaged: &Packaged, layout: &Layout, share: &Path) -> Result<(), DistError> {
+pub(super) fn write_pages(packaged: &PackagedProgram, layout: &Layout, share: &Path) -> Result<(), DistError> {
     let man = share.join(layout.man);
     fs::create_dir_all(&man).map_err(at(&man))?;
     packaged.prints(&["man", "--dir", &man.to_string_lossy()])?;

@@ -2,8 +2,8 @@
 
 use super::{
     DistError, HOMEPAGE, VERSION, at, check,
-    installed::{Home, Installed},
-    program::{Glibc, Packaged},
+    installed::{Home, InstalledProgram},
+    program::{Glibc, PackagedProgram},
     registry, share, source, write, write_program,
 };
 use crate::{interop::peer, process, workspace};
@@ -19,7 +19,7 @@ const NAME: &str = "wheel";
 const WITH_LIBGCC_12: Glibc = Glibc { major: 2, minor: 35 };
 
 /// The platform: PEP 600.
-fn platform(packaged: &Packaged) -> String {
+fn platform(packaged: &PackagedProgram) -> String {
     let has_new_libgcc = packaged.libgcc.is_some_and(|version| version >= 12);
     let glibc = match has_new_libgcc {
         true => packaged.glibc.max(WITH_LIBGCC_12),
@@ -28,16 +28,16 @@ fn platform(packaged: &Packaged) -> String {
     format!("manylinux_{}_{}_{}", glibc.major, glibc.minor, env::consts::ARCH)
 }
 
-fn tag(packaged: &Packaged) -> String {
+fn tag(packaged: &PackagedProgram) -> String {
     format!("py3-none-{}", platform(packaged))
 }
 
-fn file(packaged: &Packaged, out: &Path) -> PathBuf {
+fn file(packaged: &PackagedProgram, out: &Path) -> PathBuf {
     out.join(format!("longhaul-{VERSION}-{}.whl", tag(packaged)))
 }
 
 /// Makes the wheel.
-pub(super) fn make(packaged: &Packaged, stage: &Path, out: &Path) -> Result<(), DistError> {
+pub(super) fn make(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Result<(), DistError> {
     let folder = stage.join("wheel");
     let scripts = folder.join(format!("longhaul-{VERSION}.data/scripts"));
     let information = folder.join(format!("longhaul-{VERSION}.dist-info"));
@@ -78,7 +78,7 @@ fn python_module(name: &str) -> Result<Command, DistError> {
 }
 
 /// Installs the wheel into a new environment without an index, uses it, and removes it.
-pub(super) fn test(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
+pub(super) fn test(packaged: &PackagedProgram, out: &Path) -> Result<(), DistError> {
     let wheel = file(packaged, out);
     let shown = process::read(python_module("auditwheel")?.arg("show").arg(&wheel))?;
     let shown = String::from_utf8_lossy(&shown)
@@ -108,7 +108,7 @@ pub(super) fn test(packaged: &Packaged, out: &Path) -> Result<(), DistError> {
         &out.to_string_lossy(),
         "longhaul",
     ])?;
-    let installed = Installed {
+    let installed = InstalledProgram {
         artefact: NAME,
         home: &home,
         words: vec![environment.join("bin/longhaul").into()],

@@ -208,7 +208,7 @@ fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
 fn traced(
     folder: &Path,
     serve: impl FnOnce(&mut Command, &Path),
-    work: impl FnOnce(SocketAddr) -> Result<Acknowledged, RequestError>,
+    work: impl FnOnce(SocketAddr) -> Result<Acknowledgements, RequestError>,
 ) -> Result<Observation, DurabilityError> {
     let (data, trace) = (folder.join("data"), folder.join("trace"));
     let mut command = Command::new("strace");
@@ -244,7 +244,7 @@ command = ["true"]
 
 /// The responses that clients got.
 #[derive(Default)]
-struct Acknowledged {
+struct Acknowledgements {
     created: Vec<String>,
     cancelled: Vec<String>,
     /// Tasks that were plain calls at first, made while nothing else ran.
@@ -253,20 +253,20 @@ struct Acknowledged {
     plain: Vec<String>,
 }
 
-impl Acknowledged {
+impl Acknowledgements {
     fn all(&self) -> usize {
         self.created.len() + self.cancelled.len() + self.promoted.len()
     }
 }
 
 /// Runs several clients at once, so that commits are shared.
-fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, RequestError> {
+fn create_and_cancel(address: SocketAddr) -> Result<Acknowledgements, RequestError> {
     std::thread::scope(|scope| {
         let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(CLIENTS);
         let clients: Vec<_> = eras
             .map(|era| scope.spawn(move || work(&mut Client::new(era, address))))
             .collect();
-        let mut all = Acknowledged::default();
+        let mut all = Acknowledgements::default();
         for client in clients {
             let told = client.join().unwrap_or_else(|panic| resume_unwind(panic))?;
             all.created.extend(told.created);
@@ -276,8 +276,8 @@ fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, RequestError> 
     })
 }
 
-fn work(client: &mut Client) -> Result<Acknowledged, RequestError> {
-    let mut told = Acknowledged::default();
+fn work(client: &mut Client) -> Result<Acknowledgements, RequestError> {
+    let mut told = Acknowledgements::default();
     for nth in 0..TASKS {
         let task = client.create("nothing", json!({}))?;
         if nth % 3 == 2 {

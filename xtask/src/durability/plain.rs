@@ -1,6 +1,6 @@
 //! Plain calls among tasks: they write nothing, and one that becomes a task is acknowledged after one, as every task is.
 
-use super::Acknowledged;
+use super::Acknowledgements;
 use crate::{
     clock,
     mcp::{CallResponse, Client, Era, Outcome, RequestError, TaskState},
@@ -22,8 +22,8 @@ const AT_ONCE: usize = 12;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// First one call after the other, so that each sync can be attributed; then all clients at once.
-pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
-    let mut told = Acknowledged::default();
+pub(super) fn work(address: SocketAddr) -> Result<Acknowledgements, RequestError> {
+    let mut told = Acknowledgements::default();
     let mut legacy = Client::new(Era::Legacy, address);
     // Starts the session, whose keys are stored.
     call(&mut legacy, "before".to_owned())?;

@@ -6,7 +6,7 @@
 //!
 //! A plain call is in order if nothing was written to the log and nothing synced between its request and its answer: it is kept in memory.
 
-use super::{Acknowledged, trace::Call};
+use super::{Acknowledgements, trace::Call};
 use std::collections::{HashMap, HashSet};
 
 /// The length of a frame's header, which is written separately from the page.
@@ -29,8 +29,8 @@ pub(super) struct Proof {
 }
 
 /// Checks every acknowledgement and every plain call.
-pub(super) fn judge(calls: &[Call], acknowledged: &Acknowledged) -> Proof {
-    let Acknowledged {
+pub(super) fn judge(calls: &[Call], acknowledged: &Acknowledgements) -> Proof {
+    let Acknowledgements {
         created,
         cancelled,
         promoted,
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     /// A trace in shorthand: what is done to what, one call a moment.
-    fn judged(story: &[(&str, &str, &[u8])], acknowledged: &Acknowledged) -> Proof {
+    fn judged(story: &[(&str, &str, &[u8])], acknowledged: &Acknowledgements) -> Proof {
         let call = |(moment, (name, target, data)): (usize, &(&str, &str, &[u8]))| Call {
             name: (*name).to_owned(),
             target: (*target).to_owned(),
@@ -216,25 +216,25 @@ mod tests {
     }
 
     fn early(story: &[(&str, &str, &[u8])]) -> usize {
-        let created = Acknowledged {
+        let created = Acknowledgements {
             created: vec!["TASK".to_owned()],
-            ..Acknowledged::default()
+            ..Acknowledgements::default()
         };
         judged(story, &created).early.len()
     }
 
     fn early_as_promoted(story: &[(&str, &str, &[u8])]) -> usize {
-        let promoted = Acknowledged {
+        let promoted = Acknowledgements {
             promoted: vec!["TASK".to_owned()],
-            ..Acknowledged::default()
+            ..Acknowledgements::default()
         };
         judged(story, &promoted).early.len()
     }
 
     fn wrote(story: &[(&str, &str, &[u8])]) -> usize {
-        let plain = Acknowledged {
+        let plain = Acknowledgements {
             plain: vec!["TASK".to_owned()],
-            ..Acknowledged::default()
+            ..Acknowledgements::default()
         };
         judged(story, &plain).wrote.len()
     }

@@ -78,7 +78,7 @@ pub(crate) enum HostsError {
 
 /// What `case.py --list` prints.
 #[derive(Deserialize)]
-struct Listed {
+struct CaseList {
     date: String,
     hosts: Vec<String>,
     cases: Vec<ListedCase>,
@@ -144,7 +144,7 @@ fn script() -> Command {
     command
 }
 
-fn list() -> Result<Listed, HostsError> {
+fn list() -> Result<CaseList, HostsError> {
     let output = script().arg("--list").stderr(Stdio::inherit()).output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -160,7 +160,7 @@ fn versions(home: &Path) -> Result<BTreeMap<String, String>, HostsError> {
 }
 
 /// The runs that were asked for, the longest first.
-fn chosen(args: &Args, listed: &Listed) -> Result<Vec<Run>, HostsError> {
+fn chosen(args: &Args, listed: &CaseList) -> Result<Vec<Run>, HostsError> {
     let known: Vec<&str> = listed.cases.iter().map(|case| case.name.as_str()).collect();
     let hosts: Vec<&str> = listed.hosts.iter().map(String::as_str).collect();
     for (asked, known) in [(&args.cases, &known), (&args.hosts, &hosts)] {

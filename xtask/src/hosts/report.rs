@@ -11,12 +11,12 @@ pub(super) struct CaseResult {
     case: String,
     way: String,
     #[serde(flatten)]
-    said: Said,
+    said: CaseLine,
 }
 
 /// The line that a case prints.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct CaseLine {
     /// What the host made of it, in a word.
     word: String,
     /// What is wrong with that.
@@ -38,7 +38,7 @@ pub(super) struct Report {
 impl CaseResult {
     /// Reads the line of a case. The last line of its log is reported if it has printed none.
     pub(super) fn read(run: &Run, line: &[u8], log: &str) -> Self {
-        let said = serde_json::from_slice(line).unwrap_or_else(|_| Said {
+        let said = serde_json::from_slice(line).unwrap_or_else(|_| CaseLine {
             word: "not run".to_owned(),
             problem: Some(log.lines().last().unwrap_or("it did not end in time").to_owned()),
             seconds: 0.0,
@@ -55,7 +55,7 @@ impl CaseResult {
 
 impl fmt::Display for CaseResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Said {
+        let CaseLine {
             word, problem, seconds, ..
         } = &self.said;
         write!(

@@ -2,7 +2,7 @@
 
 use super::{
     ProxiesError,
-    proxy::{Proxy, Running, Site},
+    proxy::{Proxy, RunningProxy, Site},
     upstream::TOOL,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Sequence {
 
 /// Makes calls with a text of so many bytes, one after the other.
 pub(super) fn sequence(
-    running: &Running,
+    running: &RunningProxy,
     client: &mut Client,
     calls: usize,
     bytes: usize,
@@ -107,7 +107,7 @@ pub(super) struct Crowd {
 }
 
 /// Makes so many calls at once in one session, each of a tool that takes `millis`.
-pub(super) fn crowd(running: &Running, calls: usize, millis: u64) -> Result<Crowd, ProxiesError> {
+pub(super) fn crowd(running: &RunningProxy, calls: usize, millis: u64) -> Result<Crowd, ProxiesError> {
     let mut first = running.client();
     call(&mut first, &json!({"text": "x"}), 1)?;
     let mut clients = Vec::new();

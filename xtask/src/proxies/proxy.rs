@@ -57,12 +57,12 @@ impl Proxy {
     }
 
     /// Starts the proxy in front of so many copies of the server.
-    pub(super) fn start(self, upstreams: usize, site: &Site) -> Result<Running, ProxiesError> {
+    pub(super) fn start(self, upstreams: usize, site: &Site) -> Result<RunningProxy, ProxiesError> {
         let address = free_address()?;
         let mut command = self.command(upstreams, address.port(), site)?;
         let log = site.folder.join(format!("{}.log", self.name()));
         let server = Server::start(&mut command, &log)?;
-        let mut running = Running { server, address };
+        let mut running = RunningProxy { server, address };
         let connected = clock::wait_for(START, || {
             let is_there = TcpStream::connect(address).is_ok();
             (is_there || !running.server.lives()).then_some(is_there)
@@ -146,12 +146,12 @@ impl Site {
 }
 
 /// A proxy that runs. Dropping it kills it.
-pub(super) struct Running {
+pub(super) struct RunningProxy {
     server: Server,
     address: SocketAddr,
 }
 
-impl Running {
+impl RunningProxy {
     /// A client of the proxy, with a session of its own.
     pub(super) fn client(&self) -> Client {
         Client::new(Era::Legacy, self.address)

@@ -10,6 +10,7 @@ mod page_limits;
 mod pages;
 mod published;
 mod source;
+mod type_names;
 mod uses;
 
 use package::Package;
@@ -56,6 +57,36 @@ fn pages_for_maintainers_are_short() {
     assert!(flaws.is_empty(), "too long:\n{}", flaws.join("\n"));
 }
 
+/// Crates that people link. Their types are named for their users, who do not see what the others call theirs.
+const LINKED: [&str; 3] = ["longhaul", "longhaul-client", "longhaul-rmcp"];
+
+#[test]
+fn no_two_inner_crates_give_a_public_type_one_name() {
+    let inner = package::all()
+        .into_iter()
+        .filter(|package| !LINKED.contains(&&*package.name));
+    let crates: Vec<_> = inner
+        .map(|Package { name, roots, .. }| {
+            let names = roots.iter().flat_map(|root| type_names::public(&source::read(root)));
+            (name, names.collect())
+        })
+        .collect();
+    let shared = type_names::shared(&crates);
+    assert!(shared.is_empty(), "which of them is meant? {shared:#?}");
+}
+
+#[test]
+fn no_private_type_is_named_by_a_participle_alone() {
+    let mut found = Vec::new();
+    for Package { name, roots, .. } in package::all() {
+        for root in roots {
+            let participles = type_names::participles(&source::read(&root));
+            found.extend(participles.into_iter().map(|place| format!("{name}, {place}")));
+        }
+    }
+    assert!(found.is_empty(), "what is it? {found:#?}");
+}
+
 #[test]
 fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
     let mut found = String::new();
@@ -68,7 +99,7 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
     assert!(found.is_empty(), "modules that import each other:\n{found}");
 }
 
-/// Folders whose files may form a cycle. `Front` owns the state of the HTTP endpoints, and their handlers are passed the `Front`.
+/// Folders whose files may form a cycle. `ProtocolServer` owns the state of the HTTP endpoints, and their handlers are passed the `ProtocolServer`.
 const MUTUAL: [(&str, &str); 1] = [("longhaul-server", "transport")];
 
 #[test]

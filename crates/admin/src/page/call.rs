@@ -2,7 +2,7 @@
 
 use super::{
     Frame, PageError,
-    question::{self, Question, Refused},
+    question::{self, Question, RefusedAnswer},
     render,
 };
 use crate::{
@@ -51,7 +51,7 @@ fn asked(tool: &Tool) -> QuestionView {
     }
 }
 
-fn page(context: &AdminContext, name: &str, refused: Option<&Refused>) -> Result<CallPage, PageError> {
+fn page(context: &AdminContext, name: &str, refused: Option<&RefusedAnswer>) -> Result<CallPage, PageError> {
     let tool = tool(context, name)?;
     let mut arguments = Question::of(&asked(&tool), refused);
     if arguments.is_raw && arguments.raw.is_empty() {
@@ -88,7 +88,7 @@ pub(super) async fn act(
         Err(NotCalled::DoesNotFit(violations)) => violations,
         Err(NotCalled::Page(error)) => return error.show(&context, "/tools"),
     };
-    match page(&context, &name, Some(&Refused { form, violations })) {
+    match page(&context, &name, Some(&RefusedAnswer { form, violations })) {
         Ok(page) => (StatusCode::BAD_REQUEST, render(&page)).into_response(),
         Err(error) => error.show(&context, "/tools"),
     }

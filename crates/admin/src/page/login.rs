@@ -34,7 +34,7 @@ pub(super) struct Key {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct LoginQuery {
     #[serde(default)]
     to: String,
 }
@@ -63,7 +63,10 @@ pub(crate) fn instead_of_an_action(context: &AdminContext) -> Response {
     (StatusCode::UNAUTHORIZED, page(context, Some(why), "/")).into_response()
 }
 
-pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(Asked { to }): Query<Asked>) -> Response {
+pub(super) async fn show(
+    State(context): State<Arc<AdminContext>>,
+    Query(LoginQuery { to }): Query<LoginQuery>,
+) -> Response {
     page(&context, None, &to)
 }
 

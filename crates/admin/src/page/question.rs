@@ -27,12 +27,12 @@ pub(super) struct Question {
 }
 
 /// An answer that was sent and refused.
-pub(super) struct Refused {
+pub(super) struct RefusedAnswer {
     pub(super) form: Vec<(String, String)>,
     pub(super) violations: Violations,
 }
 
-impl Refused {
+impl RefusedAnswer {
     fn is_of(&self, key: &str) -> bool {
         self.form.iter().any(|(name, value)| name == "key" && value == key)
     }
@@ -98,7 +98,7 @@ impl Field<'_> {
 
 impl Question {
     /// With what was filled in before, if that was refused.
-    pub(super) fn of(question: &QuestionView, refused: Option<&Refused>) -> Self {
+    pub(super) fn of(question: &QuestionView, refused: Option<&RefusedAnswer>) -> Self {
         let params = &question.params;
         let is_url = params["mode"] == "url";
         let schema = &params["requestedSchema"];
@@ -134,7 +134,7 @@ fn is_web(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }
 
-fn fields(schema: &Value, id_of_question: &str, refused: Option<&Refused>) -> Vec<String> {
+fn fields(schema: &Value, id_of_question: &str, refused: Option<&RefusedAnswer>) -> Vec<String> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
     };
@@ -397,7 +397,7 @@ mod tests {
             ("field.sure", "true"),
         ];
         let violations = filled(&fields).unwrap_err();
-        let refused = Refused {
+        let refused = RefusedAnswer {
             form: form(&fields),
             violations,
         };

@@ -2,7 +2,7 @@
 
 use super::{
     Frame, PageError, drawn, filters,
-    question::{self, Question, Refused},
+    question::{self, Question, RefusedAnswer},
     render, shown,
     tasks::fraction,
 };
@@ -113,7 +113,11 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Pat
 }
 
 /// `refused` is an answer to one of its questions.
-async fn page(context: &AdminContext, text_of_id: &str, refused: Option<&Refused>) -> Result<TaskPage, PageError> {
+async fn page(
+    context: &AdminContext,
+    text_of_id: &str,
+    refused: Option<&RefusedAnswer>,
+) -> Result<TaskPage, PageError> {
     let frame = Frame::of(context, "tasks");
     let id = id(text_of_id)?;
     let task = context.task(&id).await?;
@@ -434,7 +438,7 @@ pub(super) async fn answer(
         Err(NotAnswered::DoesNotFit(violations)) => violations,
         Err(NotAnswered::Page(error)) => return error.show(&context, &address),
     };
-    let refused = Refused { form, violations };
+    let refused = RefusedAnswer { form, violations };
     match page(&context, &text_of_id, Some(&refused)).await {
         Ok(mut page) => {
             page.frame.source = Some(address);

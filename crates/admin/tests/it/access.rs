@@ -187,7 +187,7 @@ async fn a_browser_logs_in_with_the_key() {
 async fn another_key_in_the_file_counts_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let ports = longhaul_runtime::Ports::system();
-    let open = || longhaul_admin::KeyFile::in_data_dir(directory.path(), "admin.key", "lha_", &*ports.entropy);
+    let open = || longhaul_admin::AdminKeyFile::in_data_dir(directory.path(), "admin.key", "lha_", &*ports.entropy);
     let file = open().unwrap();
     let first = file.read().unwrap();
     assert!(first.starts_with("lha_") && first.len() > 40, "{}", first.len());

@@ -2,7 +2,7 @@
 
 use longhaul::{Era, Quota, Server, ServerHandle, StepError, TaskContext, Tool, ToolResult, testing::Client};
 use longhaul_admin::{
-    Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics, UpstreamReport, UpstreamSource,
+    Access, Admin, AdminKeyFile, AdminListener, AdminOptions, MeteredStore, Metrics, UpstreamReport, UpstreamSource,
     UpstreamState,
 };
 use longhaul_auth::same_user::SameUser;
@@ -10,7 +10,7 @@ use longhaul_core::{
     BoxFuture, Store, StoreLayer,
     store::{CreateError, Created, NewTask, StoreError},
 };
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Ports, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Ports, ToolSettings};
 use longhaul_server::audit::{Audit, AuditEvent, LostEvents};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -180,7 +180,11 @@ impl Executor for OfUpstream {
         Some(self.1)
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(
+        self: Arc<Self>,
+        attempt: ExecutorAttempt,
+        cx: longhaul_runtime::TaskContext,
+    ) -> BoxFuture<'static, ExecutionEnd> {
         Arc::clone(&self.0).run(attempt, cx)
     }
 }
@@ -259,7 +263,7 @@ impl World {
         }
         let client = Client::connect(&server, Era::Modern).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let key = |name, prefix| KeyFile::in_data_dir(directory.path(), name, prefix, &*ports.entropy).unwrap();
+        let key = |name, prefix| AdminKeyFile::in_data_dir(directory.path(), name, prefix, &*ports.entropy).unwrap();
         let (admin, of_metrics) = (key("admin.key", "lha_"), key("metrics.key", "lhm_"));
         let (admin_key, metrics_key) = (admin.read().unwrap(), of_metrics.read().unwrap());
         let same_user = same_user.then(|| SameUser::new().unwrap());
@@ -284,7 +288,7 @@ impl World {
             metrics,
             access,
             audit: Some(Arc::clone(&audit) as Arc<dyn Audit>),
-            front: server.front(),
+            protocol: server.protocol(),
             upstreams: Some(Arc::new(TwoUpstreams)),
             drain_timeout: std::time::Duration::ZERO,
             reads_only: None,

@@ -12,7 +12,7 @@ use longhaul_runtime::Ports;
 use longhaul_server::{
     FileVersion,
     audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
-    auth::{Authenticator, Decision, RequestHead},
+    auth::{AuthDecision, Authenticator, RequestHead},
 };
 use std::{
     io,
@@ -94,13 +94,13 @@ impl KeyAuthenticator {
 }
 
 impl Authenticator for KeyAuthenticator {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         match head.bearer_token() {
             Some(token) if token.starts_with(KEY_PREFIX) => {
                 let table = self.shared.table.load();
-                Decision::Known(table.find(token, self.shared.clock.wall()).cloned())
+                AuthDecision::Known(table.find(token, self.shared.clock.wall()).cloned())
             }
-            _ => Decision::NotMine,
+            _ => AuthDecision::NotMine,
         }
     }
 

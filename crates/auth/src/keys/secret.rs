@@ -136,9 +136,9 @@ impl TryFrom<String> for KeyDigest {
 mod tests {
     use super::*;
 
-    struct Counting;
+    struct CountingEntropy;
 
-    impl Entropy for Counting {
+    impl Entropy for CountingEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             for (byte, value) in bytes.iter_mut().zip(0..) {
                 *byte = value;
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_key_is_its_prefix_and_256_bits_and_is_never_shown_by_debug() {
-        let key = ApiKey::generate(&Counting);
+        let key = ApiKey::generate(&CountingEntropy);
         assert_eq!(key.expose(), "lhk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8");
         assert_eq!(format!("{key:?}"), "ApiKey(lhk_…)");
         let digest = KeyDigest::of_key(&key);

@@ -18,13 +18,13 @@ pub(super) struct KeyTable {
     // The buckets are parts of hashes already.
     entries: HashMap<u64, Vec<Entry>, FixedState>,
     /// Keys that are not accepted any more.
-    ended: HashMap<u64, Vec<Ended>, FixedState>,
+    ended: HashMap<u64, Vec<EndedKey>, FixedState>,
     /// The names of keys that were revoked, which nobody gets again.
     revoked: HashSet<Box<str>, FixedState>,
 }
 
 /// A key that is not accepted any more. Its sender is told why, and the audit log names its principal.
-struct Ended {
+struct EndedKey {
     digest: KeyDigest,
     principal: Principal,
     why: &'static str,
@@ -70,7 +70,7 @@ impl KeyTable {
                 if let Some(why) = why {
                     let (digest, principal) = (secret.sha256.clone(), principal.clone());
                     let bucket = table.ended.entry(digest.bucket()).or_default();
-                    bucket.push(Ended {
+                    bucket.push(EndedKey {
                         digest,
                         principal,
                         why,
@@ -159,7 +159,7 @@ impl KeyTable {
         bucket.iter().find(|entry| entry.digest.matches(digest))
     }
 
-    fn ended(&self, digest: &KeyDigest) -> Option<&Ended> {
+    fn ended(&self, digest: &KeyDigest) -> Option<&EndedKey> {
         let bucket = self.ended.get(&digest.bucket())?;
         bucket.iter().find(|ended| ended.digest.matches(digest))
     }

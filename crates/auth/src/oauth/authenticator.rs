@@ -7,13 +7,13 @@ use super::{
     introspection::{Introspector, TokenDigest},
     issuer::{Issuer, KeySource, parse_identifier},
     jwks::{Jwks, KeySet, Lookup, NO_KEY, VerifyingKey, read_file},
-    jwt::{LONGEST, Unverified},
+    jwt::{LONGEST, UnverifiedJwt},
     metadata::ProtectedResource,
 };
 use crate::keys::{KEY_PREFIX, is_like_key};
 use longhaul_core::{Clock, UnixMillis};
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator, Challenge, Denied, Identity, RequestHead};
 use quick_cache::sync::Cache;
 use sha2::Digest as _;
 use std::{collections::HashSet, convert::Infallible, path::Path, sync::Arc, time::Duration};
@@ -43,7 +43,7 @@ const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does no
 pub struct OAuthAuthenticator {
     issuers: Arc<[IssuerState]>,
     /// JWTs that were verified. A token is remembered by its digest.
-    verified: Arc<Cache<TokenDigest, Verified>>,
+    verified: Arc<Cache<TokenDigest, VerifiedJwt>>,
     clock: Arc<dyn Clock>,
     metadata: ProtectedResource,
     metadata_url: String,
@@ -55,9 +55,8 @@ struct IssuerState {
     introspector: Option<Arc<Introspector>>,
 }
 
-/// A JWT that was verified.
 #[derive(Clone)]
-struct Verified {
+struct VerifiedJwt {
     identity: Arc<Identity>,
     /// The place of its issuer.
     issuer: usize,
@@ -128,16 +127,16 @@ impl OAuthAuthenticator {
         &self.metadata_url
     }
 
-    fn decide<'a>(&'a self, token: &'a str) -> Decision<'a> {
+    fn decide<'a>(&'a self, token: &'a str) -> AuthDecision<'a> {
         if token.len() > LONGEST {
             return refuse("the token is too long");
         }
         let digest = sha2::Sha256::digest(token.as_bytes()).into();
         if let Some(identity) = self.remembered(&digest) {
-            return Decision::Known(Ok(identity));
+            return AuthDecision::Known(Ok(identity));
         }
-        match Unverified::parse(token) {
-            Err(denied) => Decision::Known(Err(denied)),
+        match UnverifiedJwt::parse(token) {
+            Err(denied) => AuthDecision::Known(Err(denied)),
             Ok(Some(jwt)) => match self.issuers.iter().position(|state| *state.issuer.name == *jwt.issuer) {
                 Some(place) => self.decide_on_jwt(token, jwt, place, digest),
                 None => refuse(UNKNOWN_ISSUER),
@@ -153,10 +152,10 @@ impl OAuthAuthenticator {
     fn decide_on_jwt<'a>(
         &'a self,
         token: &'a str,
-        jwt: Unverified<'a>,
+        jwt: UnverifiedJwt<'a>,
         place: usize,
         digest: TokenDigest,
-    ) -> Decision<'a> {
+    ) -> AuthDecision<'a> {
         let state = &self.issuers[place];
         let Some(jwks) = &state.jwks else {
             return match &state.introspector {
@@ -165,7 +164,7 @@ impl OAuthAuthenticator {
             };
         };
         // A signature is the costliest part of a request, so it is not verified for a sender with too many denied ones.
-        Decision::Pending(Box::pin(async move {
+        AuthDecision::Pending(Box::pin(async move {
             let key = match jwks.find(&jwt) {
                 Lookup::Known(found) => found?,
                 Lookup::Wait(fetch) => jwks.find_after(fetch, &jwt).await?,
@@ -177,7 +176,7 @@ impl OAuthAuthenticator {
     /// Who holds a token that this key of its issuer has signed.
     fn accept(
         &self,
-        jwt: &Unverified<'_>,
+        jwt: &UnverifiedJwt<'_>,
         key: &Arc<VerifyingKey>,
         place: usize,
         digest: TokenDigest,
@@ -186,7 +185,7 @@ impl OAuthAuthenticator {
         let claims = jwt.claims()?;
         claims.check(name, audience, self.clock.wall())?;
         let identity = Arc::new(self.issuers[place].issuer.identify(&claims, key.revocation())?);
-        let verified = || Verified {
+        let verified = || VerifiedJwt {
             identity,
             issuer: place,
         };
@@ -212,11 +211,11 @@ impl OAuthAuthenticator {
 }
 
 impl Authenticator for OAuthAuthenticator {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         match head.bearer_token() {
             // An issuer is not shown an API key, also not one that was copied with a mistake.
-            None => Decision::NotMine,
-            Some(token) if token.starts_with(KEY_PREFIX) => Decision::NotMine,
+            None => AuthDecision::NotMine,
+            Some(token) if token.starts_with(KEY_PREFIX) => AuthDecision::NotMine,
             Some(token) if is_like_key(token) => {
                 refuse("the token looks like an API key that was copied with a mistake")
             }
@@ -280,7 +279,7 @@ fn time_to_look(issuers: &[IssuerState]) -> Option<Duration> {
 /// withdrawn.
 fn keep_fresh(
     issuers: &Arc<[IssuerState]>,
-    verified: &Arc<Cache<TokenDigest, Verified>>,
+    verified: &Arc<Cache<TokenDigest, VerifiedJwt>>,
     clock: Arc<dyn Clock>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let (issuers, verified) = (Arc::downgrade(issuers), Arc::downgrade(verified));
@@ -305,16 +304,18 @@ fn keep_fresh(
     }
 }
 
-fn introspect<'a>(introspector: &'a Arc<Introspector>, token: &'a str, digest: TokenDigest) -> Decision<'a> {
+fn introspect<'a>(introspector: &'a Arc<Introspector>, token: &'a str, digest: TokenDigest) -> AuthDecision<'a> {
     match introspector.known(token, &digest) {
-        Some(known) => Decision::Known(known),
-        None if introspector.accepted(&digest) => Decision::Renewing(Box::pin(introspector.identify(token, digest))),
-        None => Decision::Pending(Box::pin(introspector.identify(token, digest))),
+        Some(known) => AuthDecision::Known(known),
+        None if introspector.accepted(&digest) => {
+            AuthDecision::Renewing(Box::pin(introspector.identify(token, digest)))
+        }
+        None => AuthDecision::Pending(Box::pin(introspector.identify(token, digest))),
     }
 }
 
-fn refuse<'a>(reason: &'static str) -> Decision<'a> {
-    Decision::Known(Err(Denied::invalid(reason)))
+fn refuse<'a>(reason: &'static str) -> AuthDecision<'a> {
+    AuthDecision::Known(Err(Denied::invalid(reason)))
 }
 
 /// The keys of an issuer in a file.

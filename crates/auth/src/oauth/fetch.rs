@@ -27,7 +27,7 @@ pub(super) struct Fetcher {
 }
 
 /// A whole answer.
-pub(super) struct Fetched {
+pub(super) struct FetchedResponse {
     pub(super) status: StatusCode,
     pub(super) body: Vec<u8>,
 }
@@ -74,16 +74,16 @@ impl Fetcher {
         let request = self.client(url).get(url.clone()).header(header::ACCEPT, accept);
         let fetched = self.send(request, LARGEST_DOCUMENT).await;
         match fetched.map_err(|error| error.to_string())? {
-            Fetched {
+            FetchedResponse {
                 status: StatusCode::OK,
                 body,
             } => Ok(body),
-            Fetched { status, .. } => Err(format!("it answered with status {status}")),
+            FetchedResponse { status, .. } => Err(format!("it answered with status {status}")),
         }
     }
 
     /// What the issuer says about a token.
-    pub(super) async fn introspection(&self, at: &Introspection, token: &str) -> Result<Fetched, FetchError> {
+    pub(super) async fn introspection(&self, at: &Introspection, token: &str) -> Result<FetchedResponse, FetchError> {
         let form = [("token", token), ("token_type_hint", "access_token")];
         let request = self
             .client(&at.url)
@@ -95,14 +95,14 @@ impl Fetcher {
         self.send(request, LARGEST_INTROSPECTION).await
     }
 
-    async fn send(&self, request: RequestBuilder, largest: usize) -> Result<Fetched, FetchError> {
+    async fn send(&self, request: RequestBuilder, largest: usize) -> Result<FetchedResponse, FetchError> {
         let answer = self.ports.within(TIME, read(request, largest)).await;
         let late = || FetchError::Unreachable(format!("it did not answer within {} s", TIME.as_secs()));
         answer.unwrap_or_else(|| Err(late()))
     }
 }
 
-async fn read(request: RequestBuilder, largest: usize) -> Result<Fetched, FetchError> {
+async fn read(request: RequestBuilder, largest: usize) -> Result<FetchedResponse, FetchError> {
     let mut response = request.send().await.map_err(|error| match error.is_connect() {
         true => FetchError::Unreachable(innermost(error)),
         false => FetchError::Broken(innermost(error)),
@@ -116,7 +116,7 @@ async fn read(request: RequestBuilder, largest: usize) -> Result<Fetched, FetchE
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Fetched { status, body })
+    Ok(FetchedResponse { status, body })
 }
 
 /// The outer errors only say that sending failed.

@@ -8,7 +8,7 @@
 
 use super::{
     claims::Claims,
-    fetch::{FetchError, Fetched, Fetcher},
+    fetch::{FetchError, FetchedResponse, Fetcher},
     holder::TrustedIssuer,
     issuer::Introspection,
 };
@@ -82,11 +82,11 @@ enum NotTold {
 
 /// What the issuer said about a token.
 struct Answer {
-    outcome: Result<Accepted, Denied>,
+    outcome: Result<AcceptedToken, Denied>,
     until: UnixMillis,
 }
 
-struct Accepted {
+struct AcceptedToken {
     identity: Arc<Identity>,
     revocation: Revocation,
     /// Whether the issuer is asked again while somebody holds the identity.
@@ -280,8 +280,8 @@ impl Introspector {
     ///
     /// # Errors
     /// If it is none: then nothing is known of the token.
-    fn read(&self, said: &Fetched, now: UnixMillis) -> Result<Result<Accepted, Denied>, String> {
-        let Fetched { status, body: said } = said;
+    fn read(&self, said: &FetchedResponse, now: UnixMillis) -> Result<Result<AcceptedToken, Denied>, String> {
+        let FetchedResponse { status, body: said } = said;
         if is_refusal(*status, said) {
             return Ok(Err(Denied::invalid("the issuer does not take the token for one")));
         }
@@ -299,7 +299,7 @@ impl Introspector {
             claims.check_introspected(name, audience, now)?;
             let revocation = Revocation::default();
             let identity = Arc::new(self.issuer.identify(&claims, &revocation)?);
-            Ok(Accepted {
+            Ok(AcceptedToken {
                 identity,
                 revocation,
                 is_watched: Arc::default(),
@@ -347,7 +347,7 @@ impl Answer {
     }
 }
 
-impl Accepted {
+impl AcceptedToken {
     /// Whether nobody holds the identity, so that whoever gives it away next has it watched again.
     fn stop_watching_if_unused(&self) -> bool {
         // The answer holds it.

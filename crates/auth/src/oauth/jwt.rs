@@ -11,7 +11,7 @@ pub(super) const LONGEST: usize = 16 * 1024;
 
 /// A JWT whose signature is not verified yet.
 #[derive(Debug)]
-pub(super) struct Unverified<'a> {
+pub(super) struct UnverifiedJwt<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) key_id: Option<String>,
     /// Whom it claims to be from.
@@ -27,7 +27,7 @@ struct ClaimedIssuer {
     iss: String,
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedJwt<'a> {
     /// Takes a token apart. `None` if it is no JWT, but what only its issuer can read.
     ///
     /// # Errors

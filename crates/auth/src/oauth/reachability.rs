@@ -1,7 +1,7 @@
 //! Whether an issuer answers, for whoever checks a configuration.
 
 use super::{
-    fetch::{FetchError, Fetched, Fetcher, TIME},
+    fetch::{FetchError, FetchedResponse, Fetcher, TIME},
     issuer::{Introspection, Issuer, KeySource},
     jwks::{KeySet, NO_KEY},
 };
@@ -54,14 +54,14 @@ async fn check_keys(keys: Option<&KeySource>, fetcher: &Fetcher) -> Result<(), S
 async fn check_introspection(at: Option<&Introspection>, fetcher: &Fetcher) -> Result<(), String> {
     let Some(at) = at else { return Ok(()) };
     let reason = match fetcher.introspection(at, NO_TOKEN).await {
-        Ok(Fetched {
+        Ok(FetchedResponse {
             status: StatusCode::OK,
             body,
         }) => match serde_json::from_slice::<Value>(&body) {
             Ok(answer) if answer["active"].is_boolean() => return Ok(()),
             _ => "its answer does not say whether a token is active".to_owned(),
         },
-        Ok(Fetched { status, .. }) => format!("it answered with status {status}"),
+        Ok(FetchedResponse { status, .. }) => format!("it answered with status {status}"),
         Err(FetchError::Unreachable(reason)) => reason,
         Err(error @ FetchError::Broken(_)) => error.to_string(),
     };

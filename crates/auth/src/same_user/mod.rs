@@ -17,7 +17,7 @@ pub use forwarded::is_forwarded;
 
 use http::header::AUTHORIZATION;
 use longhaul_server::{
-    auth::{Authenticator, Decision, Denied, Identity, Peer, PeerUser, RequestHead},
+    auth::{AuthDecision, Authenticator, Denied, Identity, Peer, PeerUser, RequestHead},
     http::is_local_request,
 };
 use rustix::io::Errno;
@@ -123,7 +123,7 @@ impl SameUser {
 /// A request without credentials, that nobody has forwarded, on a connection of the same user or on a Unix socket. On TCP it names the server as
 /// this machine and its listener's port, and no web page of elsewhere has sent it ([`is_local_request`]).
 impl Authenticator for SameUser {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         let asks_here = |local: &SocketAddr| is_local_request(head.headers, head.uri, local.port());
         let is_same = match head.peer {
             Peer::Tcp { user, local, .. } => *user == PeerUser::Same && asks_here(local),
@@ -132,11 +132,11 @@ impl Authenticator for SameUser {
         };
         // Credentials are never ignored: whoever sends them wants to be known by them.
         if head.headers.contains_key(AUTHORIZATION) {
-            return Decision::NotMine;
+            return AuthDecision::NotMine;
         }
         let is_forwarded = is_forwarded(head.headers);
         if is_same && !is_forwarded {
-            return Decision::Known(Ok(Arc::clone(&self.identity)));
+            return AuthDecision::Known(Ok(Arc::clone(&self.identity)));
         }
         if let Peer::Tcp {
             user: PeerUser::Unavailable,
@@ -146,12 +146,12 @@ impl Authenticator for SameUser {
             && !is_forwarded
             && asks_here(local)
         {
-            return Decision::Known(Err(UNAVAILABLE));
+            return AuthDecision::Known(Err(UNAVAILABLE));
         }
         if is_forwarded || is_of_this_user(head) {
             self.explain_proxy();
         }
-        Decision::NotMine
+        AuthDecision::NotMine
     }
 
     fn peer_user(&self, connection: &TcpStream) -> PeerUser {
@@ -188,7 +188,7 @@ impl SameUser {
 pub struct OwnUnixSockets(SameUser);
 
 impl Authenticator for OwnUnixSockets {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         self.0.authenticate(head)
     }
 }

@@ -19,7 +19,7 @@ const ANSWER: usize = 8192;
 const KERNEL: u32 = 0;
 
 /// An established socket that a process holds.
-pub(super) struct Owned {
+pub(super) struct EstablishedSocket {
     /// The user who made it.
     pub(super) uid: u32,
     /// The same as of its file descriptor.
@@ -30,7 +30,7 @@ pub(super) struct Owned {
 /// closed it.
 ///
 /// Both addresses are IPv4 or both are IPv6, and no IPv4 address is written as IPv6.
-pub(super) fn established(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Owned>> {
+pub(super) fn established(from: SocketAddr, to: SocketAddr) -> io::Result<Option<EstablishedSocket>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&NetlinkAddr::new(KERNEL, 0))?;
@@ -54,7 +54,7 @@ pub(super) fn established(from: SocketAddr, to: SocketAddr) -> io::Result<Option
                     found.socket_id.destination_port,
                     to,
                 );
-            Ok(is_it.then_some(Owned {
+            Ok(is_it.then_some(EstablishedSocket {
                 uid: found.uid,
                 inode: found.inode,
             }))

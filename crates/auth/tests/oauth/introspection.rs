@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::Uri;
 use longhaul_auth::oauth::{Introspection, Issuer, OAuthAuthenticator};
-use longhaul_server::auth::{Authenticator as _, Decision, Denied, Identity, Peer, Permission, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator as _, Denied, Identity, Peer, Permission, RequestHead};
 use serde_json::{Value, json};
 use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -123,17 +123,17 @@ async fn tokens_that_were_accepted_are_told_from_others_when_the_issuer_is_asked
         peer: &Peer::Unknown,
     };
     let decide = || setup.authenticator.authenticate(&head);
-    assert!(matches!(decide(), Decision::Pending(_)));
+    assert!(matches!(decide(), AuthDecision::Pending(_)));
     assert!(setup.identify("opaque").await.is_ok());
     setup.clock.pass(MINUTE);
-    assert!(matches!(decide(), Decision::Renewing(_)));
+    assert!(matches!(decide(), AuthDecision::Renewing(_)));
     setup.say(json!({"active": false}));
     // The watch of what the token has opened may have asked already.
     while setup.identify("opaque").await.is_ok() {
         setup.clock.pass(MINUTE);
     }
     setup.clock.pass(MINUTE);
-    assert!(matches!(decide(), Decision::Pending(_)));
+    assert!(matches!(decide(), AuthDecision::Pending(_)));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::{
 };
 use http::Uri;
 use longhaul_auth::oauth::{Introspection, Issuer, IssuerError, OAuthAuthenticator, Scopes};
-use longhaul_server::auth::{Authenticator as _, Decision, Denied, Identity, Peer, Permission, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator as _, Denied, Identity, Peer, Permission, RequestHead};
 use serde_json::{Value, json};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ async fn no_signature_is_verified_before_the_sender_is_known_to_be_within_its_li
             uri: &uri,
             peer: &Peer::Unknown,
         };
-        matches!(authenticator.authenticate(&head), Decision::Known(_))
+        matches!(authenticator.authenticate(&head), AuthDecision::Known(_))
     };
     let (good, forged) = (signer.sign(&claims(ISSUER)), forger.sign(&claims(ISSUER)));
     assert!(identify(&authenticator, &forged).await.is_err());

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Uri, header::AUTHORIZATION};
 use longhaul_auth::same_user::SameUser;
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authenticator, Decision, Denied, Identity, Peer, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator, Denied, Identity, Peer, RequestHead};
 use std::{
     sync::Arc,
     sync::atomic::{AtomicI64, Ordering},
@@ -78,9 +78,9 @@ pub(crate) async fn ask(
         peer,
     };
     match authenticator.authenticate(&head) {
-        Decision::NotMine => None,
-        Decision::Known(known) => Some(known),
-        Decision::Pending(pending) | Decision::Renewing(pending) => Some(pending.await),
+        AuthDecision::NotMine => None,
+        AuthDecision::Known(known) => Some(known),
+        AuthDecision::Pending(pending) | AuthDecision::Renewing(pending) => Some(pending.await),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The API of a server that is operated.
 
 use crate::{
-    args::Operated,
+    args::AdminTarget,
     config::{self, DataDirConfig},
     failure::Failure,
     output, served_file,
@@ -53,7 +53,7 @@ pub(super) struct Api {
 
 impl Api {
     /// Of the server that is named: by its URL, or by the socket in its data directory.
-    pub(super) fn of(of: &Operated) -> Result<Self, Failure> {
+    pub(super) fn of(of: &AdminTarget) -> Result<Self, Failure> {
         if of.target.contains("://") {
             return Self::at_url(of);
         }
@@ -67,12 +67,12 @@ impl Api {
         }
     }
 
-    pub(super) fn of_configured(of: &Operated, config: &DataDirConfig) -> Result<Self, Failure> {
+    pub(super) fn of_configured(of: &AdminTarget, config: &DataDirConfig) -> Result<Self, Failure> {
         Self::of_directory(of, &config.data_dir, config.name.clone())
     }
 
     /// Of the server that owns this data directory.
-    pub(super) fn of_directory(of: &Operated, data_dir: &Path, name: String) -> Result<Self, Failure> {
+    pub(super) fn of_directory(of: &AdminTarget, data_dir: &Path, name: String) -> Result<Self, Failure> {
         let socket = data_dir.join(AdminSocket::NAME);
         if let Err(error) = fs::symlink_metadata(&socket)
             && error.kind() == std::io::ErrorKind::PermissionDenied
@@ -106,7 +106,7 @@ impl Api {
         })
     }
 
-    fn at_url(of: &Operated) -> Result<Self, Failure> {
+    fn at_url(of: &AdminTarget) -> Result<Self, Failure> {
         let base = of.target.trim_end_matches('/').to_owned();
         Ok(Self {
             client: match is_on_this_machine(&base) {
@@ -242,7 +242,7 @@ impl Api {
 }
 
 /// How the server is started that does not run, behind what is said of that.
-fn start_hint(of: &Operated) -> String {
+fn start_hint(of: &AdminTarget) -> String {
     match Path::new(&of.target).is_file() {
         true => format!("; start it with `longhaul serve {}`", shell_word(&of.target)),
         false if of.target.contains("://") && !is_on_this_machine(&of.target) => String::new(),
@@ -251,13 +251,13 @@ fn start_hint(of: &Operated) -> String {
 }
 
 /// The data directory, if one is named in place of a configuration.
-pub(super) fn data_dir(of: &Operated) -> Option<PathBuf> {
+pub(super) fn data_dir(of: &AdminTarget) -> Option<PathBuf> {
     let named = PathBuf::from(&of.target);
     named.is_dir().then_some(named)
 }
 
 /// Where the data of the server are whose configuration is named. A server of another file is not operated by mistake.
-pub(super) fn configured(of: &Operated) -> Result<DataDirConfig, Failure> {
+pub(super) fn configured(of: &AdminTarget) -> Result<DataDirConfig, Failure> {
     let file = Path::new(&of.target);
     let config = config::load_for_data_dir(file, of.data_dir.as_deref()).map_err(Failure::usage)?;
     served_file::check(file, &config.data_dir).map_err(Failure::usage)?;
@@ -277,7 +277,7 @@ pub(super) fn task_path(id: &str) -> Result<String, Failure> {
 }
 
 /// The admin key that is given, if one is.
-fn key(of: &Operated) -> Result<Option<String>, Failure> {
+fn key(of: &AdminTarget) -> Result<Option<String>, Failure> {
     let key = match &of.key_file {
         Some(file) => {
             let text = longhaul_private_dir::read_named_text(file);

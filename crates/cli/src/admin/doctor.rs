@@ -7,7 +7,7 @@ use super::{
     show::{list, text},
 };
 use crate::{
-    args::{Doctor, Operated},
+    args::{AdminTarget, Doctor},
     check::machine::reserve_doubt,
     config::{DataDirConfig, Environment, Problem},
     failure::Failure,
@@ -21,7 +21,7 @@ use longhaul_admin::DiskSpace;
 use longhaul_command::suspended_supervisors;
 use longhaul_core::TaskId;
 use longhaul_private_dir::check_named;
-use longhaul_store::{DirectoryReport, OpenError};
+use longhaul_store::{DirectoryReport, SqliteOpenError};
 use serde_json::{Value, json};
 use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -34,7 +34,7 @@ const DATABASE: &str = "longhaul.db";
 const LONG_LOG: u64 = 1 << 30;
 
 /// Looks at the data directory, if the server is named by it or by its file, and at the server; if that does not run, at its tasks, too.
-pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
+pub(super) async fn run(of: &AdminTarget) -> Result<Exit, Failure> {
     let mut findings = Vec::new();
     if of.target.contains("://") {
         let restart =
@@ -126,7 +126,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
 
 /// Looks at this machine alone, if no server is named.
 pub(super) async fn run_first(args: &Doctor) -> Result<Exit, Failure> {
-    if let Some(of) = args.operated() {
+    if let Some(of) = args.target() {
         return run(&of).await;
     }
     let environment = Environment::of_this_process();
@@ -306,7 +306,7 @@ fn obstacles(path: &Path, is_shared: Option<bool>, is_owned: bool) -> Vec<Findin
         ));
     }
     for name in [longhaul_admin::ADMIN_KEY, longhaul_admin::METRICS_KEY] {
-        if let Err(error) = longhaul_admin::KeyFile::check(path, name) {
+        if let Err(error) = longhaul_admin::AdminKeyFile::check(path, name) {
             obstacles.push(Finding::new(
                 format!("the key of the admin address cannot be used: {error}"),
                 "mend the file, or remove it: the server makes a new one at its start",
@@ -324,7 +324,7 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
     let report = match DirectoryReport::of(path) {
         Ok(Some(report)) => report,
         Ok(None) => return true,
-        Err(error @ OpenError::Corrupt { .. }) => {
+        Err(error @ SqliteOpenError::Corrupt { .. }) => {
             findings.push(Finding::new(error.to_string(), restore));
             return false;
         }

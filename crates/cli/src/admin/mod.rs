@@ -13,8 +13,8 @@ mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTasks, Doctor, Filter,
-        Nodes, NodesAction, OneNode, OneTask, Operated, SomeTasks, SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTarget, AdminTasks,
+        Doctor, Filter, Nodes, NodesAction, OneNode, OneTask, SomeTasks, SomeTools,
     },
     arguments::{self, Taker},
     failure::Failure,
@@ -68,7 +68,7 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
 
 /// Whether the server of this data directory answers its operators, and so all.
 pub(crate) async fn answers(data_dir: &Path) -> bool {
-    let of = Operated {
+    let of = AdminTarget {
         target: data_dir.display().to_string(),
         data_dir: None,
         key_file: None,
@@ -102,7 +102,7 @@ pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
     }
 }
 
-async fn list_nodes(of: &Operated) -> Result<Exit, Failure> {
+async fn list_nodes(of: &AdminTarget) -> Result<Exit, Failure> {
     shown(of, &Api::of(of)?.get("/api/nodes").await?, |found| {
         show::nodes(found, show::width())
     })
@@ -245,7 +245,7 @@ async fn full_page(api: &Api, mut query: TaskQuery) -> Result<Value, Failure> {
 }
 
 /// Prints an answer.
-fn shown(of: &Operated, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<Exit, Failure> {
+fn shown(of: &AdminTarget, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<Exit, Failure> {
     match of.json {
         true => output::json_line(answer),
         false => output::text(&text(answer)),
@@ -254,7 +254,7 @@ fn shown(of: &Operated, answer: &Value, text: impl FnOnce(&Value) -> String) -> 
 }
 
 /// The server and the whole id of a task.
-async fn found(of: &Operated, part: &str) -> Result<(Api, String), Failure> {
+async fn found(of: &AdminTarget, part: &str) -> Result<(Api, String), Failure> {
     let api = Api::of(of)?;
     let id = api.whole_id(part).await?;
     Ok((api, id))
@@ -334,7 +334,7 @@ async fn act_on(some: &SomeTasks, action: &str, words: &str) -> Result<Exit, Fai
     }
 }
 
-async fn act(of: &Operated, part: &str, action: &str, words: &str) -> Result<Exit, Failure> {
+async fn act(of: &AdminTarget, part: &str, action: &str, words: &str) -> Result<Exit, Failure> {
     let (api, id) = found(of, part).await?;
     let done = api.post(&format!("{}/{action}", task_path(&id)?), None).await?;
     shown(of, &done, |done| match done["task"].as_str() {

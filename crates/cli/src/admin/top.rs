@@ -26,7 +26,7 @@ const MOST: usize = 200;
 /// Runs until `q` is pressed or it is interrupted. Without a terminal it prints the present and ends.
 pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
     let mut keys = Keys::of_terminal();
-    let mut scrolled = Scrolled::default();
+    let mut scrolled = ScrollPosition::default();
     let mut was_there = false;
     loop {
         match Present::read(api).await {
@@ -170,7 +170,7 @@ impl Key {
 
 /// How far the tools and tasks are scrolled.
 #[derive(Debug, Default)]
-struct Scrolled {
+struct ScrollPosition {
     /// Lines that are above the screen.
     above: usize,
     /// Lines of a page, when it was drawn last.
@@ -179,7 +179,7 @@ struct Scrolled {
     most: usize,
 }
 
-impl Scrolled {
+impl ScrollPosition {
     fn by(&mut self, how: Scroll) {
         let lines = match how {
             Scroll::Lines(lines) => lines,
@@ -255,7 +255,7 @@ impl Present {
         })
     }
 
-    fn draw(&self, scrolled: &mut Scrolled) {
+    fn draw(&self, scrolled: &mut ScrollPosition) {
         let is_terminal = io::stdout().is_terminal();
         let busy = |tool: &&Value| {
             ["queued", "running", "suspended", "blocked"]
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn keys_scroll_as_far_as_there_is_something_to_show() {
         let lines = |range: std::ops::RangeInclusive<usize>| range.map(|n| n.to_string()).collect::<Vec<_>>();
-        let mut scrolled = Scrolled::default();
+        let mut scrolled = ScrollPosition::default();
         let mut press = |bytes: &[u8]| {
             let (keys, begun) = Key::all(bytes);
             assert!(begun.is_empty());
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(press(b"\x1b[A\x1b[A\x1b[A"), shown(1), "each of several counts");
         let ends = b"\x1b[6~\x1b[6~\x1b[6~\x1b[6~\x1b[5~";
         assert_eq!(press(ends), shown(5), "there is nothing below from which to go back");
-        let mut scrolled = Scrolled {
+        let mut scrolled = ScrollPosition {
             above: 3,
             page: 3,
             most: 7,

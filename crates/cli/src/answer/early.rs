@@ -6,7 +6,7 @@ use crate::{
     arguments::Words,
     failure::Failure,
     output,
-    record::{self, Named},
+    record::{self, NamedTask},
     result::Exit,
     servers::Server,
     tasks,
@@ -15,7 +15,7 @@ use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall};
 
 /// The only call that asks before it is a task, if no task could be meant.
 pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCall>, Failure> {
-    if !Named::candidates(server, "answer").await?.is_empty() {
+    if !NamedTask::candidates(server, "answer").await?.is_empty() {
         return Ok(None);
     }
     let unfinished = CallFilter {

@@ -1,7 +1,7 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
 use super::{several, withdrawn};
-use crate::{ask::text_of_task, failure::Failure, output, record::Named, states, waiting};
+use crate::{ask::text_of_task, failure::Failure, output, record::NamedTask, states, waiting};
 use futures_util::FutureExt;
 use longhaul_client::{
     ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
@@ -23,13 +23,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const ASKED_TOGETHER: Duration = Duration::from_millis(300);
 
 /// A question, and where its answer goes. Without an answer it stays open.
-struct Asked {
+struct AskedQuestion {
     question: InputRequest,
     reply: oneshot::Sender<InputResponse>,
 }
 
 enum Message {
-    Asked(Asked),
+    Asked(AskedQuestion),
     Delivered,
     /// Another client was faster.
     TooLate,
@@ -67,7 +67,7 @@ impl InputHandler for Relay {
         }
         let (reply, answer) = oneshot::channel();
         let question = request;
-        let _ = self.0.send(Message::Asked(Asked { question, reply }));
+        let _ = self.0.send(Message::Asked(AskedQuestion { question, reply }));
         Box::pin(async {
             match answer.await {
                 Ok(answer) => Ok(answer),
@@ -93,7 +93,7 @@ impl InputHandler for Relay {
 /// the task continues. With `all` further questions are answered too; without it, none of several that come together and are recorded, so that one can be chosen.
 /// Returns the key of the first one, if it is recorded.
 pub(super) async fn answer(
-    named: &Named,
+    named: &NamedTask,
     task: &TaskHandle,
     mut questions: Questions,
     all: bool,
@@ -106,7 +106,7 @@ pub(super) async fn answer(
         _ => {}
     };
     let mut waiting = pin!(task.wait(&mut observe));
-    let (mut answered, mut delivered, mut others) = (Vec::<InputRequest>::new(), 0, Vec::<Asked>::new());
+    let (mut answered, mut delivered, mut others) = (Vec::<InputRequest>::new(), 0, Vec::<AskedQuestion>::new());
     // On another stream the server asks the same again. It withdraws that when it has the answer.
     let mut again = Vec::new();
     let mut limit = SystemClock.sleep(LONGEST_SILENCE);
@@ -183,7 +183,7 @@ pub(super) async fn answer(
         }
     }
     if delivered > 0 {
-        for Asked { question, .. } in &others {
+        for AskedQuestion { question, .. } in &others {
             let tool = named.call().map(|call| call.tool.as_str());
             output::note(&format!(
                 "the task also asks: {}",
@@ -219,7 +219,7 @@ pub(super) async fn answer(
 async fn asked_together<T>(
     questions: &mut Questions,
     mut ended: Pin<&mut impl Future<Output = T>>,
-) -> Result<Vec<Asked>, T> {
+) -> Result<Vec<AskedQuestion>, T> {
     let mut together = SystemClock.sleep(ASKED_TOGETHER);
     let mut asked = Vec::new();
     loop {
@@ -238,7 +238,7 @@ async fn asked_together<T>(
 
 /// Watches the task until it continues, but not for long, and tells what it asks besides the questions with these keys. That is recorded, and can be answered later.
 pub(super) async fn tell_what_else_it_asks(
-    named: &Named,
+    named: &NamedTask,
     task: &TaskHandle,
     mut questions: Questions,
     answered: &[String],
@@ -249,8 +249,8 @@ pub(super) async fn tell_what_else_it_asks(
             gone_on.send_replace(task.status != TaskStatus::InputRequired);
         }
     };
-    let mut others: Vec<Asked> = Vec::new();
-    let is_other = |others: &[Asked], asked: &Asked| {
+    let mut others: Vec<AskedQuestion> = Vec::new();
+    let is_other = |others: &[AskedQuestion], asked: &AskedQuestion| {
         let key = &asked.question.key;
         let is_answered = key.as_ref().is_some_and(|key| answered.contains(key));
         // The same question may come on two streams.
@@ -277,7 +277,7 @@ pub(super) async fn tell_what_else_it_asks(
     if others.is_empty() {
         tell_to_wait(named, task).await;
     }
-    for Asked { question, .. } in &others {
+    for AskedQuestion { question, .. } in &others {
         let tool = named.call().map(|call| call.tool.as_str());
         output::note(&format!(
             "the task also asks: {}",
@@ -292,7 +292,7 @@ async fn has_gone_to_its_end(task: &TaskHandle) -> bool {
 }
 
 /// A question that comes while nobody is connected is lost on some servers (FastMCP 3), and nothing says later that there was one. Longhaul's ask again.
-async fn tell_to_wait(named: &Named, task: &TaskHandle) {
+async fn tell_to_wait(named: &NamedTask, task: &TaskHandle) {
     let server = task.connection().server().await;
     if server.is_ok_and(|server| server.takes_idempotency_keys()) {
         return;
@@ -303,7 +303,7 @@ async fn tell_to_wait(named: &Named, task: &TaskHandle) {
     ));
 }
 
-fn is_known(answered: &[InputRequest], others: &[Asked], asked: &Asked) -> bool {
+fn is_known(answered: &[InputRequest], others: &[AskedQuestion], asked: &AskedQuestion) -> bool {
     let mut known = answered.iter().chain(others.iter().map(|other| &other.question));
     known.any(|known| *known == asked.question)
 }

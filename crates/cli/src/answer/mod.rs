@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     fields, output,
     pace::Pace,
-    record::{self, Named},
+    record::{self, NamedTask},
     result::Exit,
     servers::{self, Server},
     states, tasks,
@@ -39,13 +39,13 @@ pub(crate) async fn run(args: &args::Answer) -> ExitCode {
 }
 
 /// The only recorded task that asks.
-async fn only_that_asks(server: Server) -> Result<Named, Failure> {
-    let mut live = Named::candidates(&server, "answer").await?;
+async fn only_that_asks(server: Server) -> Result<NamedTask, Failure> {
+    let mut live = NamedTask::candidates(&server, "answer").await?;
     if live.len() > 1 {
         // What the journal knows may be old, and an answer cannot be taken back.
         live = vec![tasks::only_that_asks(&server, live).await?];
     }
-    Named::only_of(server, "answer", &live).await
+    NamedTask::only_of(server, "answer", &live).await
 }
 
 async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
@@ -70,7 +70,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         return early::answer(&call, args, &words).await;
     }
     let named = match id {
-        Some(id) => Named::find(server, id).await?,
+        Some(id) => NamedTask::find(server, id).await?,
         None => only_that_asks(server).await?,
     };
     if let Some(call) = named.call().filter(|call| call.ends_with_process) {
@@ -155,7 +155,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
 }
 
 /// Reads how the task stands now, which is recorded, and tells what it still asks. The answer was taken, whatever comes of this.
-async fn tell_what_is_open(named: &Named, task: &TaskHandle) {
+async fn tell_what_is_open(named: &NamedTask, task: &TaskHandle) {
     let Ok(now) = record::read(task).await else { return };
     let (open, _) = record::open_and_answered(task, now.input_requests).await;
     for question in open.iter().take(MOST_SHOWN) {
@@ -170,7 +170,7 @@ async fn tell_what_is_open(named: &Named, task: &TaskHandle) {
 
 /// Answers a legacy task whose question is not known yet. Nothing is requested if the answer could not be given.
 async fn answer_held(
-    named: &Named,
+    named: &NamedTask,
     task: &TaskHandle,
     args: &args::Answer,
     words: &Words,

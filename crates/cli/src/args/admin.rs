@@ -35,11 +35,11 @@ pub(crate) enum AdminCommand {
     /// Answer or decline a question of a task
     Answer(AdminAnswer),
     /// List the tools, and what becomes of their calls
-    Tools(Operated),
+    Tools(AdminTarget),
     /// Count the live tasks of each principal
-    Principals(Operated),
+    Principals(AdminTarget),
     /// List the upstreams of a gateway, and whether they answer
-    Upstreams(Operated),
+    Upstreams(AdminTarget),
     /// Print the latest lines of the audit log, newest first
     Audit(AdminAudit),
     /// Begin nothing of these tools until they are resumed; what runs runs on
@@ -47,18 +47,18 @@ pub(crate) enum AdminCommand {
     /// End the pause of these tools
     Resume(SomeTools),
     /// Count live tasks by state
-    Stats(Operated),
+    Stats(AdminTarget),
     /// Show the live tasks on a screen that follows them
-    Top(Operated),
+    Top(AdminTarget),
     /// Tell the server to stop: as SIGTERM
     Drain(AdminDrain),
     /// Look for what is wrong, and say what to do
-    Doctor(Operated),
+    Doctor(AdminTarget),
 }
 
 /// The server that is operated.
 #[derive(Debug, Args)]
-pub(crate) struct Operated {
+pub(crate) struct AdminTarget {
     /// Configuration file of a server on this machine (TOML), its data directory, or the URL of an admin address
     #[arg(value_name = "FILE|DIR|URL")]
     pub(crate) target: String,
@@ -92,8 +92,8 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     /// The server that is looked at, if one is named.
-    pub(crate) fn operated(&self) -> Option<Operated> {
-        Some(Operated {
+    pub(crate) fn target(&self) -> Option<AdminTarget> {
+        Some(AdminTarget {
             target: self.target.clone()?,
             data_dir: self.data_dir.clone(),
             key_file: self.key_file.clone(),
@@ -107,7 +107,7 @@ impl Doctor {
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Nodes {
     #[command(flatten)]
-    pub(crate) of: Option<Operated>,
+    pub(crate) of: Option<AdminTarget>,
     #[command(subcommand)]
     pub(crate) action: Option<NodesAction>,
 }
@@ -127,7 +127,7 @@ pub(crate) enum NodesAction {
 #[derive(Debug, Args)]
 pub(crate) struct AdminDrain {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// How long what runs may take to end before the server stops, such as 10m; 0s is at once [default: `drain_timeout` of the server]
     #[arg(long, value_name = "DURATION", value_parser = longhaul_core::parse_duration)]
     pub(crate) timeout: Option<u64>,
@@ -137,7 +137,7 @@ pub(crate) struct AdminDrain {
 #[derive(Debug, Args)]
 pub(crate) struct OneNode {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// Its number, as `longhaul nodes` shows it
     pub(crate) node: i64,
 }
@@ -146,7 +146,7 @@ pub(crate) struct OneNode {
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// The task's id, or a part of it that only one of the latest 500 tasks has
     pub(crate) id: String,
 }
@@ -181,7 +181,7 @@ pub(crate) struct AdminReset {
 #[derive(Debug, Args)]
 pub(crate) struct SomeTools {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// Names of tools, * for any characters: 'git_*' are those of the upstream `git`
     #[arg(required_unless_present = "upstream", value_name = "TOOL")]
     pub(crate) tools: Vec<ToolPattern>,
@@ -229,7 +229,7 @@ pub(crate) struct Filter {
 #[derive(Debug, Args)]
 pub(crate) struct SomeTasks {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// The task's id, or a part of it that only one of the latest 500 tasks has
     #[arg(required_unless_present = "all")]
     pub(crate) id: Option<String>,
@@ -247,7 +247,7 @@ pub(crate) struct SomeTasks {
 #[derive(Debug, Args)]
 pub(crate) struct AdminTasks {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     #[command(flatten)]
     pub(crate) filter: Filter,
     /// Oldest first
@@ -265,7 +265,7 @@ pub(crate) struct AdminTasks {
 #[derive(Debug, Args)]
 pub(crate) struct AdminAudit {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// About this task: its whole id
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<String>,
@@ -287,7 +287,7 @@ pub(crate) struct AdminAudit {
 #[derive(Debug, Args)]
 pub(crate) struct AdminAnswer {
     #[command(flatten)]
-    pub(crate) of: Operated,
+    pub(crate) of: AdminTarget,
     /// The task's id, or a part of it
     pub(crate) id: String,
     /// The fields of the answer: name=value, or name:=JSON

@@ -191,13 +191,13 @@ impl From<InquireError> for FormError {
 
 /// What can be chosen in a list.
 #[derive(Clone, PartialEq)]
-enum Listed {
+enum ListItem {
     Choice(Choice),
     /// Of an optional field.
     Nothing,
 }
 
-impl fmt::Display for Listed {
+impl fmt::Display for ListItem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Choice(choice) => &choice.title,
@@ -262,17 +262,17 @@ fn choose(
     default: Option<&Value>,
 ) -> Result<Option<Value>, FormError> {
     let start = choices.iter().position(|choice| Some(&choice.value) == default);
-    let mut listed: Vec<Listed> = choices.into_iter().map(Listed::Choice).collect();
+    let mut listed: Vec<ListItem> = choices.into_iter().map(ListItem::Choice).collect();
     if !required {
-        listed.push(Listed::Nothing);
+        listed.push(ListItem::Nothing);
     }
     // Without a default an optional field is empty.
     let start = start.unwrap_or(if required { 0 } else { listed.len() - 1 });
     let mut select = Select::new(title, listed).with_starting_cursor(start);
     select.help_message = help.or(select.help_message);
     Ok(match select.prompt()? {
-        Listed::Choice(choice) => Some(choice.value),
-        Listed::Nothing => None,
+        ListItem::Choice(choice) => Some(choice.value),
+        ListItem::Nothing => None,
     })
 }
 
@@ -296,7 +296,7 @@ fn ask_several(
         })
         .map(|(index, _)| index)
         .collect();
-    let listed: Vec<Listed> = choices.into_iter().map(Listed::Choice).collect();
+    let listed: Vec<ListItem> = choices.into_iter().map(ListItem::Choice).collect();
     let mut select = MultiSelect::new(title, listed).with_default(&chosen);
     // The user has to know it, whatever else is said.
     let help = help.map(|help| format!("{help} ({SEVERAL})"));
@@ -305,7 +305,7 @@ fn ask_several(
         field["minItems"].as_u64().unwrap_or(0),
         field["maxItems"].as_u64().unwrap_or(u64::MAX),
     );
-    let select = select.with_validator(move |chosen: &[inquire::list_option::ListOption<&Listed>]| {
+    let select = select.with_validator(move |chosen: &[inquire::list_option::ListOption<&ListItem>]| {
         let count = chosen.len() as u64;
         Ok(match count {
             0 if !required => Validation::Valid,
@@ -316,8 +316,8 @@ fn ask_several(
     });
     let chosen: Vec<Value> = (select.prompt()?.into_iter())
         .filter_map(|listed| match listed {
-            Listed::Choice(choice) => Some(choice.value),
-            Listed::Nothing => None,
+            ListItem::Choice(choice) => Some(choice.value),
+            ListItem::Nothing => None,
         })
         .collect();
     Ok((required || !chosen.is_empty()).then(|| chosen.into()))

@@ -31,7 +31,7 @@ pub(crate) use process::{ask as on_terminal, fill_in};
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal. Without one it tells what was asked, and leaves it open.
-pub(crate) struct Asking {
+pub(crate) struct TerminalPrompter {
     /// Whether the user is asked on a terminal.
     terminal: AtomicBool,
     /// One question at a time; the one that was answered last.
@@ -67,14 +67,14 @@ pub(crate) fn text_of_task(question: &InputRequest, tool: Option<&str>, id: &str
 }
 
 /// The questions that could not be asked.
-pub(crate) struct Unasked {
+pub(crate) struct UnaskedQuestions {
     questions: mpsc::UnboundedReceiver<InputRequest>,
     /// Those that were taken too early.
     put_back: VecDeque<InputRequest>,
     left: Arc<Mutex<Option<InputRequest>>>,
 }
 
-impl Unasked {
+impl UnaskedQuestions {
     /// The next one. Never completes on a terminal.
     pub(crate) async fn next(&mut self) -> InputRequest {
         if let Some(request) = self.put_back.pop_front() {
@@ -97,8 +97,8 @@ impl Unasked {
     }
 }
 
-impl Asking {
-    pub(crate) fn new() -> (Arc<Self>, Unasked) {
+impl TerminalPrompter {
+    pub(crate) fn new() -> (Arc<Self>, UnaskedQuestions) {
         let (unasked, questions) = mpsc::unbounded_channel();
         let left = Arc::default();
         let asking = Self {
@@ -108,7 +108,7 @@ impl Asking {
             unasked,
             left: Arc::clone(&left),
         };
-        let unasked = Unasked {
+        let unasked = UnaskedQuestions {
             questions,
             put_back: VecDeque::new(),
             left,
@@ -131,7 +131,7 @@ impl Asking {
     }
 }
 
-impl InputHandler for Asking {
+impl InputHandler for TerminalPrompter {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities {
             elicitation_form: true,
@@ -172,7 +172,7 @@ impl InputHandler for Asking {
                 // A legacy server may ask the same on two streams, and withdraws one when it has the answer to the other.
                 SystemClock.sleep(WITHDRAWAL).await;
             }
-            let hidden = Hidden::of(bar);
+            let hidden = HiddenBar::of(bar);
             let answer = on_terminal((&request).into()).await;
             drop(hidden);
             *last = Some(request.clone());
@@ -201,7 +201,7 @@ impl InputHandler for Asking {
         let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
         Box::pin(async move {
             let _turn = turn.lock().await;
-            let _hidden = Hidden::of(bar);
+            let _hidden = HiddenBar::of(bar);
             match process::page_finished().await {
                 Ok(has_finished) => return has_finished,
                 Err(FormError::Dismissed) => return false,
@@ -253,9 +253,9 @@ fn draw(text: &str) {
 }
 
 /// Shows the bar again when it is dropped.
-struct Hidden(Option<ProgressBar>);
+struct HiddenBar(Option<ProgressBar>);
 
-impl Hidden {
+impl HiddenBar {
     fn of(bar: Option<ProgressBar>) -> Self {
         if let Some(bar) = &bar {
             bar.disable_steady_tick();
@@ -267,7 +267,7 @@ impl Hidden {
     }
 }
 
-impl Drop for Hidden {
+impl Drop for HiddenBar {
     fn drop(&mut self) {
         if let Some(bar) = &self.0 {
             bar.set_draw_target(ProgressDrawTarget::stderr());

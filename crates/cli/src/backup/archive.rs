@@ -141,7 +141,7 @@ impl<W: Write> ArchiveWriter<W> {
     pub(crate) fn add(&mut self, name: &str, modified: i64, size: u64, content: impl Read) -> io::Result<()> {
         let header = entry(modified, size);
         self.tally.begin(name, size);
-        let mut counted = Counted {
+        let mut counted = TallyReader {
             content: content.take(size),
             tally: &mut self.tally,
             left: size,
@@ -191,13 +191,13 @@ fn entry(modified: i64, size: u64) -> tar::Header {
 }
 
 /// What is read of it is tallied.
-struct Counted<'a, R> {
+struct TallyReader<'a, R> {
     content: R,
     tally: &'a mut Tally,
     left: u64,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for TallyReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.content.read(buffer)?;
         self.tally.add(&buffer[..read]);

@@ -30,7 +30,7 @@ pub(super) struct Line {
 /// A call as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct WrittenCall {
     tool: String,
     #[serde(default)]
     arguments: Map<String, Value>,
@@ -163,7 +163,7 @@ impl<'a> BatchFile<'a> {
             TextError::TooLarge(_) => error.to_string(),
         };
         let written = match self.tool {
-            Some(tool) => Written {
+            Some(tool) => WrittenCall {
                 tool: tool.to_owned(),
                 arguments: json_text::read(text).map_err(read)?,
                 idempotency_key: None,

@@ -3,7 +3,7 @@
 use super::{
     Batch, bars,
     file::Line,
-    tally::{Ended, Standing},
+    tally::{EndedLine, LineStatus},
 };
 use crate::{
     args,
@@ -93,7 +93,7 @@ fn describe_cancelled(shown: &mut Value) {
 }
 
 /// What a call was answered with.
-enum Sent {
+enum CallReply {
     Task { task: TaskHandle, is_asked: bool },
     Done(Outcome),
 }
@@ -122,48 +122,48 @@ impl Batch<'_> {
     }
 
     /// Where a line stands after its call. What cannot be read is not taken for settled.
-    async fn standing(&self, place: Option<&BatchLine>) -> Standing {
+    async fn status(&self, place: Option<&BatchLine>) -> LineStatus {
         let (Some(run), Some(place)) = (&self.run, place) else {
-            return Standing::Open;
+            return LineStatus::Open;
         };
         if let Ok(Some(finished)) = run.outcome(place).await {
-            return Standing::Settled(finished);
+            return LineStatus::Settled(finished);
         }
         match run.step(place).await {
-            Ok(BatchStep::Unknown { .. } | BatchStep::Lost { .. }) => Standing::Unclear,
-            _ => Standing::Open,
+            Ok(BatchStep::Unknown { .. } | BatchStep::Lost { .. }) => LineStatus::Unclear,
+            _ => LineStatus::Open,
         }
     }
 
     /// Makes the call of a line, unless it was made before, and prints what has become of it.
-    pub(super) async fn call(&self, line: Line, tool: &Tool, place: Option<BatchLine>) -> Ended {
+    pub(super) async fn call(&self, line: Line, tool: &Tool, place: Option<BatchLine>) -> EndedLine {
         let mut shown = json!({"line": line.number, "tool": tool.name});
         let ended = self.drive(&line, tool, place.clone(), &mut shown).await;
-        let standing = self.standing(place.as_ref()).await;
-        match standing {
-            Standing::Unclear => self.unclear.lock().insert(line.number),
+        let status = self.status(place.as_ref()).await;
+        match status {
+            LineStatus::Unclear => self.unclear.lock().insert(line.number),
             _ => self.unclear.lock().remove(&line.number),
         };
         let response = match ended {
             Ok(response) => response,
             // Another command has cancelled the call, and nothing of it runs.
-            Err(_) if standing == Standing::Settled(Finished::Cancelled) => {
+            Err(_) if status == LineStatus::Settled(Finished::Cancelled) => {
                 let response = Response::Outcome(Outcome::Cancelled);
                 self.print(&mut shown, &response);
                 response
             }
             Err(failure) => {
-                let failure = match standing {
-                    Standing::Unclear => failure.left_unknown(),
+                let failure = match status {
+                    LineStatus::Unclear => failure.left_unknown(),
                     _ => failure.of_call(),
                 };
                 shown["exit"] = (failure.exit() as u8).into();
                 shown["error"] = failure.as_json();
                 self.bars.print(|| output::json_line(&shown));
-                return Ended::new(line.number, failure.exit(), Some(&failure), standing);
+                return EndedLine::new(line.number, failure.exit(), Some(&failure), status);
             }
         };
-        Ended::new(line.number, response.exit(), response.failure().as_ref(), standing)
+        EndedLine::new(line.number, response.exit(), response.failure().as_ref(), status)
     }
 
     /// Brings the call of a line to its end, and records that nothing more is to be done. What it returns is printed.
@@ -195,8 +195,8 @@ impl Batch<'_> {
                 options.idempotency_key.clone_from(&line.key);
                 options.batch_line = place;
                 match self.send(line, tool, options, shown, &mut bar).await? {
-                    Sent::Task { task, is_asked } => (task, is_asked),
-                    Sent::Done(outcome) => return Ok(Response::Outcome(outcome)),
+                    CallReply::Task { task, is_asked } => (task, is_asked),
+                    CallReply::Done(outcome) => return Ok(Response::Outcome(outcome)),
                 }
             }
         };
@@ -243,7 +243,7 @@ impl Batch<'_> {
         mut options: CallOptions,
         shown: &mut Value,
         bar: &mut bars::Bar<'_>,
-    ) -> Result<Sent, Failure> {
+    ) -> Result<CallReply, Failure> {
         let source = line.number as u64;
         options.waits_while_busy = true;
         options.source = Some(source);
@@ -256,7 +256,7 @@ impl Batch<'_> {
             }
             other => other.into(),
         })?;
-        if let Some(repeated) = record::Repeated::of(&call, &self.earlier)
+        if let Some(repeated) = record::RepeatedCall::of(&call, &self.earlier)
             && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
         {
             let warning = repeated.describe(self.server, &self.client).await;
@@ -294,9 +294,9 @@ impl Batch<'_> {
                 if output::is_written() || call.idempotency_key().is_none() {
                     self.note_finished(call.finish(&outcome).await);
                 }
-                Ok(Sent::Done(outcome))
+                Ok(CallReply::Done(outcome))
             }
-            CallResponse::Task(task) => Ok(Sent::Task {
+            CallResponse::Task(task) => Ok(CallReply::Task {
                 task,
                 is_asked: asked.is_some(),
             }),

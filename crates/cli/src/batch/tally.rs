@@ -27,7 +27,7 @@ const NAMES: [&str; 8] = [
 
 /// What is known of a line after its call, by its record: what a run that continues this one finds, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LineStatus {
     /// Its call has an outcome, so nothing more is to be done for it.
     Settled(Finished),
     /// Its call may have run and has no answer: it is made again only with `--repeat unknown`.
@@ -37,19 +37,19 @@ pub(super) enum Standing {
 }
 
 /// How a line has ended.
-pub(super) struct Ended {
+pub(super) struct EndedLine {
     pub(super) line: usize,
     pub(super) exit: Exit,
-    pub(super) standing: Standing,
+    pub(super) status: LineStatus,
     /// How it is counted: each line under one name.
     pub(super) name: &'static str,
 }
 
-impl Ended {
-    pub(super) fn new(line: usize, exit: Exit, failure: Option<&Failure>, standing: Standing) -> Self {
+impl EndedLine {
+    pub(super) fn new(line: usize, exit: Exit, failure: Option<&Failure>, status: LineStatus) -> Self {
         let kind = failure.map(Failure::kind).unwrap_or_default();
         let name = match exit {
-            _ if standing == Standing::Unclear || kind == OUTCOME_UNKNOWN => UNCLEAR,
+            _ if status == LineStatus::Unclear || kind == OUTCOME_UNKNOWN => UNCLEAR,
             _ if kind == UNANSWERED => WITHOUT_ANSWER,
             Exit::Answered => COMPLETED,
             Exit::ToolError => "failed with an error of the tool",
@@ -61,7 +61,7 @@ impl Ended {
         Self {
             line,
             exit,
-            standing,
+            status,
             name,
         }
     }
@@ -81,9 +81,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, ended: &Ended) {
+    pub(super) fn add(&mut self, ended: &EndedLine) {
         self.ended += 1;
-        self.settled += usize::from(matches!(ended.standing, Standing::Settled(_)));
+        self.settled += usize::from(matches!(ended.status, LineStatus::Settled(_)));
         *self.counts.entry(ended.name).or_default() += 1;
         if ended.name == WITHOUT_ANSWER {
             self.unanswered.push(ended.line);

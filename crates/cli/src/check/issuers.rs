@@ -7,7 +7,7 @@ use crate::{
 use futures_util::future::join_all;
 use longhaul::auth::oauth::Issuer;
 use longhaul_core::ToolPattern;
-use longhaul_gateway::UpstreamReport;
+use longhaul_gateway::UpstreamCheck;
 use longhaul_runtime::Ports;
 
 /// What the issuers do not answer now.
@@ -17,7 +17,7 @@ pub(super) async fn find_unreachable(issuers: &[Issuer], ports: &Ports) -> Vec<S
 }
 
 /// Warns of patterns in tables of scopes that fit no tool. Nothing is known while an upstream was not asked, or did not answer.
-pub(super) fn patterns_without_tool(config: &Config, upstreams: &[UpstreamReport]) -> Vec<Problem> {
+pub(super) fn patterns_without_tool(config: &Config, upstreams: &[UpstreamCheck]) -> Vec<Problem> {
     let is_known = config.upstreams.is_empty() && upstreams.iter().all(|upstream| upstream.server.is_ok());
     if !is_known {
         return Vec::new();

@@ -87,7 +87,7 @@ fn damaged_keys(server: &ServerConfig) -> Vec<String> {
     let api_keys = server.auth.api_keys.then(|| KeyFile::check(&server.data_dir).err());
     let of_admin = [longhaul_admin::ADMIN_KEY, longhaul_admin::METRICS_KEY]
         .into_iter()
-        .filter_map(|name| longhaul_admin::KeyFile::check(&server.data_dir, name).err());
+        .filter_map(|name| longhaul_admin::AdminKeyFile::check(&server.data_dir, name).err());
     let api_keys = api_keys.flatten().map(|error| error.to_string());
     api_keys
         .into_iter()

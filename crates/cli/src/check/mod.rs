@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_core::plain_line;
-use longhaul_gateway::UpstreamReport;
+use longhaul_gateway::UpstreamCheck;
 use longhaul_runtime::Ports;
 use longhaul_server::http::is_loopback;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             let store = others
                 .store
                 .as_ref()
-                .map(shared_store::Found::describe)
+                .map(shared_store::InspectedDatabase::describe)
                 .unwrap_or_default();
             output::text(&(describe(&config) + &store + &upstreams::describe(&others.upstreams)));
             for warning in others.warnings() {
@@ -75,7 +75,7 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
 }
 
 /// A configuration that can be served, as far as that is known.
-pub(crate) struct Checked {
+pub(crate) struct CheckedConfig {
     pub(crate) config: Config,
     /// What is probably a mistake, beside the warnings of the configuration.
     pub(crate) warnings: Vec<String>,
@@ -85,11 +85,11 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// Why it cannot be served.
-pub(crate) fn look(mut config: Config, is_offline: bool) -> Result<Checked, Vec<String>> {
+pub(crate) fn look(mut config: Config, is_offline: bool) -> Result<CheckedConfig, Vec<String>> {
     let others = Others::look(&mut config, is_offline).map_err(|error| vec![error.to_string()])?;
     let problems: Vec<String> = others.problems().collect();
     match problems.is_empty() {
-        true => Ok(Checked {
+        true => Ok(CheckedConfig {
             warnings: others.warnings().collect(),
             config,
         }),
@@ -104,8 +104,8 @@ struct Others {
     machine: Vec<String>,
     /// Why the reserve does not fit on the disk now.
     reserve: Option<String>,
-    store: Option<shared_store::Found>,
-    upstreams: Vec<UpstreamReport>,
+    store: Option<shared_store::InspectedDatabase>,
+    upstreams: Vec<UpstreamCheck>,
     /// What issuers do not answer.
     unreachable: Vec<String>,
 }
@@ -162,7 +162,7 @@ impl Others {
 
     /// Why the file cannot be served.
     fn problems(&self) -> impl Iterator<Item = String> {
-        let of_store = self.store.iter().filter_map(shared_store::Found::problem);
+        let of_store = self.store.iter().filter_map(shared_store::InspectedDatabase::problem);
         let of_machine = self.machine.iter().cloned();
         of_machine.chain(of_store).chain(upstreams::collisions(&self.upstreams))
     }

@@ -1,26 +1,26 @@
 //! What the database of `store` is like.
 
 use crate::config::Config;
-use longhaul_store_postgres::{DatabaseReport, OpenError, PostgresStore};
+use longhaul_store_postgres::{DatabaseReport, PostgresOpenError, PostgresStore};
 use serde_json::{Value, json};
 
 /// A database, and what was found in it.
-pub(super) struct Found {
+pub(super) struct InspectedDatabase {
     /// Without a password.
     address: String,
-    pub(super) report: Result<DatabaseReport, OpenError>,
+    pub(super) report: Result<DatabaseReport, PostgresOpenError>,
 }
 
 /// Connects to the database, if there is one.
-pub(super) async fn look(config: &Config) -> Option<Found> {
+pub(super) async fn look(config: &Config) -> Option<InspectedDatabase> {
     let shared = config.server.shared_store.as_ref()?;
-    Some(Found {
+    Some(InspectedDatabase {
         address: shared.shown(),
         report: PostgresStore::inspect(&shared.address, shared.options()).await,
     })
 }
 
-impl Found {
+impl InspectedDatabase {
     /// Why a server cannot use it.
     pub(super) fn problem(&self) -> Option<String> {
         self.report.as_ref().err().map(|error| format!("`store`: {error}"))

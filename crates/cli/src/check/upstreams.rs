@@ -5,7 +5,7 @@ use crate::{
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul_core::{TaskPolicy, format_duration, plain_line};
-use longhaul_gateway::{ReportedTool, UpstreamReport};
+use longhaul_gateway::{ReportedTool, UpstreamCheck};
 use longhaul_runtime::Ports;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) async fn dial(
     upstreams: Vec<UpstreamConfig>,
     config: &Config,
     ports: &Ports,
-) -> Result<Vec<UpstreamReport>, UpstreamError> {
+) -> Result<Vec<UpstreamCheck>, UpstreamError> {
     if upstreams.is_empty() {
         return Ok(Vec::new());
     }
@@ -28,12 +28,12 @@ pub(super) async fn dial(
 }
 
 /// For people. Upstreams name themselves and their tools as they like, and each is on one line all the same.
-pub(super) fn describe(reports: &[UpstreamReport]) -> String {
+pub(super) fn describe(reports: &[UpstreamCheck]) -> String {
     let lines = reports.iter().flat_map(lines_of);
     lines.map(|line| plain_line(&line) + "\n").collect()
 }
 
-fn lines_of(report: &UpstreamReport) -> Vec<String> {
+fn lines_of(report: &UpstreamCheck) -> Vec<String> {
     let server = match &report.server {
         Ok(server) => server,
         Err(reason) => return vec![format!("upstream {}: cannot be used now: {reason}", report.name)],
@@ -99,7 +99,7 @@ fn policy(tool: &ReportedTool) -> String {
 }
 
 /// The tools that have another upstream's name, with the names of their upstreams.
-pub(super) fn collisions(reports: &[UpstreamReport]) -> impl Iterator<Item = String> {
+pub(super) fn collisions(reports: &[UpstreamCheck]) -> impl Iterator<Item = String> {
     reports.iter().flat_map(|report| {
         let collisions = report.collisions.iter();
         collisions.map(|collision| format!("upstream `{}`: {collision}", report.name))
@@ -107,7 +107,7 @@ pub(super) fn collisions(reports: &[UpstreamReport]) -> impl Iterator<Item = Str
 }
 
 /// All warnings, with the names of their upstreams.
-pub(super) fn warnings(reports: &[UpstreamReport]) -> impl Iterator<Item = String> {
+pub(super) fn warnings(reports: &[UpstreamCheck]) -> impl Iterator<Item = String> {
     reports.iter().flat_map(|report| {
         let warnings = report.warnings.iter();
         warnings.map(|warning| format!("upstream `{}`: {warning}", report.name))
@@ -115,11 +115,11 @@ pub(super) fn warnings(reports: &[UpstreamReport]) -> impl Iterator<Item = Strin
 }
 
 /// For programs.
-pub(super) fn to_json(reports: &[UpstreamReport]) -> Vec<Value> {
+pub(super) fn to_json(reports: &[UpstreamCheck]) -> Vec<Value> {
     reports.iter().map(one_to_json).collect()
 }
 
-fn one_to_json(report: &UpstreamReport) -> Value {
+fn one_to_json(report: &UpstreamCheck) -> Value {
     let tools: Vec<Value> = report.tools.iter().map(tool_to_json).collect();
     match &report.server {
         Err(reason) => json!({"name": report.name, "state": "down", "reason": reason}),

@@ -12,7 +12,7 @@ const MAX_COUNT: u32 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
     /// Of requests, connections and streams.
-    pub(crate) front: Limits,
+    pub(crate) protocol: Limits,
     /// Of live tasks and stored bytes.
     pub(crate) quota: Quota,
 }
@@ -20,7 +20,7 @@ pub(crate) struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
-            front: Limits::default(),
+            protocol: Limits::default(),
             quota: Quota {
                 live_per_principal: Some(100_000),
                 live_in_all: Some(1_000_000),
@@ -33,7 +33,7 @@ impl Default for LimitsConfig {
 
 /// Reads the section; `None` after a problem.
 pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
-    let LimitsConfig { front, quota } = LimitsConfig::default();
+    let LimitsConfig { protocol, quota } = LimitsConfig::default();
     let count = |key, default: Option<u64>| {
         section.get_or(key, default, |entry| Some(Some(u64::from(entry.count(MAX_COUNT)?))))
     };
@@ -44,23 +44,23 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let stored = size("stored", quota.bytes_per_principal);
     let stored_in_all = size("stored_in_all", quota.bytes_in_all);
     let places = |key, default| section.get_or(key, default, |entry| usize::try_from(entry.count(MAX_COUNT)?).ok());
-    let connections = places("connections", front.connections);
-    let connections_in_all = places("connections_in_all", front.connections_in_all);
-    let streams = places("streams", front.streams);
-    let streams_in_all = places("streams_in_all", front.streams_in_all);
-    let memory = section.get_or("memory", front.memory, |entry| usize::try_from(entry.size()?).ok());
+    let connections = places("connections", protocol.connections);
+    let connections_in_all = places("connections_in_all", protocol.connections_in_all);
+    let streams = places("streams", protocol.streams);
+    let streams_in_all = places("streams_in_all", protocol.streams_in_all);
+    let memory = section.get_or("memory", protocol.memory, |entry| usize::try_from(entry.size()?).ok());
     let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MAX_COUNT)?));
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
     let calls = rate("calls_per_second");
     let reads = rate("reads_per_second");
     let unknown_ids = rate("unknown_ids_per_second");
-    let denied = section.get_or("denied_per_second", front.denied_per_second, |entry| {
+    let denied = section.get_or("denied_per_second", protocol.denied_per_second, |entry| {
         NonZeroU32::new(entry.count(MAX_COUNT)?).map(Some)
     });
     section.finish();
     Some(LimitsConfig {
-        front: Limits {
+        protocol: Limits {
             requests_per_second: requests?,
             requests_per_second_in_all: requests_in_all?,
             calls_per_second: calls?,

@@ -4,7 +4,7 @@ use super::{
     paths::Environment,
     section::{Entry, Section},
 };
-use longhaul_json_schema::{Origin, Schema};
+use longhaul_json_schema::{Schema, SchemaAuthor};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -273,7 +273,7 @@ struct SchemaProblem {
 
 /// Whether the schema can be used.
 fn check(schema: &Value) -> Result<(), SchemaProblem> {
-    let compiled = Schema::with_formats(schema, Origin::Own, true);
+    let compiled = Schema::with_formats(schema, SchemaAuthor::Own, true);
     compiled.map(drop).map_err(|error| SchemaProblem {
         message: error.to_string(),
         property: property_of(&error.place),

@@ -5,7 +5,7 @@ use super::{
     section::{Entry, Section},
 };
 use longhaul_command::{Template, reads_stdin_as_code, script_elements};
-use longhaul_json_schema::{Origin, Schema, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -196,7 +196,7 @@ pub(super) fn check_schemas(section: &Section<'_>, input_schema: &Value) {
         }
         let schema = resolve(input_schema, schema);
         if let Some(default) = schema.get("default")
-            && let Ok(compiled) = Schema::with_formats(schema, Origin::Own, true)
+            && let Ok(compiled) = Schema::with_formats(schema, SchemaAuthor::Own, true)
             && let Some(Err(Some(violation))) = compiled.check_now(default, text_len(default), |found| {
                 found.next().map(|first| first.to_string())
             })

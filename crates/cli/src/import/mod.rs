@@ -7,7 +7,7 @@ mod host;
 mod rewrite;
 
 use crate::{args, ask::agrees, failure::report_local, output, shell_word::command_line};
-use rewrite::{Changed, Rewritten};
+use rewrite::{ChangedServer, RewrittenFile};
 use serde_json::json;
 use std::{
     env,
@@ -99,7 +99,7 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
 }
 
 /// Whether the user wants it.
-fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<bool, ImportError> {
+fn agreed(import: &args::Import, file: &File, rewritten: &RewrittenFile) -> Result<bool, ImportError> {
     if import.yes || import.json || import.dry_run {
         return Ok(import.yes);
     }
@@ -114,8 +114,8 @@ fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<b
 }
 
 /// What changes, as a diff.
-fn shown(rewritten: &Rewritten) -> String {
-    let changed = rewritten.changed.iter().map(|Changed { name, before, after }| {
+fn shown(rewritten: &RewrittenFile) -> String {
+    let changed = rewritten.changed.iter().map(|ChangedServer { name, before, after }| {
         let name = output::id(name);
         format!("- {name}: {}\n+ {name}: {}", command_line(before), command_line(after))
     });
@@ -127,7 +127,7 @@ fn shown(rewritten: &Rewritten) -> String {
 }
 
 /// If it was written, `is_kept` says whether the copy is that of an earlier import.
-fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_new: bool, is_kept: Option<bool>) {
+fn report(import: &args::Import, file: &File, rewritten: &RewrittenFile, is_new: bool, is_kept: Option<bool>) {
     let is_written = is_kept.is_some();
     if import.json {
         let changed = rewritten.changed.iter();

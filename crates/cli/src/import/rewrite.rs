@@ -18,15 +18,15 @@ const UNCHANGED: &str = "it runs behind Longhaul already";
 
 /// What becomes of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenFile {
     pub(super) text: String,
-    pub(super) changed: Vec<Changed>,
-    pub(super) left: Vec<Left>,
+    pub(super) changed: Vec<ChangedServer>,
+    pub(super) left: Vec<UnchangedServer>,
 }
 
 /// A server that is started otherwise.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Changed {
+pub(super) struct ChangedServer {
     pub(super) name: String,
     /// Program and arguments.
     pub(super) before: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Changed {
 
 /// A server that stays as it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct UnchangedServer {
     pub(super) name: String,
     pub(super) why: Cow<'static, str>,
 }
@@ -64,7 +64,7 @@ type Splice = (Range<usize>, String);
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<Rewritten, String> {
+pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<RewrittenFile, String> {
     let (host, handoff) = (import.host, import.handoff);
     let remote = |entry: &Node| match import.header.is_empty() || host.language() != Language::Json {
         true => None,
@@ -138,7 +138,7 @@ fn options(import: &Import, variables_file: Option<&str>) -> Vec<String> {
 }
 
 /// Has the host start `wrap` in place of a server at a URL. `None` if the entry is none.
-fn wrap_url(text: &str, entry: &Node, import: &Import, program: &str) -> Option<Replaced> {
+fn wrap_url(text: &str, entry: &Node, import: &Import, program: &str) -> Option<ReplacedEntry> {
     let url = URLS.iter().find_map(|member| entry.member(member)?.text())?;
     let mut words = options(import, None);
     words.extend([IMPORTED_ENTRY.to_owned(), text[entry.range.clone()].to_owned()]);
@@ -171,7 +171,7 @@ fn wrap_url(text: &str, entry: &Node, import: &Import, program: &str) -> Option<
         name => Some(format!("{}: {}", quote(name), &text[value.range.clone()])),
     });
     let members: Vec<String> = [start].into_iter().chain(kept).collect();
-    Some(Replaced {
+    Some(ReplacedEntry {
         splice: (entry.range.clone(), format!("{{{}}}", members.join(", "))),
         before: vec![url.to_owned()],
         after,
@@ -191,7 +191,7 @@ pub(super) fn has_imported(text: &str, host: Host) -> bool {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
+pub(super) fn unwrap(text: &str, host: Host) -> Result<RewrittenFile, String> {
     rewrite(text, host, |start| {
         if start.wrapped_at().is_none() {
             return Err("it does not run behind Longhaul".into());
@@ -264,7 +264,7 @@ fn with_later_changes(before: &str, now: &Node, text: &str) -> String {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
+pub(super) fn as_undone(text: &str, host: Host) -> Result<RewrittenFile, String> {
     rewrite(text, host, |start| {
         if start.wrapped_at().is_some() {
             return Err(NOT_IMPORTED.into());
@@ -281,14 +281,14 @@ pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
 type Change = Result<(Vec<Splice>, Vec<String>), Cow<'static, str>>;
 
 /// An entry that is written anew.
-struct Replaced {
+struct ReplacedEntry {
     splice: Splice,
     before: Vec<String>,
     after: Vec<String>,
 }
 
 /// Changes the servers that the host starts.
-fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Result<Rewritten, String> {
+fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Result<RewrittenFile, String> {
     rewrite_with(text, host, |_| None, change)
 }
 
@@ -296,9 +296,9 @@ fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Res
 fn rewrite_with(
     text: &str,
     host: Host,
-    remote: impl Fn(&Node) -> Option<Replaced>,
+    remote: impl Fn(&Node) -> Option<ReplacedEntry>,
     change: impl Fn(&Start<'_>) -> Change,
-) -> Result<Rewritten, String> {
+) -> Result<RewrittenFile, String> {
     let root = Node::parse(text, host.language())?;
     let (mut changed, mut left, mut splices) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_place = false;
@@ -310,10 +310,10 @@ fn rewrite_with(
                 None => name.clone(),
             };
             if entry.member("command").is_none()
-                && let Some(Replaced { splice, before, after }) = remote(entry)
+                && let Some(ReplacedEntry { splice, before, after }) = remote(entry)
             {
                 splices.push(splice);
-                changed.push(Changed { name, before, after });
+                changed.push(ChangedServer { name, before, after });
                 continue;
             }
             let read = Start::read(entry).map_err(Cow::from);
@@ -323,13 +323,13 @@ fn rewrite_with(
                     splices.extend(new);
                     let before = start.arguments.iter().map(|(argument, _)| *argument);
                     let before = [start.program].into_iter().chain(before);
-                    changed.push(Changed {
+                    changed.push(ChangedServer {
                         name,
                         before: before.map(str::to_owned).collect(),
                         after,
                     });
                 }
-                Err(why) => left.push(Left { name, why }),
+                Err(why) => left.push(UnchangedServer { name, why }),
             }
         }
     }
@@ -342,7 +342,7 @@ fn rewrite_with(
     for (range, with) in splices {
         new.replace_range(range, &with);
     }
-    Ok(Rewritten {
+    Ok(RewrittenFile {
         text: new,
         changed,
         left,

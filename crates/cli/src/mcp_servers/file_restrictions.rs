@@ -73,7 +73,7 @@ impl FileRestrictions {
             // Of tools that run without a question.
             let is_unasked = words.iter().any(|word| word.starts_with("allow"));
             return match named {
-                Named::Tools if kind == ListKind::Allowed && is_unasked => Ok(()),
+                ListSubject::Tools if kind == ListKind::Allowed && is_unasked => Ok(()),
                 named => self.list(path, named, kind, value),
             };
         }
@@ -100,13 +100,13 @@ impl FileRestrictions {
         }
     }
 
-    fn list(&mut self, path: &str, named: Named, kind: ListKind, value: &Value) -> Result<(), String> {
+    fn list(&mut self, path: &str, named: ListSubject, kind: ListKind, value: &Value) -> Result<(), String> {
         let what = match named {
-            Named::Servers => "servers",
-            Named::Tools => "tools",
+            ListSubject::Servers => "servers",
+            ListSubject::Tools => "tools",
         };
         // Managers of servers keep there what is not in `mcpServers`.
-        if let (Named::Servers, ListKind::Denied, Value::Object(parked)) = (named, kind, value) {
+        if let (ListSubject::Servers, ListKind::Denied, Value::Object(parked)) = (named, kind, value) {
             let off = parked.iter().filter(|(_, value)| flag(value) == Some(true));
             self.excluded.extend(off.map(|(name, _)| name.clone()));
             return Ok(());
@@ -117,12 +117,12 @@ impl FileRestrictions {
         };
         let names = names(value).ok_or_else(wrong)?;
         match (named, kind) {
-            (Named::Servers, ListKind::Allowed) => self.allowed.push(names),
-            (Named::Servers, ListKind::Denied) => self.excluded.extend(names),
-            (Named::Tools, ListKind::Denied) => self.denied_tools.extend(names),
+            (ListSubject::Servers, ListKind::Allowed) => self.allowed.push(names),
+            (ListSubject::Servers, ListKind::Denied) => self.excluded.extend(names),
+            (ListSubject::Tools, ListKind::Denied) => self.denied_tools.extend(names),
             // Of servers, or of the client alone.
-            (Named::Tools, ListKind::Allowed) if !names.is_empty() => return Err(unknown(path)),
-            (Named::Tools, ListKind::Allowed) => {}
+            (ListSubject::Tools, ListKind::Allowed) if !names.is_empty() => return Err(unknown(path)),
+            (ListSubject::Tools, ListKind::Allowed) => {}
         }
         Ok(())
     }
@@ -261,17 +261,17 @@ fn restricts(path: &str, words: &[String], value: &Value) -> bool {
 
 /// What a list names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum ListSubject {
     Servers,
     Tools,
 }
 
 /// What the list with these words in its path names, and what it does with it.
-fn list_of(words: &[String]) -> Option<(Named, ListKind)> {
+fn list_of(words: &[String]) -> Option<(ListSubject, ListKind)> {
     let has = |nouns: &[&str]| words.iter().any(|word| nouns.contains(&word.as_str()));
     match (has(&["tool", "tools"]), has(&SERVER_NOUNS)) {
-        (true, _) => Some((Named::Tools, list_kind(words, &TOOL_NOUNS)?)),
-        (false, true) => Some((Named::Servers, list_kind(words, &SERVER_NOUNS)?)),
+        (true, _) => Some((ListSubject::Tools, list_kind(words, &TOOL_NOUNS)?)),
+        (false, true) => Some((ListSubject::Servers, list_kind(words, &SERVER_NOUNS)?)),
         (false, false) => None,
     }
 }

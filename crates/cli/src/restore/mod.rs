@@ -18,9 +18,9 @@ use crate::{
 use longhaul_command::Attempts;
 use longhaul_core::{UnixMillis, store::StoreError};
 use longhaul_runtime::Ports;
-use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use serde_json::json;
-use settle::{Restored, SettleError, Settled};
+use settle::{RestoredDir, SettleCounts, SettleError};
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal},
@@ -58,7 +58,7 @@ enum RestoreError {
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the restored database cannot be used: {0}")]
-    Database(#[from] OpenError),
+    Database(#[from] SqliteOpenError),
     #[error(transparent)]
     Settle(#[from] SettleError),
     #[error("the restored directory cannot be marked: {0}")]
@@ -192,7 +192,12 @@ fn target(data_dir: &Path) -> Result<PathBuf, RestoreError> {
 }
 
 /// Opens the database, which brings it up to date and gives the directory a host id of its own, and ends its work.
-async fn settle(made: &Path, header: &Header, asked: &args::Restore, now: UnixMillis) -> Result<Settled, RestoreError> {
+async fn settle(
+    made: &Path,
+    header: &Header,
+    asked: &args::Restore,
+    now: UnixMillis,
+) -> Result<SettleCounts, RestoreError> {
     let options = SqliteOptions {
         // It has no file `node`. The one that it gets says that it was restored.
         accept_restored: true,
@@ -202,7 +207,7 @@ async fn settle(made: &Path, header: &Header, asked: &args::Restore, now: UnixMi
     let root = made.join(ATTEMPTS);
     let attempts = Attempts::open(&root).map_err(|source| RestoreError::Write { path: root, source })?;
     let taken = UnixMillis(header.taken_ms);
-    let restored = Restored {
+    let restored = RestoredDir {
         store: &store,
         attempts: &attempts,
         taken,
@@ -249,12 +254,12 @@ struct Done {
     has_keys: bool,
     header: Header,
     manifest: Manifest,
-    settled: Settled,
+    settled: SettleCounts,
 }
 
 impl Done {
     fn report(&self, asked: &args::Restore, data_dir: &Path) {
-        let Settled {
+        let SettleCounts {
             ended,
             interrupted,
             interrupted_queued,

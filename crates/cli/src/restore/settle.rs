@@ -14,7 +14,7 @@ const PAGE: usize = 256;
 
 /// What was found and done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Settled {
+pub(super) struct SettleCounts {
     /// Tasks whose work had ended, by the folder of the attempt.
     pub(super) ended: u64,
     /// Tasks whose work had begun, of which the end is not known.
@@ -37,7 +37,7 @@ pub(super) enum SettleError {
 }
 
 /// A restored data directory that no server has used yet.
-pub(super) struct Restored<'a> {
+pub(super) struct RestoredDir<'a> {
     pub(super) store: &'a SqliteStore,
     pub(super) attempts: &'a Attempts,
     /// When the backup was taken.
@@ -45,10 +45,10 @@ pub(super) struct Restored<'a> {
     pub(super) now: UnixMillis,
 }
 
-impl Restored<'_> {
+impl RestoredDir<'_> {
     /// Ends every attempt, and every task that was queued in the database and has begun by its folder. With `interrupt_queued`, ends all other live tasks, too.
-    pub(super) async fn settle(&self, interrupt_queued: bool) -> Result<Settled, SettleError> {
-        let mut settled = Settled::default();
+    pub(super) async fn settle(&self, interrupt_queued: bool) -> Result<SettleCounts, SettleError> {
+        let mut settled = SettleCounts::default();
         let node = self
             .store
             .open_node(&self.store.host_id().clone().into(), self.now)
@@ -60,7 +60,7 @@ impl Restored<'_> {
     }
 
     /// As a server that starts takes the attempts of earlier ones over, but none of them is gone on with.
-    async fn end_attempts(&self, node: NodeId, settled: &mut Settled) -> Result<(), SettleError> {
+    async fn end_attempts(&self, node: NodeId, settled: &mut SettleCounts) -> Result<(), SettleError> {
         loop {
             let adopted = self.store.adopt(node, self.store.host_id(), PAGE, self.now).await?;
             if adopted.is_empty() {
@@ -73,7 +73,12 @@ impl Restored<'_> {
         }
     }
 
-    async fn end_attempt(&self, task: &Task, work: RecordedWork, settled: &mut Settled) -> Result<(), SettleError> {
+    async fn end_attempt(
+        &self,
+        task: &Task,
+        work: RecordedWork,
+        settled: &mut SettleCounts,
+    ) -> Result<(), SettleError> {
         let (end, status) = match work {
             RecordedWork::Ended { end, status } => {
                 settled.ended += u64::from(!task.is_done());
@@ -101,7 +106,12 @@ impl Restored<'_> {
         self.apply(task, events, fence).await.map(drop)
     }
 
-    async fn look_at_queued(&self, node: NodeId, interrupt: bool, settled: &mut Settled) -> Result<(), SettleError> {
+    async fn look_at_queued(
+        &self,
+        node: NodeId,
+        interrupt: bool,
+        settled: &mut SettleCounts,
+    ) -> Result<(), SettleError> {
         let mut search = TaskSearch {
             filter: TaskFilter {
                 states: vec![State::Queued, State::Suspended, State::Blocked],

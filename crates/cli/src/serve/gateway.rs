@@ -31,9 +31,9 @@ pub(super) fn prepare(
 }
 
 /// The gateway as operators see it.
-pub(super) struct Operated(pub(super) Arc<Gateway>);
+pub(super) struct GatewayUpstreams(pub(super) Arc<Gateway>);
 
-impl UpstreamSource for Operated {
+impl UpstreamSource for GatewayUpstreams {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -35,11 +35,11 @@ use longhaul_core::{
 use longhaul_gateway::GatewayError;
 use longhaul_runtime::{Engine, Ports, Provider};
 use longhaul_server::{
-    Front,
+    ProtocolServer,
     http::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError},
     stdio::OwnerSocket,
 };
-use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use rustix::process::Signal;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use telemetry::Telemetry;
@@ -57,7 +57,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error(transparent)]
-    Open(#[from] longhaul_store::OpenError),
+    Open(#[from] longhaul_store::SqliteOpenError),
     #[error("{error}{owner}")]
     Listen { error: ListenError, owner: String },
     #[error(transparent)]
@@ -144,7 +144,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     match start(config, serve) {
         Ok(()) => ExitCode::SUCCESS,
         // Another one was started at the same time, and the process that started this one finds that one.
-        Err(ServeError::Open(OpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
+        Err(ServeError::Open(SqliteOpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
         Err(error) => {
             output::failure(&format!("longhaul: {error}"));
             match error {
@@ -226,7 +226,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         &server.data_dir,
         asked.accept_restored_database,
     );
-    let shared_store::Opened {
+    let shared_store::OpenedStore {
         store: tasks,
         reads_only,
     } = opened.await?;
@@ -250,7 +250,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         }
         Some(bound) => Some(bound?),
     };
-    let url = listener.as_ref().map(Bound::url);
+    let url = listener.as_ref().map(BoundListener::url);
     let without_url = match role {
         NodeRole::Worker => "a worker, which accepts no requests",
         NodeRole::Both | NodeRole::Front => "only for longhaul stdio",
@@ -305,7 +305,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         })
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
-        .limits(server.limits.front.clone())
+        .limits(server.limits.protocol.clone())
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
         .http(server.http.clone());
@@ -321,7 +321,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let admin = longhaul_admin::PreparedAdmin::new(admin, &server.data_dir, &ports)
         .await?
-        .with_upstreams(Arc::new(gateway::Operated(Arc::clone(&gateway))));
+        .with_upstreams(Arc::new(gateway::GatewayUpstreams(Arc::clone(&gateway))));
     let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
@@ -348,7 +348,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && reads_only.is_none();
     let orphans = orphans::Orphans::find(&attempts, &*tasks, remove).await;
-    let front = running.front().ok_or(longhaul::ServeError::Stopped)?;
+    let protocol = running.protocol().ok_or(longhaul::ServeError::Stopped)?;
     let socket = match role {
         NodeRole::Worker => None,
         NodeRole::Both | NodeRole::Front => {
@@ -378,7 +378,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         reads_only: reads_only.clone(),
     };
     let drain_timeout = Duration::from_millis(server.drain_timeout);
-    let stop = stop(&front, &running, asked.idle_exit, (engine.clone(), drain_timeout))?;
+    let stop = stop(&protocol, &running, asked.idle_exit, (engine.clone(), drain_timeout))?;
     // Before serving: a call of a tool of before must not find it unknown.
     let unseen = gateway.start(&engine).await;
     // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
@@ -395,17 +395,17 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let over_http = async {
         match listener {
-            Some(Bound::Address(listener)) => listener.serve(Arc::clone(&front), stop.cancelled()).await,
-            Some(Bound::Unix(listener)) => listener.serve(Arc::clone(&front), stop.cancelled()).await,
+            Some(BoundListener::Address(listener)) => listener.serve(Arc::clone(&protocol), stop.cancelled()).await,
+            Some(BoundListener::Unix(listener)) => listener.serve(Arc::clone(&protocol), stop.cancelled()).await,
             None => {}
         }
     };
     let over_stdio = async {
         if let Some(socket) = socket {
-            socket.serve(Arc::clone(&front), stop.cancelled()).await;
+            socket.serve(Arc::clone(&protocol), stop.cancelled()).await;
         }
     };
-    let reloading = reload::Reloading {
+    let reloading = reload::ReloadContext {
         asked,
         gateway: &gateway,
         logins: &logins,
@@ -421,7 +421,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     let started = stop.run_until_cancelled(started);
     let operated = admin
-        .with_front(Arc::clone(&front))
+        .with_protocol(Arc::clone(&protocol))
         .with_reads_only(reads_only)
         .with_drain_timeout(drain_timeout)
         .operate(name, engine.clone(), audit.clone(), stop.clone());
@@ -461,13 +461,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     Ok(kept_lease?)
 }
 
-/// What was bound.
-enum Bound {
+enum BoundListener {
     Address(Listener),
     Unix(SocketListener),
 }
 
-impl Bound {
+impl BoundListener {
     fn url(&self) -> String {
         match self {
             Self::Address(listener) => listener.url(),
@@ -476,10 +475,14 @@ impl Bound {
     }
 }
 
-async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeError> {
+async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<BoundListener, ServeError> {
     let address = match &server.listen {
         config::Listen::Address(address) => *address,
-        config::Listen::Unix(path) => return Ok(Bound::Unix(SocketListener::bind(path, server.socket_mode).await?)),
+        config::Listen::Unix(path) => {
+            return Ok(BoundListener::Unix(
+                SocketListener::bind(path, server.socket_mode).await?,
+            ));
+        }
     };
     // What it may listen on was checked with the configuration.
     let listener = Listener::bind_exposed(address, Exposure::unchecked())
@@ -495,7 +498,7 @@ async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeE
             };
             ServeError::Listen { error, owner }
         })?;
-    Ok(Bound::Address(match tls {
+    Ok(BoundListener::Address(match tls {
         Some(tls) => listener.with_tls(tls),
         None => listener,
     }))
@@ -503,18 +506,22 @@ async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeE
 
 /// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.
 fn stop(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     running: &longhaul::ServerHandle,
     idle_exit: Option<Millis>,
     (engine, drain_timeout): (Engine, Duration),
 ) -> Result<CancellationToken, ServeError> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
-    let (signal, front, running) = (stop_signal(engine, drain_timeout)?, Arc::clone(front), running.clone());
+    let (signal, protocol, running) = (
+        stop_signal(engine, drain_timeout)?,
+        Arc::clone(protocol),
+        running.clone(),
+    );
     Ports::system().spawner.spawn(Box::pin(async move {
         let idle = async {
             match idle_exit {
-                Some(millis) => front.idle_for(Duration::from_millis(millis)).await,
+                Some(millis) => protocol.idle_for(Duration::from_millis(millis)).await,
                 None => std::future::pending().await,
             }
         };

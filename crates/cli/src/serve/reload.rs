@@ -23,7 +23,7 @@ use tokio::signal::unix::Signal;
 pub(super) struct Present(BTreeMap<String, ToolConfig>);
 
 /// What is needed to change what a running server offers.
-pub(super) struct Reloading<'a> {
+pub(super) struct ReloadContext<'a> {
     pub(super) asked: &'a args::Serve,
     pub(super) gateway: &'a Gateway,
     pub(super) logins: &'a UpstreamLogins,
@@ -68,7 +68,7 @@ impl Present {
     }
 }
 
-impl Reloading<'_> {
+impl ReloadContext<'_> {
     /// Reloads at each signal. Never completes.
     pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present, served: &mut ServedFile) {
         let path = self.asked.source.path();

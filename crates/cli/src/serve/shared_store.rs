@@ -3,7 +3,7 @@
 use crate::config::SharedStore;
 use longhaul_core::{Store, store::StoreError};
 use longhaul_store::{ReadOnlyStore, SqliteStore};
-use longhaul_store_postgres::{OpenError, PostgresOptions, PostgresStore};
+use longhaul_store_postgres::{PostgresOpenError, PostgresOptions, PostgresStore};
 use std::sync::Arc;
 
 /// The tasks cannot be kept in the database that is configured.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) enum SharedStoreError {
     /// It cannot be opened.
     #[error("`store`: {0}")]
-    Open(#[from] OpenError),
+    Open(#[from] PostgresOpenError),
     /// The database of the data directory cannot be read.
     #[error(transparent)]
     Local(#[from] StoreError),
@@ -36,7 +36,7 @@ pub(super) enum SharedStoreError {
 }
 
 /// Where the tasks are.
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn Store>,
     /// Why it is read-only.
     pub(super) reads_only: Option<String>,
@@ -49,9 +49,9 @@ pub(super) async fn open(
     local: &Arc<SqliteStore>,
     folder: &std::path::Path,
     accept_restored: bool,
-) -> Result<Opened, SharedStoreError> {
+) -> Result<OpenedStore, SharedStoreError> {
     let Some(shared) = configured else {
-        return Ok(Opened {
+        return Ok(OpenedStore {
             store: ReadOnlyStore::unless_accepted(Arc::clone(local)),
             reads_only: local.disagreement().map(ToString::to_string),
         });
@@ -79,8 +79,8 @@ pub(super) async fn open(
     let reads_only = store.copied().map(ToString::to_string);
     let store: Arc<dyn Store> = Arc::new(store);
     Ok(match reads_only {
-        None => Opened { store, reads_only },
-        Some(_) => Opened {
+        None => OpenedStore { store, reads_only },
+        Some(_) => OpenedStore {
             store: ReadOnlyStore::around(store),
             reads_only,
         },

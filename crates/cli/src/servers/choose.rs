@@ -1,7 +1,8 @@
 //! Which server the command line and the environment mean.
 
 use super::{
-    Command, DEFAULT_URL, DEFAULT_VARIABLE, Endpoint, NamedBy, Server, ServerError, config::Configured, entry::is_url,
+    Command, DEFAULT_URL, DEFAULT_VARIABLE, Endpoint, NamedBy, Server, ServerError, config::ConfiguredServers,
+    entry::is_url,
 };
 use crate::{args::ServerArgs, output};
 use std::env;
@@ -21,8 +22,8 @@ pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Serv
         (None, first) => !first.is_some_and(|first| is_url(first)),
     };
     let configured = match named || args.mcp_config.is_some() {
-        true => Configured::load(args.mcp_config.as_deref())?,
-        false => Configured::default(),
+        true => ConfiguredServers::load(args.mcp_config.as_deref())?,
+        false => ConfiguredServers::default(),
     };
     let (server, rest) = choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())?;
     Ok((server.of_file(args.mcp_config.as_deref()).in_era(args.era), rest))
@@ -30,14 +31,14 @@ pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Serv
 
 /// The names in the user's `servers.toml`, without those of disabled servers; none if it cannot be read.
 pub(crate) fn configured_names() -> Vec<String> {
-    let configured = Configured::load(None).unwrap_or_default();
+    let configured = ConfiguredServers::load(None).unwrap_or_default();
     let entries = configured.entries.into_iter();
     let usable = entries.filter(|(_, entry)| !entry.as_ref().is_ok_and(|entry| entry.disabled));
     usable.map(|(name, _)| name).collect()
 }
 
 pub(super) fn choose_among<'a>(
-    configured: &Configured,
+    configured: &ConfiguredServers,
     args: &ServerArgs,
     words: &'a [String],
     default: Option<String>,

@@ -18,7 +18,7 @@ use std::{
 
 /// All servers that have a name.
 #[derive(Debug, Default)]
-pub(super) struct Configured {
+pub(super) struct ConfiguredServers {
     pub(super) entries: BTreeMap<String, Configuration>,
     /// Where servers are configured, for messages.
     pub(super) file: String,
@@ -94,7 +94,7 @@ struct JsonFile {
     servers: BTreeMap<String, serde_json::Value>,
 }
 
-impl Configured {
+impl ConfiguredServers {
     /// Reads the user's `servers.toml`, if there is one, and the file named by `--mcp-config`, whose servers come first.
     pub(super) fn load(mcp_config: Option<&Path>) -> Result<Self, ServerError> {
         let mut configured = match own_file() {
@@ -232,9 +232,9 @@ mod tests {
             "inputs": [],
             "servers": {"web": {"type": "http", "url": "http://h/mcp", "disabled": true,}, "surf": {"serverUrl": "http://h/mcp"}},
         }"#;
-        let desktop = Configured::parse_json(desktop, "f").unwrap();
+        let desktop = ConfiguredServers::parse_json(desktop, "f").unwrap();
         assert_eq!(desktop.entries["files"].as_ref().unwrap().args, ["-y", "x"]);
-        let code = Configured::parse_json(code, "f").unwrap();
+        let code = ConfiguredServers::parse_json(code, "f").unwrap();
         let web = code.entries["web"].as_ref().unwrap();
         assert!(web.disabled);
         assert_eq!(web.url.as_deref(), Some("http://h/mcp"));
@@ -248,7 +248,7 @@ mod tests {
             "a": {"command": "x", "disabledTools": ["write"]}, "b": {"command": "x", "isActive": false}, "c": {"command": "x"},
             "d": {"command": "x", "readOnly": true}
         }, "mcp": {"excluded": ["c"]}}"#;
-        let theirs = Configured::parse_json(theirs, "f").unwrap();
+        let theirs = ConfiguredServers::parse_json(theirs, "f").unwrap();
         let server = |name: &str| {
             theirs
                 .server(name, (Vec::new(), Vec::new()))
@@ -260,7 +260,7 @@ mod tests {
             assert!(server(off).unwrap_err().contains("disabled"), "{off}");
         }
         assert!(server("d").unwrap_err().contains("readOnly"));
-        let whole = Configured::parse_json(r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": false}"#, "f");
+        let whole = ConfiguredServers::parse_json(r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": false}"#, "f");
         assert!(whole.unwrap_err().to_string().contains("`mcp` of the file"));
     }
 
@@ -268,18 +268,18 @@ mod tests {
     #[test]
     fn an_entry_with_a_file_of_variables_is_refused() {
         let code = "\u{feff}{\"servers\": {\"w\": {\"command\": \"x\", \"envFile\": \".env\"}}}";
-        let code = Configured::parse_json(code, "f").unwrap();
+        let code = ConfiguredServers::parse_json(code, "f").unwrap();
         let error = code.server("w", (Vec::new(), Vec::new())).unwrap_err().to_string();
         assert!(error.contains("its `envFile` is not read"), "{error}");
     }
 
     #[test]
     fn a_mistake_is_told_with_its_file() {
-        let error = Configured::parse_toml("[servers.a\nurl = 'x'", "s.toml")
+        let error = ConfiguredServers::parse_toml("[servers.a\nurl = 'x'", "s.toml")
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("s.toml: ") && error.contains("line 1"), "{error}");
-        let error = Configured::parse_json("{\"mcpServers\": [}", "m.json")
+        let error = ConfiguredServers::parse_json("{\"mcpServers\": [}", "m.json")
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("m.json: "), "{error}");
@@ -288,12 +288,12 @@ mod tests {
     #[test]
     fn a_wrong_entry_spoils_no_other() {
         let own = "[servers.a]\nurll = 'x'\n[servers.b]\nurl = 'http://b/mcp'";
-        let own = Configured::parse_toml(own, "s.toml").unwrap();
+        let own = ConfiguredServers::parse_toml(own, "s.toml").unwrap();
         let wrong = own.entries["a"].clone().unwrap_err();
         assert!(wrong.file == "s.toml" && wrong.reason.contains("urll"), "{wrong:?}");
         assert!(own.entries["b"].is_ok());
         let theirs = r#"{"mcpServers": {"a": {"command": ["npx"]}, "b": {"url": "http://b/mcp"}}}"#;
-        let theirs = Configured::parse_json(theirs, "m.json").unwrap();
+        let theirs = ConfiguredServers::parse_json(theirs, "m.json").unwrap();
         assert!(theirs.entries["a"].is_err() && theirs.entries["b"].is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Command, Endpoint, NamedBy, Server, ServerError,
-    config::{Configured, Entry},
+    config::{ConfiguredServers, Entry},
 };
 use crate::{
     config::{self, Environment},
@@ -29,7 +29,7 @@ fn has_file_ending(word: &str) -> bool {
     word.ends_with(".toml")
 }
 
-impl Configured {
+impl ConfiguredServers {
     pub(super) fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }

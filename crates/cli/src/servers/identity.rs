@@ -1,6 +1,6 @@
 //! What a server is recorded as.
 
-use super::{Command, Endpoint, NamedBy, Server, config::Configured, masked::masked};
+use super::{Command, Endpoint, NamedBy, Server, config::ConfiguredServers, masked::masked};
 use http::HeaderMap;
 use longhaul_client::{EraChoice, RecordedCall};
 use longhaul_core::masked_words;
@@ -83,7 +83,7 @@ pub(crate) fn recorded(call: &RecordedCall) -> Server {
 pub(super) fn recorded_in(mcp_config: Option<&Path>, call: &RecordedCall) -> Server {
     let named = call.server_name.as_ref().and_then(|name| {
         let words = (vec!["-s".to_owned(), name.clone()], Vec::new());
-        let server = Configured::load(mcp_config).ok()?.server(name, words).ok()?;
+        let server = ConfiguredServers::load(mcp_config).ok()?.server(name, words).ok()?;
         Some(server.of_file(mcp_config))
     });
     match named.filter(|named| named.is_recorded_as(&call.server)) {

@@ -23,7 +23,7 @@ use crate::{
     shell_word::shell_word,
 };
 use clap::ValueEnum;
-use config::Configured;
+use config::ConfiguredServers;
 use http::{
     HeaderMap, HeaderValue,
     header::{AUTHORIZATION, InvalidHeaderValue},
@@ -300,7 +300,7 @@ impl Server {
     /// If the address is invalid, or another user listens there: it would be sent what is meant for the user's own.
     pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, ServerError> {
         if let (true, Some(file)) = (self.is_default(), &self.mcp_config) {
-            let configured = Configured::load(Some(file))?;
+            let configured = ConfiguredServers::load(Some(file))?;
             let names: Vec<&str> = configured.entries.keys().map(String::as_str).collect();
             if !names.is_empty() {
                 return Err(ServerError::NotChosen {
@@ -385,8 +385,8 @@ mod tests {
     use super::{choose::choose_among, *};
     use crate::args::ServerArgs;
 
-    fn configured() -> Configured {
-        Configured::parse_toml(
+    fn configured() -> ConfiguredServers {
+        ConfiguredServers::parse_toml(
             r#"
             [servers.build]
             url = "http://build.example/mcp"

@@ -1,6 +1,6 @@
 //! Words of a command line that were to name a server, and do not.
 
-use super::{Configured, ServerError};
+use super::{ConfiguredServers, ServerError};
 use crate::{args::ServerArgs, nearest};
 
 /// Refuses the words behind the server, for commands that take none.
@@ -22,7 +22,7 @@ pub(crate) fn nothing_more(args: &ServerArgs, rest: &[String]) -> Result<(), Ser
 
 /// The configured server whose name is near to this word: "did you mean". A configuration that cannot be read has none.
 pub(crate) fn did_you_mean(args: &ServerArgs, word: &str) -> Option<String> {
-    let configured = Configured::load(args.mcp_config.as_deref()).ok()?;
+    let configured = ConfiguredServers::load(args.mcp_config.as_deref()).ok()?;
     let names = configured.entries.keys().map(String::as_str);
     nearest::suggestion(word, names.filter(|name| nearest::is_near(word, name)))
 }

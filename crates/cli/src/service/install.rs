@@ -11,7 +11,7 @@ use super::{
 use crate::{
     admin,
     args::ServiceChange,
-    check::{self, Checked},
+    check::{self, CheckedConfig},
     config::{self, Config, Environment},
     output,
     shell_word::shell_word,
@@ -131,7 +131,7 @@ impl Plan {
         warn_of_variables(&target.file, &config);
         // As root nothing of another user's file is started.
         let is_offline = target.scope == Scope::System || change.dry_run;
-        let Checked { config, warnings } = check::look(config, is_offline).map_err(|problems| {
+        let CheckedConfig { config, warnings } = check::look(config, is_offline).map_err(|problems| {
             let problems = problems
                 .iter()
                 .map(|problem| plain_line(&format!("{shown}: {problem}")));

@@ -13,7 +13,7 @@ use crate::{
 };
 use longhaul_client::SystemClock;
 use longhaul_core::{Clock as _, Millis};
-use relay::{Closed, Input, Session};
+use relay::{Input, RelayEnd, Session};
 use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::io::{BufReader, stdin, stdout};
 
@@ -96,9 +96,9 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
         let since = SystemClock.monotonic();
         if session.begin_again(&mut owner, &mut output).await.is_ok() {
             match session.relay(&mut input, &mut output, owner).await {
-                Closed::ByClient => return ExitCode::SUCCESS,
-                Closed::ByOwner if session.takes_heard() => exits = 0,
-                Closed::ByOwner => {}
+                RelayEnd::ByClient => return ExitCode::SUCCESS,
+                RelayEnd::ByOwner if session.takes_heard() => exits = 0,
+                RelayEnd::ByOwner => {}
             }
         }
         if SystemClock.monotonic().saturating_sub(since) >= LONG {

@@ -18,7 +18,7 @@ use tokio::{
 const AGAIN: &str = "longhaul-again-";
 
 /// The side that closed the connection first.
-pub(super) enum Closed {
+pub(super) enum RelayEnd {
     ByClient,
     ByOwner,
 }
@@ -116,7 +116,7 @@ impl Session {
         input: &mut Input<R>,
         output: &mut (impl AsyncWrite + Unpin),
         owner: BufReader<UnixStream>,
-    ) -> Closed {
+    ) -> RelayEnd {
         let (read, mut to_owner) = tokio::io::split(owner);
         let mut from_owner = BufReader::new(read);
         let up = async {
@@ -137,10 +137,10 @@ impl Session {
             loop {
                 line.clear();
                 match from_owner.read_until(b'\n', &mut line).await {
-                    Ok(0) | Err(_) => return Closed::ByOwner,
+                    Ok(0) | Err(_) => return RelayEnd::ByOwner,
                     Ok(_) if line.ends_with(b"\n") => self.receives(&line),
                     // The rest of a message that the owner did not write to its end.
-                    Ok(_) => return Closed::ByOwner,
+                    Ok(_) => return RelayEnd::ByOwner,
                 }
                 let is_last = from_owner.buffer().is_empty();
                 let written = async {
@@ -148,7 +148,7 @@ impl Session {
                     if is_last { output.flush().await } else { Ok(()) }
                 };
                 if written.await.is_err() {
-                    return Closed::ByClient;
+                    return RelayEnd::ByClient;
                 }
             }
         };
@@ -156,7 +156,7 @@ impl Session {
         tokio::select! {
             () = up => {
                 down.await;
-                Closed::ByClient
+                RelayEnd::ByClient
             }
             end = &mut down => end,
         }

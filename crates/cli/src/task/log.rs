@@ -1,12 +1,14 @@
 //! The log of a task.
 
-use crate::{args, failure::Failure, output, pace::Pace, record::Named, result::Exit, states, waiting::with_notice};
+use crate::{
+    args, failure::Failure, output, pace::Pace, record::NamedTask, result::Exit, states, waiting::with_notice,
+};
 use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::json;
 
 /// Prints the log, of the latest attempt or another.
-pub(super) async fn print(named: &Named, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
+pub(super) async fn print(named: &NamedTask, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
     let mut next = begin(asked);
     let mut whole = String::new();
     let mut show = |bytes: &[u8]| {
@@ -58,7 +60,7 @@ fn is_begin(next: Option<u64>) -> bool {
 }
 
 /// Why there is no log of an attempt.
-async fn no_log_of(named: &Named, task: &TaskHandle, attempt: Option<u32>, error: RequestError) -> Failure {
+async fn no_log_of(named: &NamedTask, task: &TaskHandle, attempt: Option<u32>, error: RequestError) -> Failure {
     match attempt {
         Some(attempt) if is_no_log(&error) && task.read_log(None, None).await.is_ok() => Failure::refused(format!(
             "there is no log of an attempt {attempt}. The history has the attempts:\n  {}",
@@ -76,7 +78,7 @@ fn is_no_log(error: &RequestError) -> bool {
 }
 
 /// Why there is no log. Of a task that the server knows, it refuses the log alone.
-async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failure {
+async fn no_log(named: &NamedTask, task: &TaskHandle, error: RequestError) -> Failure {
     if !is_no_log(&error) || task.get().await.is_err() {
         return error.into();
     }
@@ -91,7 +93,7 @@ async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failur
 }
 
 /// Prints the log, and then what is added to it until the task ends.
-pub(super) async fn follow(named: &Named, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
+pub(super) async fn follow(named: &NamedTask, task: &TaskHandle, asked: &args::Task) -> Result<Exit, Failure> {
     let mut next = begin(asked);
     let (mut has_answered, mut is_retrying) = (false, false);
     let mut pace = Pace::default();

@@ -9,15 +9,15 @@ mod show;
 
 use crate::{
     args,
-    ask::Asking,
+    ask::TerminalPrompter,
     failure::Failure,
     interrupt::Interrupt,
     output,
-    record::Named,
+    record::NamedTask,
     result::Exit,
     servers::{self, Server},
     tasks,
-    waiting::{Deadline, Display, Waiting, with_notice},
+    waiting::{Deadline, Display, TaskWaiter, with_notice},
 };
 use longhaul_client::{Connection, RecordedCall, RequestError};
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         return call::act(call, args).await;
     }
     let server = &named.server;
-    let (asking, mut unasked) = Asking::new();
+    let (asking, mut unasked) = TerminalPrompter::new();
     let connection = server.connection(|options| {
         if args.action.wait {
             options.inputs = Some(asking.clone());
@@ -64,7 +64,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         args::TaskAction { wait: true, .. } => {
             let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
             asking.hides(display.bar());
-            let mut waiting = Waiting {
+            let mut waiting = TaskWaiter {
                 server,
                 tool: named.call().map(|call| call.tool.as_str()),
                 display: &mut display,
@@ -109,12 +109,12 @@ async fn choose_call(args: &args::TaskArgs) -> Result<Option<RecordedCall>, Fail
 }
 
 /// The task that the words name, or `--id`; without any the only one.
-async fn choose(args: &args::TaskArgs, command: &str) -> Result<Named, Failure> {
+async fn choose(args: &args::TaskArgs, command: &str) -> Result<NamedTask, Failure> {
     let (server, rest) = servers::choose(&args.server, &args.words)?;
     match (rest, &args.id) {
-        ([id], None) => Named::find(server, id).await,
-        ([], Some(id)) => Named::find(server, id).await,
-        ([], None) => Named::only(server, command).await,
+        ([id], None) => NamedTask::find(server, id).await,
+        ([], Some(id)) => NamedTask::find(server, id).await,
+        ([], None) => NamedTask::only(server, command).await,
         (words, id) => {
             // Behind -s the first one is the id.
             let is_id_first = args.server.server.is_some() && id.is_none();
@@ -156,7 +156,7 @@ async fn cancel_one(server: Server, id: &str, args: &args::Cancel) -> Result<Exi
     if let Some(call) = tasks::find_call(id).await? {
         return call::cancel(&call, args.json).await;
     }
-    let named = Named::find(server, id).await?;
+    let named = NamedTask::find(server, id).await?;
     if let Some(call) = named.call().filter(|call| call.ends_with_process) {
         return call::cancel(call, args.json).await;
     }

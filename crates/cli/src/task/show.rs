@@ -6,7 +6,7 @@ use crate::{
     fields, fraction,
     json_text::with_member,
     output,
-    record::{self, Named},
+    record::{self, NamedTask},
     result::{self, Exit},
     states,
     waiting::{MOST_SHOWN, asked_again, how_to_answer, how_to_be_asked, more_questions, with_notice},
@@ -15,7 +15,7 @@ use longhaul_client::{InputRequest, Outcome, RecordedCall, TaskHandle, TaskSnaps
 use serde_json::{Value, json};
 
 /// Reads the task and prints it.
-pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+pub(super) async fn show(named: &NamedTask, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let mut snapshot = match with_notice(task.connection().address(), record::read(task)).await {
         Ok(snapshot) => snapshot,
         Err(error) => return Err(record::unread(task, error).await),
@@ -52,7 +52,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
     Ok(Exit::Answered)
 }
 
-fn describe(named: &Named, task: &TaskSnapshot, asks: bool) -> String {
+fn describe(named: &NamedTask, task: &TaskSnapshot, asks: bool) -> String {
     let call = named.call();
     let lines = [
         ("task", Some(output::id(&task.id).into_owned())),

@@ -27,7 +27,7 @@ struct Group {
 
 /// What a server has told before the time was over.
 #[derive(Default)]
-struct Told {
+struct ServerAnswers {
     tasks: Vec<(usize, Result<TaskSnapshot, RequestError>)>,
     listed: Vec<TaskSnapshot>,
     /// The present login.
@@ -128,8 +128,8 @@ fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
     groups.into_values().collect()
 }
 
-async fn ask_group(group: &Group, ids: Vec<(usize, String)>) -> Told {
-    let mut told = Told::default();
+async fn ask_group(group: &Group, ids: Vec<(usize, String)>) -> ServerAnswers {
+    let mut told = ServerAnswers::default();
     let Ok(connection) = group.server.connection(|options| options.request_timeout = PATIENCE) else {
         return told;
     };
@@ -148,7 +148,7 @@ async fn ask_group(group: &Group, ids: Vec<(usize, String)>) -> Told {
     told
 }
 
-async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told: &mut Told) {
+async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told: &mut ServerAnswers) {
     let ask = |(place, id): (usize, String)| async move { (place, connection.task(id).get().await) };
     let mut asked = stream::iter(ids).map(ask).buffer_unordered(AT_ONCE);
     while let Some(answer) = asked.next().await {

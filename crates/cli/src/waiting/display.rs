@@ -12,12 +12,12 @@ use std::{
 
 /// Shows events as they come.
 pub(crate) struct Display {
-    shown: Shown,
+    shown: ProgressOutput,
     /// `None` if nothing is said of streams.
     streams: Option<StreamNotes>,
 }
 
-enum Shown {
+enum ProgressOutput {
     /// A terminal: one line that is updated.
     Bar(ProgressBar),
     /// A file or a pipe: a line for each change.
@@ -45,12 +45,12 @@ impl Display {
     /// Chooses by whether standard error is a terminal.
     pub(crate) fn new() -> Self {
         let shown = match io::stderr().is_terminal() {
-            false => Shown::Lines { last: String::new() },
+            false => ProgressOutput::Lines { last: String::new() },
             true => {
                 let bar = ProgressBar::new_spinner();
                 bar.set_style(spinner_style());
                 bar.enable_steady_tick(TICK);
-                Shown::Bar(bar)
+                ProgressOutput::Bar(bar)
             }
         };
         Self {
@@ -65,7 +65,7 @@ impl Display {
         bar.set_prefix(name);
         bar.enable_steady_tick(TICK);
         Self {
-            shown: Shown::Bar(bar),
+            shown: ProgressOutput::Bar(bar),
             streams: None,
         }
     }
@@ -73,21 +73,21 @@ impl Display {
     /// The line on the terminal, if there is one.
     pub(crate) fn bar(&self) -> Option<ProgressBar> {
         match &self.shown {
-            Shown::Bar(bar) => Some(bar.clone()),
-            Shown::Lines { .. } => None,
+            ProgressOutput::Bar(bar) => Some(bar.clone()),
+            ProgressOutput::Lines { .. } => None,
         }
     }
 
     /// Does the work, and shows meanwhile that the server is waited for.
     pub(crate) async fn waits_for<T>(&self, address: &str, work: impl Future<Output = T>) -> T {
         match &self.shown {
-            Shown::Bar(bar) => {
+            ProgressOutput::Bar(bar) => {
                 bar.set_message(output::plain(&format!("waiting for {address} to answer"), ""));
                 let done = work.await;
                 bar.set_message("");
                 done
             }
-            Shown::Lines { .. } => with_notice(address, work).await,
+            ProgressOutput::Lines { .. } => with_notice(address, work).await,
         }
     }
 
@@ -98,7 +98,7 @@ impl Display {
                 let fraction = fraction(progress);
                 let message = match (&progress.message, fraction, &self.shown) {
                     (Some(message), ..) => message.clone(),
-                    (None, Some(fraction), Shown::Lines { .. }) => {
+                    (None, Some(fraction), ProgressOutput::Lines { .. }) => {
                         format!("running, {:.0}%", (fraction * 100.0).floor())
                     }
                     (None, ..) => "running".to_owned(),
@@ -132,14 +132,14 @@ impl Display {
     /// Prints a line that stays.
     pub(crate) fn note(&mut self, line: &str) {
         match &self.shown {
-            Shown::Bar(bar) => bar.suspend(|| output::note(line)),
-            Shown::Lines { .. } => output::note(line),
+            ProgressOutput::Bar(bar) => bar.suspend(|| output::note(line)),
+            ProgressOutput::Lines { .. } => output::note(line),
         }
     }
 
     /// Removes the bar, so that later output begins on an empty line.
     pub(crate) fn finish(&mut self) {
-        if let Shown::Bar(bar) = &self.shown {
+        if let ProgressOutput::Bar(bar) = &self.shown {
             bar.finish_and_clear();
         }
     }
@@ -149,18 +149,18 @@ impl Display {
         let message = output::plain(message, "");
         self.fill(fraction);
         match &mut self.shown {
-            Shown::Bar(bar) => bar.set_message(message),
-            Shown::Lines { last } if *last != message => {
+            ProgressOutput::Bar(bar) => bar.set_message(message),
+            ProgressOutput::Lines { last } if *last != message => {
                 output::note(&message);
                 *last = message;
             }
-            Shown::Lines { .. } => {}
+            ProgressOutput::Lines { .. } => {}
         }
     }
 
     /// Fills the bar so far.
     fn fill(&self, fraction: Option<f64>) {
-        let (Shown::Bar(bar), Some(fraction)) = (&self.shown, fraction) else {
+        let (ProgressOutput::Bar(bar), Some(fraction)) = (&self.shown, fraction) else {
             return;
         };
         if bar.length().is_none() {
@@ -195,12 +195,12 @@ impl Display {
         let wait = approximate_duration(retry_in.div_ceil(1000).max(1) * 1000);
         let line = format!("{error}; retrying");
         match &mut self.shown {
-            Shown::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
-            Shown::Lines { last } if attempt == 1 => {
+            ProgressOutput::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
+            ProgressOutput::Lines { last } if attempt == 1 => {
                 output::note(&line);
                 *last = line;
             }
-            Shown::Lines { .. } => {}
+            ProgressOutput::Lines { .. } => {}
         }
     }
 }

@@ -7,12 +7,12 @@ pub(crate) use display::Display;
 pub(crate) use notice::{with_notice, with_notice_until};
 
 use crate::{
-    ask::{Unasked, closes_forms, text_of_task},
+    ask::{UnaskedQuestions, closes_forms, text_of_task},
     failure::Failure,
     fields,
     interrupt::Interrupt,
     output, record,
-    result::{self, Exit, Printing, print_outcome},
+    result::{self, Exit, PrintOptions, print_outcome},
     servers::{Server, masked},
 };
 use longhaul_client::{Event, InputRequest, LONGEST_POLL_INTERVAL, Outcome, RequestError, SystemClock, TaskHandle};
@@ -49,7 +49,7 @@ impl Deadline {
 const TIME_IS_OVER: &str = "the time of --timeout is over";
 
 /// What ended a wait.
-pub(crate) enum Ended<T> {
+pub(crate) enum WaitEnd<T> {
     Done(T),
     /// By a signal, with the status for it.
     Interrupted(Exit),
@@ -58,11 +58,11 @@ pub(crate) enum Ended<T> {
     Asked(InputRequest),
 }
 
-impl<T> Ended<T> {
+impl<T> WaitEnd<T> {
     pub(crate) async fn first(
         work: impl Future<Output = T>,
         interrupt: &mut Interrupt,
-        unasked: &mut Unasked,
+        unasked: &mut UnaskedQuestions,
         until: Deadline,
     ) -> Self {
         tokio::select! {
@@ -195,19 +195,19 @@ pub(crate) fn what_goes_on(server: &Server) -> &'static str {
 }
 
 /// What is needed to wait for a task.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct TaskWaiter<'a> {
     pub(crate) server: &'a Server,
     /// The tool of the task, if that is known.
     pub(crate) tool: Option<&'a str>,
     pub(crate) display: &'a mut Display,
     pub(crate) interrupt: &'a mut Interrupt,
-    pub(crate) unasked: &'a mut Unasked,
+    pub(crate) unasked: &'a mut UnaskedQuestions,
     pub(crate) json: bool,
     /// Whether the task is that of an earlier call under the same idempotency key.
     pub(crate) is_repeated: bool,
 }
 
-impl Waiting<'_> {
+impl TaskWaiter<'_> {
     /// What has ended the wait, and how to wait again if the task has not ended with it.
     async fn wait_failed(&self, error: RequestError, task: &TaskHandle) -> Failure {
         let again = || self.server.task_line("task", task.id(), &["--wait"]);
@@ -287,10 +287,10 @@ impl Waiting<'_> {
                 display.show(&event);
             };
             let waiting = task.wait(&mut show);
-            Ended::first(waiting, self.interrupt, self.unasked, until).await
+            WaitEnd::first(waiting, self.interrupt, self.unasked, until).await
         };
         let stopped = match ended {
-            Ended::Done(outcome) => {
+            WaitEnd::Done(outcome) => {
                 self.display.finish();
                 let outcome = match outcome {
                     Ok(outcome) => outcome,
@@ -301,7 +301,7 @@ impl Waiting<'_> {
                     Outcome::Cancelled => task.get().await.ok().and_then(|task| task.message),
                     _ => None,
                 };
-                let printing = Printing {
+                let printing = PrintOptions {
                     json: self.json,
                     is_repeated: self.is_repeated,
                     task: Some((task.id(), status.as_deref())),
@@ -318,26 +318,26 @@ impl Waiting<'_> {
                 }
                 return Ok(exit);
             }
-            Ended::Asked(question) => Ended::Asked(question),
-            Ended::Interrupted(exit) => Ended::Interrupted(exit),
-            Ended::TimedOut => Ended::TimedOut,
+            WaitEnd::Asked(question) => WaitEnd::Asked(question),
+            WaitEnd::Interrupted(exit) => WaitEnd::Interrupted(exit),
+            WaitEnd::TimedOut => WaitEnd::TimedOut,
         };
         Ok(self.leave(task, stopped).await)
     }
 
     /// Prints the commands that go on with the task, because something came before its end. A task that asks, and would end with this command, is cancelled.
-    pub(crate) async fn leave(&mut self, task: &TaskHandle, stopped: Ended<()>) -> Exit {
+    pub(crate) async fn leave(&mut self, task: &TaskHandle, stopped: WaitEnd<()>) -> Exit {
         self.display.finish();
         // The connection may have ended meanwhile.
         let is_kept = task.connection().keeps_tasks().await.unwrap_or(true);
         let exit = match &stopped {
-            Ended::Asked(_) if !is_kept => Exit::Refused,
+            WaitEnd::Asked(_) if !is_kept => Exit::Refused,
             stopped => stopped.exit(),
         };
         let server = self.server.as_json();
         match stopped {
-            Ended::Done(()) => {}
-            Ended::Asked(question) => {
+            WaitEnd::Done(()) => {}
+            WaitEnd::Asked(question) => {
                 // Others may be open, too. The one that came here may be one of them.
                 let mut asked = match is_kept {
                     true => record::read(task)
@@ -390,7 +390,7 @@ impl Waiting<'_> {
                     output::json_line(&shown);
                 }
             }
-            Ended::Interrupted(_) | Ended::TimedOut => {
+            WaitEnd::Interrupted(_) | WaitEnd::TimedOut => {
                 if let Some(question) = self.unasked.left().filter(|_| is_kept) {
                     output::note(&how_to_answer(self.server, task.id(), &question));
                 }

@@ -8,7 +8,7 @@ mod unused;
 use crate::{
     args,
     config::{self, Environment},
-    generated_config::{self, Wrapped},
+    generated_config::{self, WrappedServer},
     mcp_servers, output, serve, stdio,
 };
 use definition::{Claim, ClaimError, Definition};
@@ -28,7 +28,7 @@ const FILE: &str = "wrap.toml";
 const SOCKET: &str = "mcp.sock";
 
 /// What is served, and where.
-struct Prepared {
+struct PreparedServer {
     data_dir: PathBuf,
     /// The configuration.
     file: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
         output::note(&format!("longhaul: {missing}"));
         return ExitCode::from(config::EXIT_INVALID);
     }
-    let Prepared { data_dir, file, lock } = match prepare(wrap) {
+    let PreparedServer { data_dir, file, lock } = match prepare(wrap) {
         Ok(prepared) => prepared,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
@@ -60,7 +60,7 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
 }
 
 /// Claims the data directory and writes the configuration.
-fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
+fn prepare(wrap: &args::Wrap) -> Result<PreparedServer, ClaimError> {
     let folder = env::current_dir().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ClaimError::NoFolder,
         _ => error.into(),
@@ -84,7 +84,7 @@ fn prepare_in(
     definition: &Definition,
     folder: &Path,
     data_dir: &Path,
-) -> Result<Prepared, ClaimError> {
+) -> Result<PreparedServer, ClaimError> {
     let (directory, Claim { lock, replaced }) = loop {
         let directory = PrivateDir::create_data(data_dir)?;
         let claim = definition.claim(&directory)?;
@@ -104,7 +104,7 @@ fn prepare_in(
     }
     let file = write_config(wrap, &directory, folder)?;
     let data_dir = data_dir.to_owned();
-    Ok(Prepared { data_dir, file, lock })
+    Ok(PreparedServer { data_dir, file, lock })
 }
 
 /// Why the command cannot be started, if the system already tells.
@@ -170,7 +170,7 @@ fn name(wrap: &args::Wrap) -> String {
 }
 
 fn write_config(wrap: &args::Wrap, directory: &PrivateDir, folder: &Path) -> io::Result<PathBuf> {
-    let text = generated_config::of_wrapped(&Wrapped {
+    let text = generated_config::of_wrapped(&WrappedServer {
         name: &name(wrap),
         command: &wrap.command,
         folder,

@@ -2,7 +2,7 @@
 
 use longhaul::{
     Capability, Error, Field, Form, LogLevel, Principal, Resource, Server, TaskContext, TaskPolicy, Tool, ToolResult,
-    auth::{Authenticator, Decision, Identity, Permissions, RequestHead},
+    auth::{AuthDecision, Authenticator, Identity, Permissions, RequestHead},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,11 +29,11 @@ const SCRIPT: &str =
 struct ByToken;
 
 impl Authenticator for ByToken {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         let shown = head.headers.get("authorization").and_then(|shown| shown.to_str().ok());
         let user = shown.and_then(|shown| shown.strip_prefix("Bearer "));
         let principal = Principal::named(format!("user:{}", user.unwrap_or("nobody")));
-        Decision::Known(Ok(Arc::new(Identity::verified(principal, Permissions::all()))))
+        AuthDecision::Known(Ok(Arc::new(Identity::verified(principal, Permissions::all()))))
     }
 }
 

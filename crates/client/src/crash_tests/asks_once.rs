@@ -1,6 +1,6 @@
 //! A task that sends each of its questions once, as that of the Python SDK 1.30 does.
 
-use super::server::{RELATED_TASK, Seen, events};
+use super::server::{RELATED_TASK, ServerRecord, events};
 use axum::{body::Body, http::Response};
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl AsksOnce {
     }
 }
 
-impl Seen {
+impl ServerRecord {
     /// The answer to what such a task deals with: `None` inside is 202.
     pub(super) fn ask_once(&mut self, message: &Value) -> Option<Option<Response<Body>>> {
         let once = &mut self.once;

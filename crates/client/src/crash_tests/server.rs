@@ -74,7 +74,7 @@ impl Kind {
 
 /// What the server has seen, whoever was killed.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ServerRecord {
     /// By idempotency key, or by number.
     pub(super) executions: BTreeMap<String, Execution>,
     pub(super) sessions: usize,
@@ -96,7 +96,7 @@ pub(super) struct Execution {
 
 pub(super) struct Server {
     kind: Kind,
-    pub(super) seen: Mutex<Seen>,
+    pub(super) seen: Mutex<ServerRecord>,
     /// Changes with each answer.
     answered: watch::Sender<usize>,
 }

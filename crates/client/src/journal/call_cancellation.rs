@@ -5,7 +5,7 @@ use super::{
     calls::mark_unknown,
     error::{JournalError, Refusal},
     server_requests,
-    stored_call::Stored,
+    stored_call::StoredCall,
     worker::Scope,
 };
 use crate::recorded_call::{CallId, StateCode};
@@ -55,7 +55,7 @@ impl ClientJournal {
 }
 
 fn cancel(scope: &Scope<'_>, call: CallId) -> Result<CallCancellation, Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     let is_made = (stored.process.as_deref()).is_some_and(|process| scope.locks.is_alive(process));
     if stored.state != StateCode::Intent && !(stored.state == StateCode::Task && is_made) {
         return Err(stored.refuse("cancel"));

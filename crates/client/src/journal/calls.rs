@@ -4,7 +4,7 @@ use super::{
     ClientJournal, batches,
     error::{JournalError, Refusal},
     retention, server_requests, sessions,
-    stored_call::Stored,
+    stored_call::StoredCall,
     worker::Scope,
 };
 use crate::{
@@ -102,7 +102,7 @@ impl ClientJournal {
     /// # Errors
     /// [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn is_followed_elsewhere(&self, call: CallId) -> Result<bool, JournalError> {
-        let look = move |scope: &Scope<'_>| Ok(Stored::read(scope, call)?.is_followed_elsewhere(scope));
+        let look = move |scope: &Scope<'_>| Ok(StoredCall::read(scope, call)?.is_followed_elsewhere(scope));
         self.0.read(look).await
     }
 
@@ -185,7 +185,7 @@ fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
 }
 
 fn enter_session(scope: &Scope<'_>, call: CallId, session: &SessionRef) -> Result<(), Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     if stored.state != StateCode::Intent || stored.is_in_other_hands(scope) {
         return Err(stored.refuse("send in another session"));
     }
@@ -214,7 +214,7 @@ fn set_session(scope: &Scope<'_>, call: CallId, session: i64) -> Result<(), Refu
 
 /// Records the task. One with a process ends with that.
 fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef, process: Option<&str>) -> Result<CallId, Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     if stored.task_id.is_none()
         && let Some(earlier) = same_task(scope, call, &task.task_id)?
     {
@@ -266,7 +266,7 @@ fn same_task(scope: &Scope<'_>, call: CallId, task_id: &str) -> Result<Option<Ca
 }
 
 /// Makes a call one with an earlier one that has its task. A legacy task may have asked it already.
-fn join(scope: &Scope<'_>, stored: &Stored, earlier: CallId) -> Result<CallId, Refusal> {
+fn join(scope: &Scope<'_>, stored: &StoredCall, earlier: CallId) -> Result<CallId, Refusal> {
     forget_rounds(scope, stored.call)?;
     for table in ["questions", "server_requests", "result_requests"] {
         let sql = format!("UPDATE OR IGNORE {table} SET call = ?2 WHERE call = ?1");
@@ -283,7 +283,7 @@ fn join(scope: &Scope<'_>, stored: &Stored, earlier: CallId) -> Result<CallId, R
 }
 
 fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<(), Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     if stored.state != StateCode::Task {
         return Err(stored.refuse("note the status of"));
     }
@@ -302,7 +302,7 @@ fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<()
 }
 
 pub(super) fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     if stored.state == StateCode::Finished {
         return Ok(());
     }
@@ -314,7 +314,7 @@ pub(super) fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Res
 }
 
 pub(super) fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     match stored.state {
         StateCode::Unknown => Ok(()),
         StateCode::Intent if !stored.is_in_other_hands(scope) => {
@@ -325,7 +325,7 @@ pub(super) fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Res
 }
 
 pub(super) fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     match stored.state {
         StateCode::Lost => Ok(()),
         StateCode::Task if stored.is_followed_elsewhere(scope) => Err(stored.refuse("record the loss of")),
@@ -335,7 +335,7 @@ pub(super) fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result
 }
 
 fn forget(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
-    Stored::read(scope, call)?;
+    StoredCall::read(scope, call)?;
     let sql = "SELECT seq, session FROM calls WHERE seq = ?1
                UNION SELECT seq, session FROM calls INDEXED BY calls_by_task_id
                WHERE (server, task_id) = (SELECT server, task_id FROM calls WHERE seq = ?1) AND task_id IS NOT NULL";
@@ -376,7 +376,7 @@ fn end(
 }
 
 fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     let is_ours = stored.process.as_deref() == Some(scope.process);
     if stored.state != StateCode::Intent || is_ours || stored.is_in_other_hands(scope) {
         return Ok(false);
@@ -459,7 +459,7 @@ fn abandon(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
 }
 
 fn release(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
-    Stored::read(scope, call)?;
+    StoredCall::read(scope, call)?;
     let sql = "UPDATE calls SET process = NULL, changed_at = ?3 WHERE seq = ?1 AND process = ?2";
     let changed = (call.number(), scope.process, scope.now.0);
     Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)

@@ -42,7 +42,7 @@ pub(super) struct JournalFile {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
     pub(super) locks: ProcessLocks,
-    placed: Placed,
+    placed: OpenedFiles,
 }
 
 impl JournalFile {
@@ -79,7 +79,7 @@ impl JournalFile {
         crash_point::reached();
         let connection = connect(&path)?;
         crash_point::reached();
-        let placed = Placed::note(&path).map_err(at(&path))?;
+        let placed = OpenedFiles::note(&path).map_err(at(&path))?;
         Ok(Self {
             path,
             connection,
@@ -96,9 +96,9 @@ impl JournalFile {
 
 /// The files that commits go to, as they were when they were opened.
 #[derive(Debug)]
-struct Placed([(PathBuf, Metadata); 2]);
+struct OpenedFiles([(PathBuf, Metadata); 2]);
 
-impl Placed {
+impl OpenedFiles {
     fn note(database: &Path) -> io::Result<Self> {
         let log = beside(database, "-wal");
         let (found, found_log) = (fs::metadata(database)?, fs::metadata(&log)?);

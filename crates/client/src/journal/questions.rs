@@ -4,7 +4,7 @@ use super::{
     ClientJournal,
     error::{JournalError, Refusal},
     server_requests::{self, RequestNumber},
-    stored_call::Stored,
+    stored_call::StoredCall,
     worker::Scope,
 };
 use crate::recorded_call::{CallId, StateCode};
@@ -151,7 +151,7 @@ struct StoredQuestion {
 
 impl StoredQuestion {
     fn read(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Option<Self>, Refusal> {
-        let stored = Stored::read(scope, call)?;
+        let stored = StoredCall::read(scope, call)?;
         if !matches!(stored.state, StateCode::Intent | StateCode::Task) {
             return Err(stored.refuse("answer a question of"));
         }
@@ -228,7 +228,7 @@ pub(super) fn release(scope: &Scope<'_>, call: CallId, key: &str) -> Result<(), 
 
 /// Runs a statement about a question of a call that is known.
 fn change(scope: &Scope<'_>, call: CallId, sql: &str, parameters: impl Params) -> Result<(), Refusal> {
-    Stored::read(scope, call)?;
+    StoredCall::read(scope, call)?;
     scope.connection.prepare_cached(sql)?.execute(parameters)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{
     ClientJournal,
     error::{JournalError, Refusal},
-    stored_call::Stored,
+    stored_call::StoredCall,
     worker::Scope,
 };
 use crate::recorded_call::{CallId, StateCode};
@@ -123,7 +123,7 @@ impl ClientJournal {
     ) -> Result<(), JournalError> {
         self.0
             .write(move |scope| {
-                Stored::read(scope, call)?;
+                StoredCall::read(scope, call)?;
                 let sql = "INSERT OR REPLACE INTO result_requests (call, session, id, process) VALUES (?1, ?2, ?3, ?4)";
                 let request = (call.number(), &session, id.cast_signed(), scope.process);
                 Ok(scope.connection.prepare_cached(sql)?.execute(request).map(drop)?)
@@ -156,7 +156,7 @@ impl ClientJournal {
 }
 
 fn record(scope: &Scope<'_>, call: CallId, request: &NewServerRequest) -> Result<Option<ServerRequestRecord>, Refusal> {
-    let stored = Stored::read(scope, call)?;
+    let stored = StoredCall::read(scope, call)?;
     if !matches!(stored.state, StateCode::Intent | StateCode::Task) {
         return Err(stored.refuse("record a question of"));
     }

@@ -8,7 +8,7 @@ use crate::recorded_call::{CallId, StateCode};
 use rusqlite::{OptionalExtension, named_params};
 
 /// What decides which changes fit.
-pub(super) struct Stored {
+pub(super) struct StoredCall {
     pub(super) call: CallId,
     pub(super) state: StateCode,
     pub(super) process: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Stored {
     pub(super) status: Option<String>,
 }
 
-impl Stored {
+impl StoredCall {
     /// Whether it is a task that ends with another process, which lives.
     pub(super) fn is_followed_elsewhere(&self, scope: &Scope<'_>) -> bool {
         let is_elsewhere = |process: &str| process != scope.process && scope.locks.is_alive(process);

@@ -88,7 +88,7 @@ impl<R: Send, F: FnMut(&Scope<'_>) -> Result<R, Refusal> + Send> Job for Change<
 }
 
 /// Why a transaction was rolled back, or is not certain.
-enum Aborted {
+enum RollbackReason {
     /// By a statement of one of its changes.
     ByChange(JournalError),
     /// By what they all need.
@@ -229,34 +229,42 @@ impl Worker {
         match self.transact(&mut file, now, &mut jobs) {
             Ok(()) => jobs.into_iter().for_each(|job| job.answer(None)),
             // One by one, so that the others do not fail with it.
-            Err(Aborted::ByChange(_)) if jobs.len() > 1 => {
+            Err(RollbackReason::ByChange(_)) if jobs.len() > 1 => {
                 for mut job in jobs {
                     let failed = match self.transact(&mut file, now, std::slice::from_mut(&mut job)) {
                         Ok(()) => None,
-                        Err(Aborted::ByChange(error) | Aborted::ForAll(error)) => Some(error),
+                        Err(RollbackReason::ByChange(error) | RollbackReason::ForAll(error)) => Some(error),
                     };
                     job.answer(failed);
                 }
             }
-            Err(Aborted::ByChange(error) | Aborted::ForAll(error)) => {
+            Err(RollbackReason::ByChange(error) | RollbackReason::ForAll(error)) => {
                 jobs.into_iter().for_each(|job| job.answer(Some(error.clone())));
             }
         }
     }
 
-    fn transact(&self, file: &mut JournalFile, now: UnixMillis, jobs: &mut [Box<dyn Job>]) -> Result<(), Aborted> {
-        let process = self.register(&file.locks).map_err(Aborted::ForAll)?;
+    fn transact(
+        &self,
+        file: &mut JournalFile,
+        now: UnixMillis,
+        jobs: &mut [Box<dyn Job>],
+    ) -> Result<(), RollbackReason> {
+        let process = self.register(&file.locks).map_err(RollbackReason::ForAll)?;
         crash_point::reached();
         if crash_point::write_fails() {
-            return Err(Aborted::ForAll(stopped(&self.path, "a test lets this write fail")));
+            return Err(RollbackReason::ForAll(stopped(
+                &self.path,
+                "a test lets this write fail",
+            )));
         }
-        let for_all = |error| Aborted::ForAll(because(&error, &self.path));
+        let for_all = |error| RollbackReason::ForAll(because(&error, &self.path));
         let transaction = file
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(for_all)?;
         // A later release may have migrated the file since it was opened.
-        schema::check_in(&transaction, &self.path).map_err(Aborted::ForAll)?;
+        schema::check_in(&transaction, &self.path).map_err(RollbackReason::ForAll)?;
         retention::delete_some(&transaction, now).map_err(for_all)?;
         let scope = Scope {
             connection: &transaction,
@@ -266,12 +274,12 @@ impl Worker {
         };
         for job in jobs {
             job.run(&scope)
-                .map_err(|error| Aborted::ByChange(because(&error, &self.path)))?;
+                .map_err(|error| RollbackReason::ByChange(because(&error, &self.path)))?;
         }
         crash_point::reached();
         transaction.commit().map_err(for_all)?;
         crash_point::reached();
-        file.check_in_place().map_err(Aborted::ForAll)
+        file.check_in_place().map_err(RollbackReason::ForAll)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The permissions that a login asks for.
 
-use super::{LoginOptions, token_file::Kept};
+use super::{LoginOptions, token_file::StoredLogin};
 use reqwest::Url;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
 
@@ -32,7 +32,7 @@ impl AskedScopes {
     }
 
     /// Those of a new login. It keeps what an earlier one had if it is made to have more.
-    pub(super) fn of_new(options: &LoginOptions, kept: &Kept) -> Self {
+    pub(super) fn of_new(options: &LoginOptions, kept: &StoredLogin) -> Self {
         let has_more = !options.scopes.is_empty() || !kept.wanted.is_empty();
         let held = kept.credentials.as_ref().filter(|_| has_more && kept.key.is_none());
         Self {

@@ -7,7 +7,7 @@ use super::{
     credential_store::ServerCredentials,
     discovery::{Manager, NotFound, discover, is_written_as_private},
     registered_client::{OwnLogin, RegisteredClient},
-    token_file::{FileStamp, Kept, TokenFile, TokenFileError},
+    token_file::{FileStamp, StoredLogin, TokenFile, TokenFileError},
 };
 use crate::{AccessToken, Address, TokenError, other_login};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -59,7 +59,7 @@ struct NewLogin {
 
 impl Tokens {
     /// The tokens that are kept; `None` if there are none, or if the token cannot be sent.
-    fn read(kept: &Kept) -> Option<Self> {
+    fn read(kept: &StoredLogin) -> Option<Self> {
         let stored = kept.credentials.as_ref()?;
         let response = stored.token_response.as_ref()?;
         let received_at = stored
@@ -211,7 +211,7 @@ impl Flow {
     pub(super) fn forget(&self) -> Result<bool, TokenError> {
         let forgotten = self.store.file.update(&self.store.server, |kept| {
             // All of it: secrets of clients, too.
-            let Kept { credentials, key, .. } = std::mem::take(kept);
+            let StoredLogin { credentials, key, .. } = std::mem::take(kept);
             key.is_some() || credentials.is_some()
         });
         forgotten.map_err(unusable)
@@ -343,7 +343,7 @@ impl Flow {
 
     async fn log_in(
         &self,
-        kept: Kept,
+        kept: StoredLogin,
         challenge: Option<&str>,
         scopes: &AskedScopes,
         issuer: Option<&str>,

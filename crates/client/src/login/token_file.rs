@@ -36,7 +36,7 @@ pub struct TokenFile {
 
 /// What is kept of one server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredLogin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) credentials: Option<StoredCredentials>,
     /// A key that was given by hand. It is used instead of a login.
@@ -62,7 +62,7 @@ pub(super) struct Kept {
     pub(super) clients: BTreeMap<String, RegisteredClient>,
 }
 
-impl Kept {
+impl StoredLogin {
     fn is_empty(&self) -> bool {
         let Self {
             credentials,
@@ -84,7 +84,7 @@ impl Kept {
 struct Content {
     version: u32,
     #[serde(default)]
-    servers: BTreeMap<String, Kept>,
+    servers: BTreeMap<String, StoredLogin>,
 }
 
 const VERSION: u32 = 1;
@@ -158,13 +158,17 @@ impl TokenFile {
         })
     }
 
-    pub(super) fn get(&self, server: &str) -> Result<Kept, TokenFileError> {
+    pub(super) fn get(&self, server: &str) -> Result<StoredLogin, TokenFileError> {
         let content = self.read().map_err(|reason| self.error(&reason))?;
         Ok(content.servers.get(server).cloned().unwrap_or_default())
     }
 
     /// Changes what is kept of a server, and returns what `change` does.
-    pub(super) fn update<T>(&self, server: &str, change: impl FnOnce(&mut Kept) -> T) -> Result<T, TokenFileError> {
+    pub(super) fn update<T>(
+        &self,
+        server: &str,
+        change: impl FnOnce(&mut StoredLogin) -> T,
+    ) -> Result<T, TokenFileError> {
         let update = || -> io::Result<T> {
             let _lock = self.lock("lock", FlockOperation::LockExclusive)?;
             let mut content = self.read()?;

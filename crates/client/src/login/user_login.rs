@@ -22,7 +22,7 @@ use rmcp::transport::auth::{
 const CLIENT_NAME: &str = "Longhaul";
 
 /// How an authorization server has taken this client.
-enum Known {
+enum LoginResult {
     /// With a token for these permissions, or fewer.
     LoggedIn(Vec<String>),
     /// It has forgotten a registration that this client had there.
@@ -53,11 +53,11 @@ impl Flow {
             });
         };
         match self.ask_user(&**consent, challenge, scopes, issuer).await? {
-            Known::LoggedIn(asked) => Ok(asked),
+            LoginResult::LoggedIn(asked) => Ok(asked),
             // Another registration, once.
-            Known::Forgotten => match self.ask_user(&**consent, challenge, scopes, issuer).await? {
-                Known::LoggedIn(asked) => Ok(asked),
-                Known::Forgotten => Err(TokenError::InvalidClient {
+            LoginResult::Forgotten => match self.ask_user(&**consent, challenge, scopes, issuer).await? {
+                LoginResult::LoggedIn(asked) => Ok(asked),
+                LoginResult::Forgotten => Err(TokenError::InvalidClient {
                     reason: "its authorization server forgets each registration of this client".to_owned(),
                 }),
             },
@@ -70,7 +70,7 @@ impl Flow {
         challenge: Option<&str>,
         scopes: &AskedScopes,
         issuer: Option<&str>,
-    ) -> Result<Known, TokenError> {
+    ) -> Result<LoginResult, TokenError> {
         let Manager(manager, metadata) = self.discover(challenge, issuer, scopes).await?;
         if metadata.code_challenge_methods_supported.is_none() {
             return Err(refused(AuthError::PkceUnsupported));
@@ -91,7 +91,7 @@ impl Flow {
             let http = FilteredClient::new(self.server(), &self.options, self.options.issuer.as_deref())?;
             if is_forgotten(&client, self.server(), &metadata, &http).await {
                 self.forget_client(&issuer, &client.client_id)?;
-                return Ok(Known::Forgotten);
+                return Ok(LoginResult::Forgotten);
             }
         }
         let mut request = AuthorizationRequest::new(&client.redirect_uri)
@@ -124,9 +124,9 @@ impl Flow {
         match logged_in {
             Err(TokenError::InvalidClient { .. }) if is_kept => {
                 self.forget_client(&issuer, &client_id)?;
-                Ok(Known::Forgotten)
+                Ok(LoginResult::Forgotten)
             }
-            logged_in => logged_in.map(|()| Known::LoggedIn(scopes)),
+            logged_in => logged_in.map(|()| LoginResult::LoggedIn(scopes)),
         }
     }
 

@@ -1,14 +1,14 @@
 //! Finding the answer to a request of a legacy server.
 
-use super::{Reply, Serving, asked_by, is_question};
+use super::{ActiveRequest, Reply, asked_by, is_question};
 use crate::{
     Connection, InputRequest, RequestError, RpcFailure,
-    asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
+    asking::{AskedBy, HeldQuestion, QuestionAnswer, ask_recorded},
     connection::WeakConnection,
     input::{InputResponse, answer_by, not_offered},
     legacy_questions::{QuestionName, ServedAnswer, of_plain_call, still_asks_in},
     open_questions::{OpenQuestion, answer_given},
-    recorded_questions::{Recorded, RecordedPlace, related_result},
+    recorded_questions::{RecordedPlace, RecordedQuestion, related_result},
     response::ServerRequest,
 };
 use futures_util::FutureExt;
@@ -20,8 +20,8 @@ use tokio::sync::watch;
 /// The response to a request. `None` if the server has it.
 pub(super) async fn reply(
     connection: &WeakConnection,
-    serving: &Serving,
-    recorded: Option<&Recorded>,
+    serving: &ActiveRequest,
+    recorded: Option<&RecordedQuestion>,
     open_answer: Option<watch::Receiver<Option<ServedAnswer>>>,
     answer: &watch::Sender<Option<ServedAnswer>>,
 ) -> Option<Reply> {
@@ -62,7 +62,11 @@ pub(super) async fn reply(
 
 /// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer. `false` if the task
 /// does not ask any more: another client was faster.
-fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&Recorded>) -> BoxFuture<'static, bool> {
+fn still_asks(
+    connection: &WeakConnection,
+    serving: &ActiveRequest,
+    recorded: Option<&RecordedQuestion>,
+) -> BoxFuture<'static, bool> {
     let Some(task) = serving.task.clone() else {
         return std::future::ready(true).boxed();
     };
@@ -97,8 +101,8 @@ fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&
 /// `None` if the server has an answer, or wants none.
 async fn answer_request(
     weak: &WeakConnection,
-    serving: &Serving,
-    recorded: Option<&Recorded>,
+    serving: &ActiveRequest,
+    recorded: Option<&RecordedQuestion>,
 ) -> Option<(ServedAnswer, Option<HeldQuestion>)> {
     let request = &serving.request;
     if let Some(failure) = &request.malformed {
@@ -157,11 +161,11 @@ async fn answer_request(
             let answer = tokio::select! {
                 biased;
                 answer = given => answer,
-                answer = answer => answer.map_err(Unanswered::Failed)?,
+                answer = answer => answer.map_err(AnswerError::Failed)?,
             };
             match still_asks.await {
                 true => Ok(answer),
-                false => Err(Unanswered::TooLate),
+                false => Err(AnswerError::TooLate),
             }
         }
         .boxed()
@@ -177,10 +181,10 @@ async fn answer_request(
         (_, None) => AskedBy::Task,
     };
     let too_late = || inputs.not_taken(&asked);
-    let Answered { response, held } = match ask_recorded(record, name, asked_by, &ask, &too_late).await {
+    let QuestionAnswer { response, held } = match ask_recorded(record, name, asked_by, &ask, &too_late).await {
         Ok(answered) => answered?,
-        Err(Unanswered::Failed(failure)) => return Some((Err(failure), None)),
-        Err(Unanswered::TooLate) => {
+        Err(AnswerError::Failed(failure)) => return Some((Err(failure), None)),
+        Err(AnswerError::TooLate) => {
             too_late();
             if let Some(recorded) = recorded {
                 recorded.withdrawn().await;
@@ -199,13 +203,13 @@ async fn answer_of(other: Option<watch::Receiver<Option<ServedAnswer>>>) -> Opti
 }
 
 /// Why a question has no answer.
-enum Unanswered {
+enum AnswerError {
     Failed(RpcFailure),
     /// The task does not ask any more.
     TooLate,
 }
 
-impl From<RequestError> for Unanswered {
+impl From<RequestError> for AnswerError {
     fn from(error: RequestError) -> Self {
         Self::Failed(RpcFailure {
             code: -32603,
@@ -217,7 +221,7 @@ impl From<RequestError> for Unanswered {
 
 impl Connection {
     /// The answer to the same question that the server has taken.
-    fn taken_answer(&self, serving: &Serving) -> Option<ServedAnswer> {
+    fn taken_answer(&self, serving: &ActiveRequest) -> Option<ServedAnswer> {
         let task = serving.task.as_ref().filter(|_| is_question(&serving.request.method))?;
         let name = QuestionName::of(&serving.request, task).name;
         let taken = self.listening().taken_answers.lock();
@@ -225,7 +229,7 @@ impl Connection {
     }
 
     /// Lets the handle of the task answer the question, too.
-    fn open_question<'a>(&self, serving: &'a Serving, asked: &InputRequest) -> Option<&'a OpenQuestion> {
+    fn open_question<'a>(&self, serving: &'a ActiveRequest, asked: &InputRequest) -> Option<&'a OpenQuestion> {
         serving.task.as_ref().filter(|_| is_question(&asked.method))?;
         let question = serving.question.get_or_init(|| {
             let mut asked = asked.clone();

@@ -1,6 +1,6 @@
 //! Serving again what an earlier process without a journal was asked. It yields to the same question, if the server asks that again.
 
-use super::{Serving, Stream};
+use super::{ActiveRequest, Stream};
 use crate::{
     Connection, RequestError, TaskSnapshot, TaskStatus, connection::WeakConnection, earlier_requests::EarlierRequest,
     response::ServerRequest,
@@ -65,7 +65,7 @@ pub(super) async fn until_not_asked_again(connection: &WeakConnection) {
 }
 
 /// Whether the server has not asked the same again. From now on it is too late for that.
-pub(super) fn is_wanted(connection: &Connection, serving: &Serving) -> bool {
+pub(super) fn is_wanted(connection: &Connection, serving: &ActiveRequest) -> bool {
     let mut entries = connection.listening().serving.lock();
     match entries.get_mut(&serving.request.id) {
         Some(served) if served.digest == serving.digest => {

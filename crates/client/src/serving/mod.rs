@@ -14,7 +14,7 @@ use crate::{
     legacy_questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call, still_asks_in},
     listening::{MAX_SERVED, ServedRequest},
     open_questions::QuestionSlot,
-    recorded_questions::{Recorded, RecordedPlace, read_again},
+    recorded_questions::{RecordedPlace, RecordedQuestion, read_again},
     response::ServerRequest,
 };
 use answer::reply;
@@ -24,7 +24,7 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::{Notify, watch};
 
 /// A request that is being served.
-struct Serving {
+struct ActiveRequest {
     request: ServerRequest,
     era: Arc<Era>,
     task: Option<String>,
@@ -137,7 +137,7 @@ impl Connection {
                 // The task has gone on, and asks something else. Some servers use an id again: this answer could be taken for that of the other question.
                 record.doubt_answer(known.number).await;
             }
-            let recorded = Recorded::of(record, &known);
+            let recorded = RecordedQuestion::of(record, &known);
             self.serve_request(
                 read_again(&known),
                 &era,
@@ -156,7 +156,7 @@ impl Connection {
         era: &Arc<Era>,
         task: Option<String>,
         stream: Stream,
-        known: Option<Recorded>,
+        known: Option<RecordedQuestion>,
     ) {
         let served = Arc::clone(&self.listening().served).try_acquire_owned();
         let permit = served
@@ -229,7 +229,7 @@ impl Connection {
                 id: request.id.clone(),
             })
         });
-        let mut serving = Serving {
+        let mut serving = ActiveRequest {
             request,
             reference,
             era: Arc::clone(era),
@@ -298,7 +298,7 @@ impl Connection {
     }
 
     /// The request is served, unless it came again.
-    fn served(&self, serving: Serving) {
+    fn served(&self, serving: ActiveRequest) {
         let ended = {
             let mut entries = self.listening().serving.lock();
             let is_own = |served: &ServedRequest| served.digest == serving.digest;
@@ -317,7 +317,7 @@ impl Connection {
 
     /// Whether a question is to be answered. The same one may have reached this process late, after its answer has reached the server: the task does not ask any more
     /// then.
-    async fn asks_again(&self, serving: &Serving) -> bool {
+    async fn asks_again(&self, serving: &ActiveRequest) -> bool {
         let request = &serving.request;
         let Some(task) = serving.task.as_ref().filter(|_| is_question(&request.method)) else {
             return true;
@@ -350,7 +350,7 @@ impl Connection {
     /// Waits a moment for the status that says which task a question belongs to. Returns the answer to the same question, if that is being served by then.
     async fn find_task(
         &self,
-        serving: &mut Serving,
+        serving: &mut ActiveRequest,
     ) -> Result<Option<watch::Receiver<Option<ServedAnswer>>>, TaskEnded> {
         let request = &serving.request;
         if serving.task.is_some() || serving.call.is_some() || !self.is_asked(request) {
@@ -380,20 +380,20 @@ impl Connection {
     }
 
     /// Records a question of a task whose call is recorded, or of a plain call that is.
-    async fn record(&self, serving: &Serving) -> Option<Recorded> {
+    async fn record(&self, serving: &ActiveRequest) -> Option<RecordedQuestion> {
         let request = &serving.request;
         if !self.is_asked(request) {
             return None;
         }
         let task = match (&serving.task, &serving.call) {
             (Some(task), _) => task,
-            (None, Some(call)) => return Some(Recorded::of_plain_call(call, request)),
+            (None, Some(call)) => return Some(RecordedQuestion::of_plain_call(call, request)),
             (None, None) => return None,
         };
         let record = self.legacy_tasks().record_of(task).await?;
         let QuestionName { name, is_unique } = QuestionName::of(request, task);
         let key = of_plain_call(request, record.next_question()).1;
-        let recorded = Recorded {
+        let recorded = RecordedQuestion {
             record,
             name: name.clone(),
             has_own_key: is_unique,
@@ -411,7 +411,7 @@ impl Connection {
             params: request.params.as_json().as_str().to_owned(),
         };
         match recorded.record.record_request(new).await {
-            Ok(Some(known)) => return Some(Recorded::of(&recorded.record, &known)),
+            Ok(Some(known)) => return Some(RecordedQuestion::of(&recorded.record, &known)),
             Ok(None) => tracing::warn!(
                 task,
                 "a question of a task is not recorded: it is too long, or one of too many"
@@ -439,9 +439,9 @@ fn is_question(method: &str) -> bool {
     matches!(method, "elicitation/create" | "sampling/createMessage" | "roots/list")
 }
 
-fn asked_by(serving: &Serving, recorded: Option<&Recorded>) -> InputRequest {
+fn asked_by(serving: &ActiveRequest, recorded: Option<&RecordedQuestion>) -> InputRequest {
     InputRequest {
-        key: recorded.and_then(Recorded::key).cloned(),
+        key: recorded.and_then(RecordedQuestion::key).cloned(),
         task: serving.task.clone(),
         source: serving.source,
         request: serving.reference.clone(),

@@ -1,12 +1,12 @@
 //! Sending the response to a request of a legacy server.
 
-use super::{Reply, Serving, asked_by, is_question};
+use super::{ActiveRequest, Reply, asked_by, is_question};
 use crate::{
     Connection, RequestError,
     journal::ServerRequestRecord,
     legacy_questions::{QuestionName, ServedAnswer, TakenAnswer},
     polling,
-    recorded_questions::{Recorded, read_again},
+    recorded_questions::{RecordedQuestion, read_again},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ const RETRIES: u32 = 8;
 
 impl Connection {
     /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
-    pub(super) async fn send_reply(self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
+    pub(super) async fn send_reply(self, serving: &ActiveRequest, reply: Reply, recorded: Option<RecordedQuestion>) {
         let request = &serving.request;
         let (sent_at, was_seen) = self.listening().sending(&request.id, &serving.digest);
         let Some((connection, sent)) = send_until_taken(self, serving, &reply.text).await else {
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// Sends an answer to the earlier requests that ask the same, too: earlier processes got them.
-    async fn answer_earlier(&self, serving: &Serving, recorded: &Recorded, outcome: &ServedAnswer) {
+    async fn answer_earlier(&self, serving: &ActiveRequest, recorded: &RecordedQuestion, outcome: &ServedAnswer) {
         let Some(number) = recorded.number() else { return };
         let session = self.session_of(&serving.era).map(|session| session.id);
         let open = recorded.record.open_requests().await.unwrap_or_default();
@@ -110,7 +110,7 @@ impl Connection {
 /// end of the task.
 async fn send_until_taken(
     connection: Connection,
-    serving: &Serving,
+    serving: &ActiveRequest,
     text: &str,
 ) -> Option<(Connection, Result<bool, RequestError>)> {
     let weak = connection.downgrade();

@@ -93,11 +93,11 @@ pub struct ChildSupervisor {
 pub struct ChildProcess {
     options: ChildOptions,
     address: String,
-    running: AsyncMutex<Option<Running>>,
+    running: AsyncMutex<Option<RunningChild>>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
 }
 
-struct Running {
+struct RunningChild {
     transport: Arc<StreamTransport>,
     child: Arc<AsyncMutex<Child>>,
     group: Option<u32>,
@@ -156,7 +156,7 @@ impl ChildProcess {
         }
     }
 
-    fn start(&self) -> std::io::Result<Running> {
+    fn start(&self) -> std::io::Result<RunningChild> {
         let (mut command, alive) = self.command()?;
         command
             .envs(self.options.env.iter().map(|(name, value)| (name, value)))
@@ -195,7 +195,7 @@ impl ChildProcess {
             }
         };
         let transport = StreamTransport::with_end(self.address.clone(), stdout, stdin, self.options.max_message, ended);
-        Ok(Running {
+        Ok(RunningChild {
             transport: Arc::new(transport),
             child,
             group,
@@ -247,7 +247,7 @@ fn last_words(stderr: &str) -> Option<String> {
     Some(shown.replace(char::is_control, " ")).filter(|shown| !shown.is_empty())
 }
 
-impl Running {
+impl RunningChild {
     /// Stops the child: closes its input, then SIGTERM, then SIGKILL, to its process group.
     async fn stop(self) {
         let Self {

@@ -4,9 +4,12 @@ use super::{
     Reply,
     batch::{is_meant_as_batch, messages},
     lines::Ends,
-    open_requests::{Delivery, Joined, Messages, Notified, OpenReader, OpenRequests, Others, StreamEnd, Suspected},
+    open_requests::{
+        Delivery, JoinedMessage, Messages, NotificationCounts, OpenReader, OpenRequests, Others, StreamEnd,
+        SuspectedAnswer,
+    },
     recipient::{OfNotification, Recipient, Unclear, of_unreadable, recipient},
-    unframed::{Unfinished, Within, messages_in},
+    unframed::{PartialMessage, Within, messages_in},
     unreadable::{Outline, last_id, number_of},
 };
 use crate::RequestError;
@@ -40,7 +43,7 @@ impl Demultiplexer {
                 mentions_taken: 0,
                 answered: 0,
                 answers_in_lines: false,
-                notified: Notified::default(),
+                notified: NotificationCounts::default(),
                 doubt: None,
                 others: None,
                 ended: None,
@@ -130,9 +133,9 @@ impl Demultiplexer {
     fn deliver_one(&self, message: Vec<u8>) -> Option<String> {
         let joined = self.state.lock().join(&message);
         match joined {
-            Joined::Whole(text) => self.deliver_message(text, true),
-            Joined::Unfinished => None,
-            Joined::No => self.deliver_message(message, false),
+            JoinedMessage::Whole(text) => self.deliver_message(text, true),
+            JoinedMessage::Unfinished => None,
+            JoinedMessage::No => self.deliver_message(message, false),
         }
     }
 
@@ -166,7 +169,7 @@ impl Demultiplexer {
         match recipient {
             // A server whose answers are a line each prints what it works with.
             Recipient::Response(id) if was_joined && state.answers_in_lines && state.open.contains_key(&id) => {
-                state.suspect(id, Suspected::new(Ok(message), true));
+                state.suspect(id, SuspectedAnswer::new(Ok(message), true));
             }
             Recipient::Response(id) if state.has_sent(id) => {
                 // A server that writes words before its answers does so each time.
@@ -230,7 +233,7 @@ impl Demultiplexer {
         ControlFlow::Continue(match messages_in(line) {
             Within::Nothing => {
                 let mut state = self.state.lock();
-                state.unfinished = Unfinished::begun_by(line).or(state.unfinished.take());
+                state.unfinished = PartialMessage::begun_by(line).or(state.unfinished.take());
                 match of_unreadable(line, rejection) {
                     Recipient::Noise => of_end(line),
                     found => found,
@@ -247,7 +250,7 @@ impl Demultiplexer {
                     return ControlFlow::Continue(Recipient::Noise);
                 }
                 for (id, answer) in named {
-                    state.suspect(id, Suspected::new(answer, true));
+                    state.suspect(id, SuspectedAnswer::new(answer, true));
                 }
                 return ControlFlow::Break(None);
             }

@@ -20,7 +20,7 @@ mod unreadable;
 
 pub use child::{ChildOptions, ChildProcess, ChildSupervisor};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
-pub(crate) use observed::Observed;
+pub(crate) use observed::ObservedTransport;
 pub use stream::StreamTransport;
 pub use tls::install_tls_provider;
 #[cfg(feature = "login")]

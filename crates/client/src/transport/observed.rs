@@ -6,13 +6,12 @@ use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use std::sync::Arc;
 
-/// The transport, seen by an observer.
-pub(crate) struct Observed<T> {
+pub(crate) struct ObservedTransport<T> {
     transport: T,
     observer: Arc<dyn WireObserver>,
 }
 
-impl<T: Transport> Observed<T> {
+impl<T: Transport> ObservedTransport<T> {
     pub(crate) fn new(transport: T, observer: Arc<dyn WireObserver>) -> Self {
         Self { transport, observer }
     }
@@ -44,7 +43,7 @@ impl<T: Transport> Observed<T> {
     }
 }
 
-impl<T: Transport> Transport for Observed<T> {
+impl<T: Transport> Transport for ObservedTransport<T> {
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
         Box::pin(async move {
             self.observer.observe(WireEvent::Sent {

@@ -3,7 +3,7 @@
 
 use super::{
     recipient::{OfNotification, Recipient, Unclear, recipient},
-    unframed::Unfinished,
+    unframed::PartialMessage,
 };
 use crate::{RequestError, error::excerpt};
 use std::{
@@ -57,7 +57,7 @@ pub(super) struct Doubt {
 }
 
 /// What may be an answer.
-pub(super) struct Suspected {
+pub(super) struct SuspectedAnswer {
     answer: Result<Vec<u8>, RequestError>,
     /// It is only mentioned in a line.
     is_mentioned: bool,
@@ -67,7 +67,7 @@ pub(super) struct Suspected {
     last: Instant,
 }
 
-impl Suspected {
+impl SuspectedAnswer {
     pub(super) fn new(answer: Result<Vec<u8>, RequestError>, is_mentioned: bool) -> Self {
         let now = Instant::now();
         Self {
@@ -88,7 +88,7 @@ impl Suspected {
 
 /// The notifications that were sent, and those of them that will not be answered any more: most servers take one message after the other.
 #[derive(Default)]
-pub(super) struct Notified {
+pub(super) struct NotificationCounts {
     pub(super) sent: u64,
     over: u64,
     /// How many the server has refused as unknown methods.
@@ -96,7 +96,7 @@ pub(super) struct Notified {
     last: Option<Instant>,
 }
 
-impl Notified {
+impl NotificationCounts {
     pub(super) fn note_sent(&mut self) {
         self.sent += 1;
         self.last = Some(Instant::now());
@@ -155,16 +155,16 @@ pub(super) struct OpenRequests {
     /// The smallest and the largest id of a request so far.
     pub(super) ids: Option<(u64, u64)>,
     /// What may be a message over several lines.
-    pub(super) unfinished: Option<Unfinished>,
+    pub(super) unfinished: Option<PartialMessage>,
     /// What may be the answers to requests, and when it is taken for them if no other comes.
-    pub(super) suspected: HashMap<u64, Suspected>,
+    pub(super) suspected: HashMap<u64, SuspectedAnswer>,
     /// How many responses behind words were taken for answers, since one came without words: the server may write words before all of them.
     pub(super) mentions_taken: usize,
     /// How many requests were answered.
     pub(super) answered: u64,
     /// An answer was one line.
     pub(super) answers_in_lines: bool,
-    pub(super) notified: Notified,
+    pub(super) notified: NotificationCounts,
     /// Set while it is not known whose an answer was that could not be read.
     pub(super) doubt: Option<Doubt>,
     /// Gets what belongs to no request.
@@ -178,7 +178,7 @@ pub(super) struct OpenRequests {
 }
 
 /// Whether a line that is no message is a part of one.
-pub(super) enum Joined {
+pub(super) enum JoinedMessage {
     /// The last part: this is the text.
     Whole(Vec<u8>),
     /// There may be more.
@@ -188,24 +188,24 @@ pub(super) enum Joined {
 
 impl OpenRequests {
     /// Joins a line with those before it, if they may be one message.
-    pub(super) fn join(&mut self, line: &[u8]) -> Joined {
+    pub(super) fn join(&mut self, line: &[u8]) -> JoinedMessage {
         let Some(unfinished) = self.unfinished.as_mut().filter(|unfinished| unfinished.takes(line)) else {
-            return Joined::No;
+            return JoinedMessage::No;
         };
         // An answer to an open request is none of its lines, nor is a message that is not indented.
         let begins = line.starts_with(b"{");
         match recipient(line) {
             Ok(Recipient::Response(id)) if self.open.contains_key(&id) => {
                 if begins {
-                    return Joined::No;
+                    return JoinedMessage::No;
                 }
                 // Within an object that may be the answer itself: that counts if it becomes one.
                 if unfinished.answers().is_none_or(|answers| answers == id) {
-                    let mentioned = Suspected::new(Ok(line.to_vec()), true);
+                    let mentioned = SuspectedAnswer::new(Ok(line.to_vec()), true);
                     self.suspected.entry(id).or_insert(mentioned);
                 }
             }
-            Ok(_) if begins => return Joined::No,
+            Ok(_) if begins => return JoinedMessage::No,
             _ => {}
         }
         match unfinished.add(line) {
@@ -216,15 +216,15 @@ impl OpenRequests {
                 {
                     self.suspected.remove(&id);
                 }
-                Joined::Whole(text)
+                JoinedMessage::Whole(text)
             }
             None if unfinished.len() > MAX_JOINED => {
                 self.unfinished = None;
-                Joined::No
+                JoinedMessage::No
             }
             None => {
                 self.suspect_unfinished();
-                Joined::Unfinished
+                JoinedMessage::Unfinished
             }
         }
     }
@@ -242,7 +242,7 @@ impl OpenRequests {
             Entry::Occupied(mut known) => known.get_mut().until = until.max(known.get().until),
             Entry::Vacant(entry) => {
                 let why = "its answer, which is not one line of JSON, has no end".to_owned();
-                entry.insert(Suspected::new(Err(RequestError::Invalid(why)), false).held_for(LONG_SUSPICION));
+                entry.insert(SuspectedAnswer::new(Err(RequestError::Invalid(why)), false).held_for(LONG_SUSPICION));
             }
         }
     }
@@ -266,7 +266,7 @@ impl OpenRequests {
     }
 
     /// What may be the answer to an open request: a better one is waited for, for a moment.
-    pub(super) fn suspect(&mut self, id: u64, new: Suspected) {
+    pub(super) fn suspect(&mut self, id: u64, new: SuspectedAnswer) {
         if new.is_mentioned && self.mentions_taken >= ENOUGH_MENTIONS {
             return self.answer(id, new.answer);
         }
@@ -278,7 +278,7 @@ impl OpenRequests {
         match self.suspected.entry(id) {
             Entry::Occupied(mut earlier) if new.answer.is_ok() => {
                 let (until, last) = (earlier.get().until, earlier.get().last);
-                earlier.insert(Suspected { until, last, ..new });
+                earlier.insert(SuspectedAnswer { until, last, ..new });
             }
             Entry::Occupied(_) => {}
             Entry::Vacant(entry) => drop(entry.insert(new)),
@@ -300,7 +300,7 @@ impl OpenRequests {
     /// Takes what may be an answer for one, if a better one has not come in time. It is waited for longer while the server `writes`.
     pub(super) fn settle(&mut self, writes: bool) {
         let now = Instant::now();
-        let is_over = |suspected: &mut Suspected| {
+        let is_over = |suspected: &mut SuspectedAnswer| {
             if writes && suspected.until <= now && now < suspected.last {
                 suspected.until = suspected.last.min(now + SUSPICION);
             }
@@ -322,7 +322,7 @@ impl OpenRequests {
 
     /// Whether it is the answer to a notification that was sent.
     fn answers_notification(&mut self, of_notification: OfNotification) -> bool {
-        let Notified {
+        let NotificationCounts {
             sent, over, unknown, ..
         } = self.notified;
         let is_one = match of_notification {
@@ -389,8 +389,8 @@ impl OpenRequests {
         // Servers with threads answer a notification late.
         let may_be_late = unclear_id.is_none() && answer.is_ok() && self.notified.is_recent();
         let suspected = match may_be_late {
-            true => Suspected::new(answer, false).held_for(LONGEST_SUSPICION),
-            false => Suspected::new(answer, false),
+            true => SuspectedAnswer::new(answer, false).held_for(LONGEST_SUSPICION),
+            false => SuspectedAnswer::new(answer, false),
         };
         self.suspect(only, suspected);
         None
@@ -414,7 +414,10 @@ impl OpenRequests {
         let is_last = |doubt: &mut Doubt| doubt.requests.remove(&id) && doubt.requests.len() == 1;
         if let Some(Doubt { requests, why, .. }) = self.doubt.take_if(is_last) {
             for only in requests {
-                self.suspect(only, Suspected::new(Err(RequestError::Invalid(why.clone())), false));
+                self.suspect(
+                    only,
+                    SuspectedAnswer::new(Err(RequestError::Invalid(why.clone())), false),
+                );
             }
         }
     }
@@ -432,7 +435,7 @@ impl OpenRequests {
         let open = requests.len();
         for id in requests {
             let why = format!("{why} (one of {open} requests that were open; it is not known which)");
-            let suspected = Suspected::new(Err(RequestError::Invalid(why)), false);
+            let suspected = SuspectedAnswer::new(Err(RequestError::Invalid(why)), false);
             self.suspect(id, suspected.held_for(LONG_SUSPICION));
         }
     }

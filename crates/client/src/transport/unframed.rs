@@ -59,7 +59,7 @@ pub(super) fn is_complete(text: &[u8]) -> bool {
             Within::Mentioned(responses) => responses.last().is_some_and(|response| last.ends_with(response)),
             // It cannot be read, and is an object all the same.
             Within::Nothing => {
-                last.starts_with(b"{") && last.ends_with(b"}") && Nesting::default().after(last).depth == 0
+                last.starts_with(b"{") && last.ends_with(b"}") && NestingState::default().after(last).depth == 0
             }
             Within::Unreadable(_) => false,
         })
@@ -83,9 +83,9 @@ fn objects(text: &[u8], counts: impl Fn(&[u8]) -> bool) -> (Vec<&[u8]>, &[u8]) {
 
 /// The beginning of an object, of which more lines may come.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished {
+pub(super) struct PartialMessage {
     text: Vec<u8>,
-    nesting: Nesting,
+    nesting: NestingState,
     lines: usize,
     /// Its lines are not indented.
     is_flat: bool,
@@ -95,13 +95,13 @@ pub(super) struct Unfinished {
 
 /// How deep within objects and arrays a text has come.
 #[derive(Debug, Default, Clone, Copy)]
-struct Nesting {
+struct NestingState {
     depth: usize,
     is_in_string: bool,
     is_escaped: bool,
 }
 
-impl Nesting {
+impl NestingState {
     fn after(mut self, text: &[u8]) -> Self {
         for byte in text {
             match byte {
@@ -118,12 +118,12 @@ impl Nesting {
     }
 }
 
-impl Unfinished {
+impl PartialMessage {
     /// If the line begins an object and does not end it.
     pub(super) fn begun_by(line: &[u8]) -> Option<Self> {
         let mut unfinished = Self::default();
         unfinished.add(line);
-        let Nesting {
+        let NestingState {
             depth, is_in_string, ..
         } = unfinished.nesting;
         let begins = line.trim_ascii_start().starts_with(b"{");
@@ -230,7 +230,7 @@ mod tests {
             ("{\n\"a\": [\n{\n\"id\": 1\n},\n2,\ntrue\n]\n}", "INFO 5\" disk"),
         ] {
             let mut lines = pretty.lines();
-            let mut unfinished = Unfinished::begun_by(lines.next().unwrap().as_bytes()).unwrap();
+            let mut unfinished = PartialMessage::begun_by(lines.next().unwrap().as_bytes()).unwrap();
             let mut whole = None;
             for line in lines {
                 assert!(
@@ -254,7 +254,7 @@ mod tests {
             }
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let mut lines = pretty.lines();
-            let mut unfinished = Unfinished::begun_by(lines.next().unwrap().as_bytes()).unwrap();
+            let mut unfinished = PartialMessage::begun_by(lines.next().unwrap().as_bytes()).unwrap();
             let whole: Vec<_> = lines.map(|line| unfinished.add(line.as_bytes())).collect();
             let (last, before) = whole.split_last().unwrap();
             prop_assert!(before.iter().all(Option::is_none));

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 /// The arguments do not fit the command. The text is for the caller: it names the property and says what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ArgumentError {
+pub enum CommandArgumentError {
     /// The arguments are not a JSON object.
     #[error("the arguments must be a JSON object")]
     NotAnObject,
@@ -41,7 +41,7 @@ pub enum ArgumentError {
 pub struct Arguments<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 /// What one property holds.
-pub(super) enum Given<'a> {
+pub(super) enum ArgumentValue<'a> {
     /// Nothing, or null.
     Absent,
     /// One word.
@@ -60,40 +60,41 @@ impl<'a> Arguments<'a> {
     /// Reads a JSON object.
     ///
     /// # Errors
-    /// [`ArgumentError::NotAnObject`] for any other text.
-    pub fn parse(json: &'a str) -> Result<Self, ArgumentError> {
+    /// [`CommandArgumentError::NotAnObject`] for any other text.
+    pub fn parse(json: &'a str) -> Result<Self, CommandArgumentError> {
         serde_json::from_str(json)
             .map(Self)
-            .map_err(|_| ArgumentError::NotAnObject)
+            .map_err(|_| CommandArgumentError::NotAnObject)
     }
 
-    pub(super) fn get(&self, name: &str) -> Result<Given<'a>, ArgumentError> {
+    pub(super) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
         let Some(raw) = self.0.get(name) else {
-            return Ok(Given::Absent);
+            return Ok(ArgumentValue::Absent);
         };
         match raw.get().as_bytes().first() {
-            Some(b'n') => Ok(Given::Absent),
+            Some(b'n') => Ok(ArgumentValue::Absent),
             Some(b'[') => {
                 let elements: Vec<&'a RawValue> =
-                    serde_json::from_str(raw.get()).map_err(|_| ArgumentError::NotAWord(name.to_owned()))?;
+                    serde_json::from_str(raw.get()).map_err(|_| CommandArgumentError::NotAWord(name.to_owned()))?;
                 elements
                     .into_iter()
                     .map(|element| word(name, element))
                     .collect::<Result<_, _>>()
-                    .map(Given::Words)
+                    .map(ArgumentValue::Words)
             }
-            _ => word(name, raw).map(Given::Word),
+            _ => word(name, raw).map(ArgumentValue::Word),
         }
     }
 }
 
-fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, ArgumentError> {
+fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, CommandArgumentError> {
     let text = raw.get();
     match text.as_bytes().first() {
         Some(b'"') => {
-            let text: String = serde_json::from_str(text).map_err(|_| ArgumentError::NotText(name.to_owned()))?;
+            let text: String =
+                serde_json::from_str(text).map_err(|_| CommandArgumentError::NotText(name.to_owned()))?;
             if text.contains('\0') {
-                return Err(ArgumentError::NotText(name.to_owned()));
+                return Err(CommandArgumentError::NotText(name.to_owned()));
             }
             Ok(Word {
                 text: Cow::Owned(text),
@@ -104,11 +105,11 @@ fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, ArgumentError> {
             text: Cow::Borrowed(text),
             is_number: false,
         }),
-        Some(b'-' | b'0'..=b'9') if !number::is_exact(text) => Err(ArgumentError::Imprecise(name.to_owned())),
+        Some(b'-' | b'0'..=b'9') if !number::is_exact(text) => Err(CommandArgumentError::Imprecise(name.to_owned())),
         Some(b'-' | b'0'..=b'9') => Ok(Word {
             text: Cow::Borrowed(text),
             is_number: true,
         }),
-        _ => Err(ArgumentError::NotAWord(name.to_owned())),
+        _ => Err(CommandArgumentError::NotAWord(name.to_owned())),
     }
 }

@@ -1,12 +1,12 @@
 //! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
 use super::{
-    arguments::{ArgumentError, Arguments},
+    arguments::{Arguments, CommandArgumentError},
     progress::ProgressPattern,
     script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts},
     template::{Rules, Template, TemplateError, list_of},
 };
-use longhaul_json_schema::{Origin, Schema};
+use longhaul_json_schema::{Schema, SchemaAuthor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -242,7 +242,7 @@ impl CommandTool {
             (None, _) => None,
             (Some(_), OutputKind::Text) => return Err(DefinitionError::SchemaForText),
             (Some(schema), OutputKind::Json) => Some(
-                Schema::compile(schema, Origin::Own)
+                Schema::compile(schema, SchemaAuthor::Own)
                     .map_err(|error| DefinitionError::OutputSchema(error.to_string()))?,
             ),
         };
@@ -274,8 +274,8 @@ impl CommandTool {
     /// refused here all the same, by the rules of the configuration (a value is never split, and never seen by a shell).
     ///
     /// # Errors
-    /// [`ArgumentError`], for the caller to read.
-    pub fn expand(&self, arguments: &Arguments<'_>) -> Result<Invocation, ArgumentError> {
+    /// [`CommandArgumentError`], for the caller to read.
+    pub fn expand(&self, arguments: &Arguments<'_>) -> Result<Invocation, CommandArgumentError> {
         let rules = Rules {
             optional: &self.definition.optional,
             allow_leading_dash: &self.definition.allow_leading_dash,

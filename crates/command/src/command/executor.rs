@@ -10,7 +10,7 @@ use super::{
     past_attempt::past_attempt,
     progress::{OutputReport, read_report},
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
-    recovery::{Verdict, connect, judge},
+    recovery::{AttemptVerdict, connect, judge},
     script::HarmlessValues,
     supervisor_process::SupervisorProcess,
     unwritten_output::UnwrittenOutput,
@@ -19,7 +19,7 @@ use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,
 };
 use longhaul_runtime::{
-    Attempt, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
+    ExecutionEnd, Executor, ExecutorAttempt, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
 };
 use serde_json::json;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
@@ -165,7 +165,7 @@ impl Provider for CommandProvider {
             loop {
                 let judged = dir.clone();
                 match blocking(&self.ports, move || judge(&judged, AttemptState::Live)).await {
-                    Ok(Verdict::Held) => match connect(&dir).and_then(into_tokio) {
+                    Ok(AttemptVerdict::Held) => match connect(&dir).and_then(into_tokio) {
                         Ok(stream) => end(stream).await,
                         Err(_) => self.ports.clock.sleep(RECONNECT_EVERY).await,
                     },
@@ -256,7 +256,7 @@ impl Executor for CommandExecutor {
         self.invocation(arguments).map(drop)
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let invocation = match self.invocation(attempt.arguments.as_str()) {
                 Ok(invocation) => invocation,
@@ -291,7 +291,7 @@ impl Executor for CommandExecutor {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
         Box::pin(async move { self.follow(dir, attempt.state, None, cx).await })
     }
@@ -314,7 +314,7 @@ impl CommandExecutor {
         &self,
         dir: &AttemptDir,
         invocation: Invocation,
-        attempt: &Attempt,
+        attempt: &ExecutorAttempt,
         cx: &TaskContext,
     ) -> io::Result<()> {
         let definition = self.tool.definition();
@@ -338,7 +338,7 @@ impl CommandExecutor {
     }
 
     /// The status of an attempt that is not the first one: why the one before it has failed, if it has written how it ended.
-    async fn started_again(&self, attempt: &Attempt, cx: &TaskContext) -> String {
+    async fn started_again(&self, attempt: &ExecutorAttempt, cx: &TaskContext) -> String {
         let before = attempt.epoch - 1;
         let dir = self.shared.attempts.dir(&attempt.task, before);
         let summary = blocking(cx.ports(), move || past_attempt(&dir, before)).await;
@@ -362,7 +362,7 @@ impl CommandExecutor {
         loop {
             let judged = dir.clone();
             match blocking(cx.ports(), move || judge(&judged, state)).await {
-                Ok(Verdict::Held) => {
+                Ok(AttemptVerdict::Held) => {
                     if state == AttemptState::Starting {
                         // A release that recorded starts late started it. An end that this reports comes from the supervisor too.
                         state = AttemptState::Live;
@@ -373,20 +373,20 @@ impl CommandExecutor {
                         Err(_) => cx.ports().clock.sleep(RECONNECT_EVERY).await,
                     }
                 }
-                Ok(Verdict::Finished(exit)) => {
+                Ok(AttemptVerdict::Finished(exit)) => {
                     if let Some(began) = began {
                         cx.confirm_start(began);
                     }
                     return self.finished(dir, exit, &cx).await;
                 }
-                Ok(Verdict::Interrupted) => return ExecutionEnd::SupervisorKilled,
-                Ok(Verdict::Damaged) => return ExecutionEnd::RecordDamaged,
-                Ok(Verdict::NeverStarted) => {
+                Ok(AttemptVerdict::Interrupted) => return ExecutionEnd::SupervisorKilled,
+                Ok(AttemptVerdict::Damaged) => return ExecutionEnd::RecordDamaged,
+                Ok(AttemptVerdict::NeverStarted) => {
                     let given_back = || dir.given_back_for();
                     let why = problem.or_else(given_back);
                     return ExecutionEnd::NeverStarted(why.unwrap_or_else(|| "no command was started".to_owned()));
                 }
-                Ok(Verdict::Lost) => {
+                Ok(AttemptVerdict::Lost) => {
                     error!(
                         "the folder of an attempt was removed after its start; what became of its command is not known, and it may still run"
                     );
@@ -395,7 +395,7 @@ impl CommandExecutor {
                          still run; it was not run again",
                     ));
                 }
-                Ok(Verdict::UnknownVersion { found }) => {
+                Ok(AttemptVerdict::UnknownVersion { found }) => {
                     return ExecutionEnd::Lost(interrupted(&format!(
                         "another version of this server ran it and keeps its records in format {found}"
                     )));

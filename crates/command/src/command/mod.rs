@@ -32,7 +32,7 @@ mod template;
 mod unwritten_output;
 mod utf8;
 
-pub use arguments::{ArgumentError, Arguments};
+pub use arguments::{Arguments, CommandArgumentError};
 pub use attempt_dir::{AttemptDir, Attempts, DIRECTORY_VERSION};
 pub use definition::{CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind};
 pub use executor::{CommandExecutor, CommandProvider, KIND};
@@ -40,7 +40,7 @@ pub use interpreter::missing_interpreter;
 pub use launch::{Launcher, Supervisor};
 pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
 pub use record::{CommandEnd, ExitRecord, Spec, Stopped};
-pub use recovery::{Verdict, connect, judge};
+pub use recovery::{AttemptVerdict, connect, judge};
 pub use restored::{RecordedWork, recorded_work};
 pub use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements};
 pub use shared_lifetime::{Hazard, hazards};

@@ -11,7 +11,7 @@ use tracing::error;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AttemptVerdict {
     /// Its supervisor lives.
     Held,
     /// The command ended, and this is how.
@@ -31,61 +31,61 @@ pub enum Verdict {
     },
 }
 
-/// Judges an attempt that is in `state` in the store. After [`Verdict::NeverStarted`] a supervisor that starts late does not start the command.
+/// Judges an attempt that is in `state` in the store. After [`AttemptVerdict::NeverStarted`] a supervisor that starts late does not start the command.
 ///
 /// Supervisors are started after their directory is complete and the start is committed. So a directory that is missing, or not complete,
 /// proves that nothing was started only while the attempt is [`AttemptState::Starting`]; later it proves that somebody removed it.
 ///
 /// # Errors
 /// When the directory cannot be read, or the file `void` cannot be written. Nothing is decided then: call this again.
-pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
+pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<AttemptVerdict> {
     match examine(dir, state) {
         Err(error) if state != AttemptState::Starting && Unfit::of(&error).is_some() => {
             error!(%error, "the folder of an attempt is not as its supervisor has left it");
-            Ok(Verdict::Lost)
+            Ok(AttemptVerdict::Lost)
         }
         judged => judged,
     }
 }
 
-fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
+fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<AttemptVerdict> {
     let incomplete = match state {
-        AttemptState::Starting => Verdict::NeverStarted,
-        AttemptState::Live | AttemptState::Stopping | AttemptState::Ended => Verdict::Lost,
+        AttemptState::Starting => AttemptVerdict::NeverStarted,
+        AttemptState::Live | AttemptState::Stopping | AttemptState::Ended => AttemptVerdict::Lost,
     };
     if !dir.is_there()? {
         return Ok(incomplete);
     }
     if let Some(found) = dir.foreign_version()? {
-        return Ok(Verdict::UnknownVersion { found });
+        return Ok(AttemptVerdict::UnknownVersion { found });
     }
     // A lock that was made here would not be the one that a supervisor holds.
-    if !dir.has_lock()? && (incomplete == Verdict::Lost || dir.is_started()?) {
-        return Ok(Verdict::Lost);
+    if !dir.has_lock()? && (incomplete == AttemptVerdict::Lost || dir.is_started()?) {
+        return Ok(AttemptVerdict::Lost);
     }
     let Some(_lock) = Lock::try_take(dir)? else {
-        return Ok(Verdict::Held);
+        return Ok(AttemptVerdict::Held);
     };
     match dir.exit() {
-        Ok(Some(exit)) => return Ok(Verdict::Finished(exit)),
+        Ok(Some(exit)) => return Ok(AttemptVerdict::Finished(exit)),
         Ok(None) => {}
         // It was renamed whole: only a broken disk, or someone who wrote to it, makes it unreadable.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             error!(%error, "the exit record of an attempt is damaged");
-            return Ok(Verdict::Damaged);
+            return Ok(AttemptVerdict::Damaged);
         }
         Err(error) => return Err(error),
     }
     if dir.is_started()? {
-        return Ok(Verdict::Interrupted);
+        return Ok(AttemptVerdict::Interrupted);
     }
-    if incomplete == Verdict::Lost && !dir.is_complete()? {
-        return Ok(Verdict::Lost);
+    if incomplete == AttemptVerdict::Lost && !dir.is_complete()? {
+        return Ok(AttemptVerdict::Lost);
     }
     if !dir.is_void()? {
         dir.write_void()?;
     }
-    Ok(Verdict::NeverStarted)
+    Ok(AttemptVerdict::NeverStarted)
 }
 
 /// Connects to the supervisor that holds an attempt. A refusal means that it is not listening yet or not any more: judge again.

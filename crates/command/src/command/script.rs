@@ -187,7 +187,7 @@ impl CommandLine<'_> {
                     .is_some_and(|before| ["-exec", "-execdir", "-ok", "-okdir", "--"].contains(&before));
             let is_program = index == 0 || starts_others || after_exec;
             if is_program || !interpreter.needs_position() {
-                let mut reading = Reading {
+                let mut parser = InterpreterParser {
                     line: self,
                     interpreter,
                     program: basename(literal),
@@ -195,7 +195,7 @@ impl CommandLine<'_> {
                     gets_stdin: index == 0 || (starts_others && !self.stdin_is_taken(index)),
                     scripts,
                 };
-                reading.read(index + 1);
+                parser.read(index + 1);
             }
         }
         self.read_xargs(scripts);
@@ -257,7 +257,7 @@ impl CommandLine<'_> {
 }
 
 /// One interpreter's part of the command line.
-struct Reading<'a> {
+struct InterpreterParser<'a> {
     line: &'a CommandLine<'a>,
     interpreter: &'static Interpreter,
     program: String,
@@ -266,7 +266,7 @@ struct Reading<'a> {
     scripts: &'a mut Scripts,
 }
 
-impl Reading<'_> {
+impl InterpreterParser<'_> {
     fn read(&mut self, first: usize) {
         let line = self.line;
         let words = line.words;

@@ -1,7 +1,7 @@
 //! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
 
 use super::{
-    arguments::{ArgumentError, Arguments, Given, Word},
+    arguments::{ArgumentValue, Arguments, CommandArgumentError, Word},
     number,
 };
 use std::collections::BTreeSet;
@@ -190,9 +190,9 @@ impl Template {
         arguments: &Arguments<'_>,
         rules: &Rules<'_>,
         argv: &mut Vec<String>,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), CommandArgumentError> {
         if let [Part::Property { name, .. }] = self.parts.as_slice()
-            && let Given::Words(words) = arguments.get(name)?
+            && let ArgumentValue::Words(words) = arguments.get(name)?
         {
             for word in words {
                 let word = rules.as_integer(name, word);
@@ -222,7 +222,11 @@ impl Template {
     }
 
     /// The text with every placeholder replaced; what is absent leaves nothing behind.
-    pub(super) fn expand_text(&self, arguments: &Arguments<'_>, rules: &Rules<'_>) -> Result<String, ArgumentError> {
+    pub(super) fn expand_text(
+        &self,
+        arguments: &Arguments<'_>,
+        rules: &Rules<'_>,
+    ) -> Result<String, CommandArgumentError> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
@@ -239,12 +243,12 @@ impl Template {
 }
 
 impl Rules<'_> {
-    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Word<'a>>, ArgumentError> {
+    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Word<'a>>, CommandArgumentError> {
         match arguments.get(name)? {
-            Given::Word(word) => Ok(Some(self.as_integer(name, word))),
-            Given::Words(_) => Err(ArgumentError::ArrayInside(name.to_owned())),
-            Given::Absent if self.optional.contains(name) => Ok(None),
-            Given::Absent => Err(ArgumentError::Missing(name.to_owned())),
+            ArgumentValue::Word(word) => Ok(Some(self.as_integer(name, word))),
+            ArgumentValue::Words(_) => Err(CommandArgumentError::ArrayInside(name.to_owned())),
+            ArgumentValue::Absent if self.optional.contains(name) => Ok(None),
+            ArgumentValue::Absent => Err(CommandArgumentError::Missing(name.to_owned())),
         }
     }
 
@@ -259,7 +263,7 @@ impl Rules<'_> {
         }
     }
 
-    fn check_dash(&self, name: &str, word: &Word<'_>) -> Result<(), ArgumentError> {
+    fn check_dash(&self, name: &str, word: &Word<'_>) -> Result<(), CommandArgumentError> {
         if !word.text.starts_with('-') || self.allow_leading_dash.contains(name) {
             return Ok(());
         }
@@ -268,9 +272,9 @@ impl Rules<'_> {
         let is_number =
             word.is_number || (word.text.parse::<f64>().is_ok() && digits.starts_with(|c: char| c.is_ascii_digit()));
         Err(if is_number {
-            ArgumentError::Negative(name.to_owned())
+            CommandArgumentError::Negative(name.to_owned())
         } else {
-            ArgumentError::LeadingDash(name.to_owned())
+            CommandArgumentError::LeadingDash(name.to_owned())
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fixtures::{alive, ended, kill, pids};
 use super::support::{Server, becomes, create, outcome, result, scope, text};
-use longhaul_command::Verdict;
+use longhaul_command::AttemptVerdict;
 use longhaul_core::{BoxFuture, CancelMode, Clock, Outcome, UnixMillis, store::Record};
 use longhaul_runtime::AttemptExit;
 use rustix::{
@@ -150,7 +150,7 @@ async fn a_supervisor_that_does_not_react_is_reported() {
     engine.stop();
     kill(server.supervisor(&id));
     let dir = server.attempts.dir(&id, 1);
-    assert_eq!(ended(&dir), Verdict::Interrupted);
+    assert_eq!(ended(&dir), AttemptVerdict::Interrupted);
     let lock = std::fs::File::open(dir.path().join("lock")).unwrap();
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     std::fs::remove_file(dir.path().join("sock")).unwrap();

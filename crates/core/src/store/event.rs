@@ -72,4 +72,4 @@ impl Hint {
 }
 
 /// Called with what commits have changed, of this process and of others. Must return quickly and must not call the store.
-pub type Listener = Arc<dyn Fn(&[StoreEvent]) + Send + Sync>;
+pub type StoreListener = Arc<dyn Fn(&[StoreEvent]) + Send + Sync>;

@@ -28,7 +28,7 @@ pub use change::{Change, ChangeEnds, LONGEST_DEFERRAL};
 pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, GiveUpError, MAX_ENDED_SESSIONS, StoreError};
-pub use event::{Hint, Listener, StoreEvent};
+pub use event::{Hint, StoreEvent, StoreListener};
 pub use health::{EventDelivery, PoolHealth, StoreHealth};
 pub use lease::{
     Claim, Claimed, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal,
@@ -307,8 +307,8 @@ pub trait Store: Send + Sync + 'static {
     /// The active attempt of a task, with what its worker needs, if `node` holds it. Used when the answer of a claim was lost.
     fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that are [bound to their front](Task::is_bound_to_front), which is dead, having lost its lease: nobody waits for them any
-    /// more. In order of their front, then id.
+    /// Up to `limit` live tasks that are [bound to their node](Task::is_bound_to_node), which is dead, having lost its lease: nobody waits for them any
+    /// more. In order of their node, then id.
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The tools that have queued tasks, ready or not.
@@ -461,7 +461,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Calls `listener` with what changes from now on. Everything must also work without events.
-    fn listen(&self, listener: Listener);
+    fn listen(&self, listener: StoreListener);
 
     /// What it does beyond what every store promises. Never changes.
     fn capabilities(&self) -> StoreCapabilities {

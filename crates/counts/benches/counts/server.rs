@@ -5,7 +5,7 @@ use gungraun::prelude::*;
 use longhaul_command::in_process::{self, function};
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, ExecutionEnd, Tool, ToolSettings};
-use longhaul_server::{Front, FrontOptions, Limits, bench_api};
+use longhaul_server::{Limits, ProtocolServer, ProtocolServerOptions, bench_api};
 use longhaul_store::{MemoryStore, PlainCallStore};
 use longhaul_wire::Headers;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 /// A server and a request to it.
 pub(crate) struct Case {
     runtime: Runtime,
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     session: Option<String>,
     modern: bool,
     method: &'static str,
@@ -34,7 +34,7 @@ impl Case {
             ..Headers::default()
         };
         // Pinned, since `block_on` moves what it is given: copying a future of some KB is no cost of the server's.
-        let answer = pin!(bench_api::answer(&self.front, headers, &self.body));
+        let answer = pin!(bench_api::answer(&self.protocol, headers, &self.body));
         self.runtime.block_on(answer)
     }
 
@@ -65,10 +65,10 @@ impl Case {
 
     fn start(modern: bool) -> Self {
         let runtime = deterministic::runtime();
-        let front = runtime.block_on(serve());
+        let protocol = runtime.block_on(serve());
         let mut case = Self {
             runtime,
-            front,
+            protocol,
             session: None,
             modern,
             method: "",
@@ -86,7 +86,7 @@ impl Case {
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         self.set_request("initialize", client);
         self.runtime
-            .block_on(bench_api::session(&self.front, &self.body))
+            .block_on(bench_api::session(&self.protocol, &self.body))
             .unwrap()
     }
 
@@ -99,7 +99,7 @@ impl Case {
     }
 }
 
-async fn serve() -> Arc<Front> {
+async fn serve() -> Arc<ProtocolServer> {
     let (engine, _) = Engine::start(EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(Arc::new(MemoryStore::default()))),
         ports: deterministic::ports(),
@@ -116,7 +116,7 @@ async fn serve() -> Arc<Front> {
     })
     .await
     .unwrap();
-    let front = Front::new(FrontOptions {
+    let protocol = ProtocolServer::new(ProtocolServerOptions {
         engine,
         identity: longhaul_server::ServerInfo::new("counted", "1"),
         max_body: 1 << 20,
@@ -127,7 +127,7 @@ async fn serve() -> Arc<Front> {
         events: None,
         audit: None,
     });
-    Arc::new(front.await.unwrap())
+    Arc::new(protocol.await.unwrap())
 }
 
 fn tool(name: &str, policy: TaskPolicy) -> Tool {

@@ -8,7 +8,7 @@ use longhaul_core::{
     text_result,
 };
 use longhaul_wire::{
-    AdmissionRules, Headers, Message, Method, ServerInfo, SessionState, Transport, admit, legacy, modern,
+    AdmissionRules, Headers, Message, MessageTransport, Method, ServerInfo, SessionState, admit, legacy, modern,
 };
 use std::hint::black_box;
 
@@ -43,7 +43,7 @@ fn record() -> Writing {
             tool: "add".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Modern,
-            front: NodeId(1),
+            accepted_by: NodeId(1),
             created_at: NOW,
             deadline: None,
             queue_timeout: None,
@@ -81,7 +81,7 @@ fn parse_and_admit(body: Vec<u8>) -> (Vec<u8>, Option<Method>) {
         let Ok(Message::Request(request)) = Message::parse(black_box(&body)) else {
             unreachable!()
         };
-        let peer = Transport::Http {
+        let peer = MessageTransport::Http {
             headers: Headers {
                 protocol_version: Some(b"2026-07-28"),
                 method: Some(b"tasks/get"),

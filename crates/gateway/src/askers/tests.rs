@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A call that may ask: its client, when it was given up, and its registration until then.
-struct Sent {
+struct AskingCall {
     /// A client without a session is none of the others.
     client: Result<u8, usize>,
     given_up: Option<Duration>,
@@ -83,14 +83,14 @@ proptest! {
         let _inside = runtime.enter();
         let clock = Arc::new(ManualClock::default());
         let askers = Askers::new("up", clock.clone(), Arc::default(), None);
-        let mut sent: Vec<Sent> = Vec::new();
+        let mut sent: Vec<AskingCall> = Vec::new();
         for (nth, step) in steps.into_iter().enumerate() {
             let waiting: Vec<usize> = (0..sent.len()).filter(|at| sent[*at].registration.is_some()).collect();
             match step {
                 Step::Call(session) => {
                     let registration = askers.register(context(session), BTreeMap::new());
                     registration.begins();
-                    sent.push(Sent { client: session.ok_or(nth), given_up: None, registration: Some(registration) });
+                    sent.push(AskingCall { client: session.ok_or(nth), given_up: None, registration: Some(registration) });
                 }
                 Step::Answer(at) if !waiting.is_empty() => {
                     let answered = sent.remove(waiting[at.index(waiting.len())]);

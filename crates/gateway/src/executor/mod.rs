@@ -1,9 +1,9 @@
 //! Runs the calls of an upstream's tool.
 
-mod begun;
+mod send_state;
 mod task_on_upstream;
 
-pub(crate) use begun::is_unsent;
+pub(crate) use send_state::is_unsent;
 
 use crate::{
     askers::{Context, Registration},
@@ -18,16 +18,16 @@ use crate::{
     sign_of_life::SignOfLife,
     upstream::Upstream,
 };
-use begun::Begun;
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
 use longhaul_core::{
     BoxFuture, Failure, Json, JsonMembers, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis,
 };
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
+use send_state::SendState;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use task_on_upstream::Followed;
+use task_on_upstream::FollowOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
@@ -47,7 +47,7 @@ pub(crate) struct UpstreamExecutor {
 }
 
 /// What became of a call.
-enum Called {
+enum UpstreamOutcome {
     Ended(ExecutionEnd),
     /// The upstream has made a task of it.
     Task(TaskHandle),
@@ -79,7 +79,7 @@ impl Executor for UpstreamExecutor {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             match self.slot(&attempt, &cx).await {
                 Ok(_slot) => self.call_to_end(&attempt, &cx).await,
@@ -88,7 +88,7 @@ impl Executor for UpstreamExecutor {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             // What runs on the upstream does not wait for a slot.
             let slot =
@@ -107,8 +107,8 @@ impl Executor for UpstreamExecutor {
                 let handle = connection.connection.resume_task(&task).await;
                 let handle = handle.with_earlier_requests(open.into_iter().map(|open| open.request));
                 match self.follow(&handle, &registration, &cx).await {
-                    Followed::Ended(end) => return end,
-                    Followed::Lost(error) => {
+                    FollowOutcome::Ended(end) => return end,
+                    FollowOutcome::Lost(error) => {
                         has_asked = !registration.asker.open.is_empty();
                         tracing::warn!(
                             upstream = self.upstream.name(),
@@ -138,7 +138,7 @@ impl UpstreamExecutor {
     /// Waits until a call of this upstream may run, and says so on the task.
     pub(crate) async fn slot(
         &self,
-        attempt: &Attempt,
+        attempt: &ExecutorAttempt,
         cx: &TaskContext,
     ) -> Result<Option<OwnedSemaphorePermit>, ExecutionEnd> {
         let Some(running) = &self.upstream.running else {
@@ -153,11 +153,11 @@ impl UpstreamExecutor {
         cx.status(format!(
             "waits: {most} of at most {most} calls of upstream `{name}` run"
         ));
-        let begun = Begun::of(attempt);
+        let send_state = SendState::of(attempt);
         let slot = tokio::select! {
             biased;
             reason = cx.stopped() => return Err(ExecutionEnd::Stopped(reason)),
-            end = begun.must_not_begin(self, cx) => return Err(end),
+            end = send_state.must_not_begin(self, cx) => return Err(end),
             slot = Arc::clone(running).acquire_owned() => slot.ok(),
         };
         cx.status(format!("sent to upstream `{name}`"));
@@ -165,12 +165,12 @@ impl UpstreamExecutor {
     }
 
     /// Makes the call until it has an end.
-    pub(crate) async fn call_to_end(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        let (begun, delivered) = (Begun::of(attempt), BTreeMap::new());
+    pub(crate) async fn call_to_end(&self, attempt: &ExecutorAttempt, cx: &TaskContext) -> ExecutionEnd {
+        let (send_state, delivered) = (SendState::of(attempt), BTreeMap::new());
         let registered = tokio::select! {
             biased;
             registered = self.register(cx, &delivered) => registered,
-            end = begun.must_not_begin(self, cx) => Err(end),
+            end = send_state.must_not_begin(self, cx) => Err(end),
         };
         let (connection, registration) = match registered {
             Ok(registered) => registered,
@@ -225,12 +225,12 @@ impl UpstreamExecutor {
         &self,
         connection: &Arc<UpstreamConnection>,
         registration: Registration,
-        attempt: &Attempt,
+        attempt: &ExecutorAttempt,
         cx: &TaskContext,
     ) -> ExecutionEnd {
         let error = match self.call(connection, &registration, attempt, cx).await {
-            Called::Ended(end) => return end,
-            Called::Task(handle) => {
+            UpstreamOutcome::Ended(end) => return end,
+            UpstreamOutcome::Task(handle) => {
                 registration.is_task(&handle);
                 if let Err(error) = registration.asker.store().await {
                     // Nobody would find it again: the attempt has ended, or is another node's by now.
@@ -239,20 +239,20 @@ impl UpstreamExecutor {
                 // Only now: a client that has the task finds it again after a crash.
                 cx.becomes_task();
                 match self.follow(&handle, &registration, cx).await {
-                    Followed::Ended(end) => return end,
-                    Followed::Lost(error) => error,
+                    FollowOutcome::Ended(end) => return end,
+                    FollowOutcome::Lost(error) => error,
                 }
             }
-            Called::Unsent(error) => return self.failed_with(&error, cx),
-            Called::Unknown(error) => error,
+            UpstreamOutcome::Unsent(error) => return self.failed_with(&error, cx),
+            UpstreamOutcome::Unknown(error) => error,
             // It is not made again: it may be what the upstream hangs in.
-            Called::Hung(why) => {
+            UpstreamOutcome::Hung(why) => {
                 registration.ends();
                 drop(registration);
                 self.upstream.connections.end_child(connection);
                 return self.lost(&why);
             }
-            Called::Stopped(reason) => {
+            UpstreamOutcome::Stopped(reason) => {
                 if registration.runs() {
                     self.end_cancelled(connection, registration, cx).await;
                 }
@@ -285,22 +285,22 @@ impl UpstreamExecutor {
         &self,
         connection: &Arc<UpstreamConnection>,
         registration: &Registration,
-        attempt: &Attempt,
+        attempt: &ExecutorAttempt,
         cx: &TaskContext,
-    ) -> Called {
+    ) -> UpstreamOutcome {
         let life = SignOfLife::new(&self.upstream);
-        let begun = Begun::of(attempt);
+        let send_state = SendState::of(attempt);
         let called = async {
-            let mut waiting = self.upstream.waiting();
+            let mut backoff = self.upstream.backoff();
             let mut was_refused = false;
             loop {
-                if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
-                    return Called::Ended(self.failed_with(&down.error, cx));
+                if let Err(down) = self.upstream.connect(connection, &mut backoff, Some(cx)).await {
+                    return UpstreamOutcome::Ended(self.failed_with(&down.error, cx));
                 }
                 // A child may have taken long to start.
                 cx.begins();
                 // What it waited for must not stay its status, and not be the last one of a task that has ended.
-                if waiting.has_paused() {
+                if backoff.has_paused() {
                     let name = self.upstream.name();
                     // A call that was refused may be refused again.
                     cx.status(match was_refused {
@@ -309,14 +309,17 @@ impl UpstreamExecutor {
                     });
                 }
                 connection.give_roots(&Context::Task(cx.clone())).await;
-                match self.send(connection, registration, attempt, cx, (&life, &begun)).await {
-                    Called::Unknown(error) if !error.is_refusal() || !error.is_transient() => {
-                        return Called::Unknown(error);
+                match self
+                    .send(connection, registration, attempt, cx, (&life, &send_state))
+                    .await
+                {
+                    UpstreamOutcome::Unknown(error) if !error.is_refusal() || !error.is_transient() => {
+                        return UpstreamOutcome::Unknown(error);
                     }
-                    Called::Unsent(error) | Called::Unknown(error) => {
-                        begun.was_refused(attempt, cx).await;
-                        if !waiting.pause(&self.upstream, Some(cx), &error).await {
-                            return Called::Unsent(error);
+                    UpstreamOutcome::Unsent(error) | UpstreamOutcome::Unknown(error) => {
+                        send_state.was_refused(attempt, cx).await;
+                        if !backoff.pause(&self.upstream, Some(cx), &error).await {
+                            return UpstreamOutcome::Unsent(error);
                         }
                         was_refused = true;
                     }
@@ -328,15 +331,15 @@ impl UpstreamExecutor {
         let reason = tokio::select! {
             biased;
             called = &mut called => return called,
-            why = life.ends(connection, cx) => return Called::Hung(why),
-            end = begun.must_not_begin(self, cx) => return Called::Ended(end),
+            why = life.ends(connection, cx) => return UpstreamOutcome::Hung(why),
+            end = send_state.must_not_begin(self, cx) => return UpstreamOutcome::Ended(end),
             reason = self.stopped(registration, cx) => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled; so does its job.
-        let ended = Called::Stopped(reason);
-        let is_work = |called: &Called| match called {
-            Called::Task(_) => true,
-            Called::Ended(ExecutionEnd::Finished(_)) => self.purpose == Purpose::Submit,
+        let ended = UpstreamOutcome::Stopped(reason);
+        let is_work = |called: &UpstreamOutcome| match called {
+            UpstreamOutcome::Task(_) => true,
+            UpstreamOutcome::Ended(ExecutionEnd::Finished(_)) => self.purpose == Purpose::Submit,
             _ => false,
         };
         let work = async {
@@ -359,16 +362,16 @@ impl UpstreamExecutor {
         &self,
         connection: &UpstreamConnection,
         registration: &Registration,
-        attempt: &Attempt,
+        attempt: &ExecutorAttempt,
         cx: &TaskContext,
-        (life, begun): (&SignOfLife<'_>, &Begun),
-    ) -> Called {
+        (life, send_state): (&SignOfLife<'_>, &SendState),
+    ) -> UpstreamOutcome {
         let tool = match connection.connection.tool(&self.tool).await {
             Ok(Some(tool)) => tool,
-            Ok(None) => return Called::Ended(self.unknown_tool()),
+            Ok(None) => return UpstreamOutcome::Ended(self.unknown_tool()),
             // Nothing of the call was sent.
-            Err(error) if error.is_transient() || error.is_unsent() => return Called::Unsent(error),
-            Err(error) => return Called::Ended(self.failed_with(&error, cx)),
+            Err(error) if error.is_transient() || error.is_unsent() => return UpstreamOutcome::Unsent(error),
+            Err(error) => return UpstreamOutcome::Ended(self.failed_with(&error, cx)),
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
@@ -377,7 +380,7 @@ impl UpstreamExecutor {
         options.arguments_text = Some(attempt.arguments.clone());
         options.meta = meta_of(cx);
         if let Err(why) = loops::count_hop(&cx.requestor().meta, &mut options.meta) {
-            return Called::Ended(self.failed(&why));
+            return UpstreamOutcome::Ended(self.failed(&why));
         }
         // For the headers that mirror arguments.
         let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
@@ -386,15 +389,15 @@ impl UpstreamExecutor {
             report(cx, &event);
         };
         let refused = self.end_if_refused();
-        if let Some(end) = refused.or_else(|| begun.end_unless_it_may_begin(cx)) {
-            return Called::Ended(end);
+        if let Some(end) = refused.or_else(|| send_state.end_unless_it_may_begin(cx)) {
+            return UpstreamOutcome::Ended(end);
         }
-        if let Err(error) = begun.begins(cx).await {
-            return Called::Ended(self.failed(&error.to_string()));
+        if let Err(error) = send_state.begins(cx).await {
+            return UpstreamOutcome::Ended(self.failed(&error.to_string()));
         }
         // From here on a later process does not take it for one that was never sent.
         if let Err(end) = cx.record_start().await {
-            return Called::Ended(end);
+            return UpstreamOutcome::Ended(end);
         }
         registration.begins();
         let mut called = (connection.connection)
@@ -407,11 +410,11 @@ impl UpstreamExecutor {
                 .await;
         }
         let called = match called {
-            Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
-            Ok(CallResponse::Task(handle)) => return Called::Task(handle),
+            Ok(CallResponse::Done(outcome)) => UpstreamOutcome::Ended(ExecutionEnd::Finished(passed_on(outcome))),
+            Ok(CallResponse::Task(handle)) => return UpstreamOutcome::Task(handle),
             Err(error) => self.of_error(error, &connection.connection, cx),
         };
-        if matches!(called, Called::Ended(_) | Called::Unsent(_)) {
+        if matches!(called, UpstreamOutcome::Ended(_) | UpstreamOutcome::Unsent(_)) {
             registration.ends();
         }
         called
@@ -430,22 +433,26 @@ impl UpstreamExecutor {
     }
 
     /// What an error of a call says of it.
-    fn of_error(&self, error: RequestError, connection: &Connection, cx: &TaskContext) -> Called {
+    fn of_error(&self, error: RequestError, connection: &Connection, cx: &TaskContext) -> UpstreamOutcome {
         match error {
             // The client of the call decides what it thinks of the result.
             RequestError::InvalidOutput { result, .. } => {
-                Called::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
+                UpstreamOutcome::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
             }
-            RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
-            RequestError::PageRequired { .. } => Called::Ended(self.failed_with(&error, cx)),
-            RequestError::Unanswered { .. } => Called::Ended(self.over(&self.public(&error, cx))),
+            RequestError::Rpc(failure) => UpstreamOutcome::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
+            RequestError::PageRequired { .. } => UpstreamOutcome::Ended(self.failed_with(&error, cx)),
+            RequestError::Unanswered { .. } => UpstreamOutcome::Ended(self.over(&self.public(&error, cx))),
             error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
-                Called::Unsent(error)
+                UpstreamOutcome::Unsent(error)
             }
             // On a pipe nobody else answers: the tool has run, and would be answered in the same way again.
-            RequestError::Invalid(_) if connection.is_pipe() => Called::Ended(self.over(&self.public(&error, cx))),
-            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
-            error => Called::Unknown(error),
+            RequestError::Invalid(_) if connection.is_pipe() => {
+                UpstreamOutcome::Ended(self.over(&self.public(&error, cx)))
+            }
+            error if error.is_refusal() && !error.is_transient() => {
+                UpstreamOutcome::Ended(self.failed_with(&error, cx))
+            }
+            error => UpstreamOutcome::Unknown(error),
         }
     }
 

@@ -14,7 +14,7 @@ const PAUSE_WITHOUT_LOGIN: Millis = 15_000;
 const LONGEST_PAUSE: Millis = 60_000;
 
 /// What became of a task on the upstream.
-pub(super) enum Followed {
+pub(super) enum FollowOutcome {
     Ended(ExecutionEnd),
     /// The upstream does not know it any more.
     Lost(RequestError),
@@ -22,9 +22,14 @@ pub(super) enum Followed {
 
 impl UpstreamExecutor {
     /// Waits for the end of a task on the upstream, and cancels it there if this task is asked to stop.
-    pub(super) async fn follow(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+    pub(super) async fn follow(
+        &self,
+        handle: &TaskHandle,
+        registration: &Registration,
+        cx: &TaskContext,
+    ) -> FollowOutcome {
         let followed = self.follow_to_end(handle, registration, cx).await;
-        if !matches!(followed, Followed::Ended(ExecutionEnd::Stopped(_))) {
+        if !matches!(followed, FollowOutcome::Ended(ExecutionEnd::Stopped(_))) {
             registration.ends();
         }
         followed
@@ -52,7 +57,7 @@ impl UpstreamExecutor {
         cx.status(format!("upstream `{name}` says again how its task stands"));
     }
 
-    async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+    async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> FollowOutcome {
         registration.is_task(handle);
         let (mut stopping, mut silence): (Option<StopReason>, Option<Silence>) = (None, None);
         let clock = &*self.upstream.ports.clock;
@@ -66,7 +71,7 @@ impl UpstreamExecutor {
                         self.upstream.name()
                     ),
                 );
-                return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
+                return FollowOutcome::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
             };
             // A server of 2025-11-25 has no outcome of a cancelled task, and answers with an error.
             let ended = match ended {
@@ -79,25 +84,25 @@ impl UpstreamExecutor {
                         cx,
                         format!("upstream `{}` has cancelled its task", self.upstream.name()),
                     );
-                    return Followed::Ended(ExecutionEnd::Stopped(reason));
+                    return FollowOutcome::Ended(ExecutionEnd::Stopped(reason));
                 }
                 // Nobody here has asked for it.
                 (Ok(Outcome::Cancelled), None) => {
-                    return Followed::Ended(self.over("the upstream has cancelled its task"));
+                    return FollowOutcome::Ended(self.over("the upstream has cancelled its task"));
                 }
                 (Ok(outcome), _) => {
                     // Its last status must not say that nothing is known.
                     if silence.is_some() {
                         self.says_again(cx);
                     }
-                    return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome)));
+                    return FollowOutcome::Ended(ExecutionEnd::Finished(passed_on(outcome)));
                 }
                 (Err(RequestError::InvalidOutput { result, .. }), _) => {
-                    return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
+                    return FollowOutcome::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
                 }
                 // It was asked to cancel its task, and says no more.
-                (Err(_), Some(reason)) => return Followed::Ended(ExecutionEnd::Stopped(reason)),
-                (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
+                (Err(_), Some(reason)) => return FollowOutcome::Ended(ExecutionEnd::Stopped(reason)),
+                (Err(error), _) if error.is_unknown_task() => return FollowOutcome::Lost(error),
                 (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
                     cx.status(format!(
                         "upstream `{}`: {}; the task goes on",
@@ -116,7 +121,7 @@ impl UpstreamExecutor {
                     ));
                     silence.get_or_insert_with(|| Silence::now(clock)).pause(clock)
                 }
-                (Err(error), _) => return Followed::Ended(self.over(&self.public(&error, cx))),
+                (Err(error), _) => return FollowOutcome::Ended(self.over(&self.public(&error, cx))),
             };
             tokio::select! {
                 biased;

@@ -6,11 +6,11 @@ use crate::{
 };
 use longhaul_client::ChildOptions;
 use longhaul_core::TaskPolicy;
-use longhaul_gateway::{Target, UpstreamOptions, UpstreamReport, check};
+use longhaul_gateway::{Target, UpstreamCheck, UpstreamOptions, check};
 use longhaul_runtime::Ports;
 use std::time::Duration;
 
-async fn reports(upstreams: Vec<longhaul_gateway::UpstreamOptions>, limit: Duration) -> Vec<UpstreamReport> {
+async fn reports(upstreams: Vec<longhaul_gateway::UpstreamOptions>, limit: Duration) -> Vec<UpstreamCheck> {
     let prefix = upstreams.len() > 1;
     reports_with(upstreams, prefix, limit).await
 }
@@ -19,7 +19,7 @@ async fn reports_with(
     upstreams: Vec<longhaul_gateway::UpstreamOptions>,
     prefix: bool,
     limit: Duration,
-) -> Vec<UpstreamReport> {
+) -> Vec<UpstreamCheck> {
     let ports = Ports::system();
     let checked = check(upstreams, prefix, "1.0.0", limit, &ports);
     guarded("the check", checked).await.unwrap()
@@ -155,7 +155,7 @@ async fn names_and_uris_of_several_upstreams_that_collide_are_told() {
     let prefixed = reports(upstreams, Duration::from_secs(20)).await;
     assert_eq!(prefixed[1].collisions, Vec::<String>::new());
     for reports in [&bare, &prefixed] {
-        let of_uris = |report: &UpstreamReport| {
+        let of_uris = |report: &UpstreamCheck| {
             let hidden = |warning: &&String| warning.contains("is hidden: upstream `one` has one with this URI");
             report.warnings.iter().filter(hidden).count()
         };

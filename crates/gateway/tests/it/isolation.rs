@@ -5,7 +5,7 @@ use crate::{
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options},
 };
-use longhaul::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
+use longhaul::auth::{AuthDecision, Authenticator, Denied, Identity, Permissions, RequestHead};
 use longhaul_client::WatchFilter;
 use longhaul_core::{Owner, Principal};
 use serde_json::json;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub(crate) struct ByHeader;
 
 impl Authenticator for ByHeader {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         let user = head.headers.get("x-user").and_then(|user| user.to_str().ok());
-        Decision::Known(match user {
+        AuthDecision::Known(match user {
             Some(user) => Ok(Arc::new(Identity::verified(
                 Principal::named(format!("user:{user}")),
                 Permissions::all(),

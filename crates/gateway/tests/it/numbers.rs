@@ -8,7 +8,7 @@ use longhaul_client::{
     CallOptions, ChildOptions, Connection, InputResponse, Inputs, Json, JsonMembers, Options, ParsedJson,
 };
 use longhaul_gateway::{Target, UpstreamOptions};
-use longhaul_schemas::Schema;
+use longhaul_schemas::PublishedSchema;
 use std::path::Path;
 
 const NUMBERS: &str = "[12345678901234567890123,1.10,1e400,-0]";
@@ -67,7 +67,7 @@ async fn numbers_pass_in_both_directions_as_they_are_written() {
         ),
     ];
     let related = serde_json::from_str(RELATED).unwrap();
-    Schema::TasksDraft.check("RelatedTaskIds", &related).unwrap();
+    PublishedSchema::TasksDraft.check("RelatedTaskIds", &related).unwrap();
     for upstream in [Tasks::Legacy, Tasks::Modern] {
         let directory = tempfile::tempdir().unwrap();
         let gateway = gateway(directory.path(), upstream).await;

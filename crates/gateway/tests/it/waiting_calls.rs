@@ -5,7 +5,7 @@ use crate::{
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options, without_handoff},
 };
-use longhaul::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
+use longhaul::auth::{AuthDecision, Authenticator, Denied, Identity, Permissions, RequestHead};
 use longhaul_client::TaskHandle;
 use longhaul_core::{Principal, State, Task, TaskId, Verdict};
 use serde_json::json;
@@ -25,9 +25,9 @@ struct OneUser {
 }
 
 impl Authenticator for OneUser {
-    fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> AuthDecision<'a> {
         let user = Principal::named("user:alice");
-        Decision::Known(match self.is_revoked.load(Ordering::Relaxed) {
+        AuthDecision::Known(match self.is_revoked.load(Ordering::Relaxed) {
             true => Err(Denied::invalid("revoked")),
             false => Ok(Arc::new(Identity::verified(user, Permissions::all()))),
         })

@@ -168,8 +168,8 @@ impl RunningGateway {
 pub(crate) struct NoOne;
 
 impl Authenticator for NoOne {
-    fn authenticate<'a>(&'a self, _: &'a longhaul::auth::RequestHead<'a>) -> longhaul::auth::Decision<'a> {
-        longhaul::auth::Decision::NotMine
+    fn authenticate<'a>(&'a self, _: &'a longhaul::auth::RequestHead<'a>) -> longhaul::auth::AuthDecision<'a> {
+        longhaul::auth::AuthDecision::NotMine
     }
 }
 

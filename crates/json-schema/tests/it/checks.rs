@@ -1,6 +1,6 @@
 //! Checks of values, at once and away from other work.
 
-use longhaul_json_schema::{Origin, Schema, Unchecked, Violation, off_thread, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread, text_len};
 use serde_json::{Map, Value, json};
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ fn all(violations: &mut dyn Iterator<Item = Violation<'_>>) -> Vec<String> {
 }
 
 fn at_once(schema: &Value, value: &Value) -> Option<Result<(), Vec<String>>> {
-    let schema = Schema::compile(schema, Origin::Own).expect("a usable schema");
+    let schema = Schema::compile(schema, SchemaAuthor::Own).expect("a usable schema");
     schema.check_now(value, text_len(value), all)
 }
 
@@ -70,7 +70,7 @@ fn doubling(draft: &str) -> Value {
 #[test]
 fn a_check_that_would_not_end_is_ended() {
     for draft in [OLD, NEW] {
-        let schema = Schema::compile(&doubling(draft), Origin::Foreign).unwrap();
+        let schema = Schema::compile(&doubling(draft), SchemaAuthor::Foreign).unwrap();
         assert_eq!(schema.check_now(&json!("x"), 3, all), None);
         assert_eq!(schema.check(&json!("x"), 3, all), Err(Unchecked));
     }
@@ -80,7 +80,7 @@ fn a_check_that_would_not_end_is_ended() {
         {"properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["z"]},
     ]}}});
     let deep = (0..100).fold(json!({}), |inner, _| json!({"x": inner}));
-    let schema = Schema::compile(&recursive, Origin::Foreign).unwrap();
+    let schema = Schema::compile(&recursive, SchemaAuthor::Foreign).unwrap();
     assert_eq!(schema.check(&deep, text_len(&deep), all), Ok(Err(Vec::new())));
 }
 
@@ -96,7 +96,7 @@ fn a_check_that_needs_much_stack_is_ended() {
     let deep = (0..100).fold(json!({}), |inner, _| json!({"x": inner}));
     for draft in [OLD, NEW] {
         let schema = json!({"$schema": draft, "$ref": "#/definitions/a0", "definitions": definitions});
-        let schema = Schema::compile(&schema, Origin::Own).unwrap();
+        let schema = Schema::compile(&schema, SchemaAuthor::Own).unwrap();
         assert_eq!(schema.check_now(&deep, text_len(&deep), all), None);
         assert_eq!(schema.check(&deep, text_len(&deep), all), Err(Unchecked));
     }
@@ -104,14 +104,14 @@ fn a_check_that_needs_much_stack_is_ended() {
 
 #[test]
 fn large_values_and_heavy_schemas_are_not_for_now() {
-    let plain = Schema::compile(&json!({"type": "string"}), Origin::Own).unwrap();
+    let plain = Schema::compile(&json!({"type": "string"}), SchemaAuthor::Own).unwrap();
     assert!(plain.is_quick(60_000) && !plain.is_quick(100_000));
-    let heavy = Schema::compile(&json!({"pattern": "^.{1,1000}$"}), Origin::Own).unwrap();
+    let heavy = Schema::compile(&json!({"pattern": "^.{1,1000}$"}), SchemaAuthor::Own).unwrap();
     assert!(heavy.is_quick(200) && !heavy.is_quick(20_000));
     let long = json!("?".repeat(100_000));
     let pattern = Schema::compile(
         &json!({"items": {"type": "string"}, "pattern": "^[a-z]*$"}),
-        Origin::Own,
+        SchemaAuthor::Own,
     )
     .unwrap();
     assert_eq!(pattern.check_now(&long, 100_002, all), None);
@@ -119,7 +119,11 @@ fn large_values_and_heavy_schemas_are_not_for_now() {
     let ones = Value::from(vec![1; 100_000]);
     let found = pattern.check(&ones, text_len(&ones), all).unwrap().unwrap_err();
     assert_eq!(found, ["/0: 1 is not of type \"string\""]);
-    let alternatives = Schema::compile(&json!({"anyOf": [{"items": {"type": "string"}}]}), Origin::Foreign).unwrap();
+    let alternatives = Schema::compile(
+        &json!({"anyOf": [{"items": {"type": "string"}}]}),
+        SchemaAuthor::Foreign,
+    )
+    .unwrap();
     assert_eq!(alternatives.check(&ones, text_len(&ones), all), Ok(Err(Vec::new())));
     assert_eq!(alternatives.check(&ones, 1 << 30, all), Err(Unchecked));
 }
@@ -128,14 +132,14 @@ fn large_values_and_heavy_schemas_are_not_for_now() {
 #[test]
 fn long_texts_take_linear_time() {
     let schema = json!({"allOf": [{"pattern": "[A-Z]"}, {"pattern": r"\d"}, {"pattern": "(a|a)*b"}], "minLength": 8});
-    let schema = Schema::compile(&schema, Origin::Own).unwrap();
+    let schema = Schema::compile(&schema, SchemaAuthor::Own).unwrap();
     let long = json!("a".repeat(2_000_000));
     assert_eq!(schema.check(&long, 2_000_002, all).unwrap().unwrap_err().len(), 1);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn long_checks_run_beside_other_work() {
-    let schema = Arc::new(Schema::compile(&doubling(NEW), Origin::Own).unwrap());
+    let schema = Arc::new(Schema::compile(&doubling(NEW), SchemaAuthor::Own).unwrap());
     let checks: Vec<_> = (0..3)
         .map(|_| Box::pin(off_thread(&schema, |schema| schema.check(&json!("x"), 3, all))))
         .collect();
@@ -148,8 +152,8 @@ async fn long_checks_run_beside_other_work() {
 /// Many slow checks against one schema, and then one against another.
 #[tokio::test]
 async fn checks_against_one_schema_do_not_hold_up_those_against_others() {
-    let slow = Arc::new(Schema::compile(&doubling(NEW), Origin::Own).unwrap());
-    let other = Arc::new(Schema::compile(&json!({}), Origin::Own).unwrap());
+    let slow = Arc::new(Schema::compile(&doubling(NEW), SchemaAuthor::Own).unwrap());
+    let other = Arc::new(Schema::compile(&json!({}), SchemaAuthor::Own).unwrap());
     let (ended, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
     let mut checks = JoinSet::new();
     for _ in 0..8 {

@@ -1,9 +1,9 @@
 //! Schemas that are refused, and those that are not.
 
-use longhaul_json_schema::{Origin, Schema, SchemaProblem};
+use longhaul_json_schema::{Schema, SchemaAuthor, SchemaProblem};
 use serde_json::{Value, json};
 
-fn refusal(schema: &Value, origin: Origin) -> Option<(String, SchemaProblem)> {
+fn refusal(schema: &Value, origin: SchemaAuthor) -> Option<(String, SchemaProblem)> {
     let error = Schema::compile(schema, origin).err()?;
     Some((error.place, error.problem))
 }
@@ -23,7 +23,7 @@ fn patterns_that_need_backtracking_are_refused_with_what_to_write() {
         r"(?<n>a)\k<n>",
     ] {
         let schema = json!({"type": "object", "properties": {"p": {"pattern": pattern}}});
-        let error = Schema::compile(&schema, Origin::Own).err().unwrap();
+        let error = Schema::compile(&schema, SchemaAuthor::Own).err().unwrap();
         assert_eq!(error.place, "/properties/p/pattern", "{pattern}");
         let instead = match error.problem {
             SchemaProblem::LookAround(_) => "allOf",
@@ -35,11 +35,11 @@ fn patterns_that_need_backtracking_are_refused_with_what_to_write() {
             "{error}"
         );
         let names = json!({"patternProperties": {pattern: {}}});
-        let place = refusal(&names, Origin::Foreign).unwrap().0;
+        let place = refusal(&names, SchemaAuthor::Foreign).unwrap().0;
         assert!(place.starts_with("/patternProperties/"), "{place}");
     }
     assert!(matches!(
-        refusal(&json!({"pattern": "("}), Origin::Own).unwrap().1,
+        refusal(&json!({"pattern": "("}), SchemaAuthor::Own).unwrap().1,
         SchemaProblem::Invalid(why) if why == "\"(\" is not a \"regex\""
     ));
 }
@@ -57,7 +57,11 @@ fn everyday_patterns_are_taken() {
         "^.{1,1000}$",
         r"^\cJ$",
     ] {
-        assert_eq!(refusal(&json!({"pattern": pattern}), Origin::Own), None, "{pattern}");
+        assert_eq!(
+            refusal(&json!({"pattern": pattern}), SchemaAuthor::Own),
+            None,
+            "{pattern}"
+        );
     }
 }
 
@@ -109,7 +113,7 @@ fn what_would_take_much_memory_or_time_is_refused() {
         ),
     ];
     for (schema, is_right) in refused {
-        for origin in [Origin::Own, Origin::Foreign] {
+        for origin in [SchemaAuthor::Own, SchemaAuthor::Foreign] {
             let why = refusal(&schema, origin).map(|(_, why)| why);
             assert!(why.as_ref().is_some_and(is_right), "{why:?}");
         }
@@ -122,6 +126,6 @@ fn what_would_take_much_memory_or_time_is_refused() {
         // Not a pattern, a reference or a schema.
         json!({"const": {"$ref": "https://example.com/s.json", "pattern": "(?=a)"}, "properties": {"pattern": {}, "$ref": {}}}),
     ] {
-        assert_eq!(refusal(&schema, Origin::Foreign), None);
+        assert_eq!(refusal(&schema, SchemaAuthor::Foreign), None);
     }
 }

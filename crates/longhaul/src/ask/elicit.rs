@@ -3,7 +3,7 @@
 use super::{Ask, AskError, Form, QuestionKind};
 use crate::RequestContext;
 use longhaul_core::{BoxFuture, Capability};
-use longhaul_json_schema::{Origin, Schema, SchemaError, Violation, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, SchemaError, Violation, text_len};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -193,7 +193,7 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
 }
 
 fn compile(schema: &Value) -> Result<Schema, SchemaError> {
-    Schema::with_formats(schema, Origin::Own, true)
+    Schema::with_formats(schema, SchemaAuthor::Own, true)
 }
 
 fn check(schema: &Value, content: &Value) -> Result<(), String> {

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[derive(Deserialize, JsonSchema)]
-    enum Titled {
+    enum TitledChoice {
         /// The first.
         #[serde(rename = "1")]
         First,
@@ -381,9 +381,9 @@ mod tests {
         sure: bool,
         #[serde(default)]
         plain: Plain,
-        titled: Option<Titled>,
+        titled: Option<TitledChoice>,
         several: Vec<Plain>,
-        many: Option<Vec<Titled>>,
+        many: Option<Vec<TitledChoice>>,
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Polling something outside until it is ready.
 
-use super::{StepError, step::Read, step_error::Operation, step_result::StepResult};
+use super::{StepError, step::ResultReader, step_error::Operation, step_result::StepResult};
 use crate::{TaskContext, time::whole_millis};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{PollPolicy, Polled, StepFailure};
@@ -72,7 +72,7 @@ pub struct PollUntil<'a, T> {
     name: Arc<str>,
     policy: PollPolicy,
     poll: Box<dyn FnMut() -> BoxFuture<'a, Result<Polled, StepFailure>> + Send + 'a>,
-    read: Read<T>,
+    read: ResultReader<T>,
 }
 
 impl<T> PollUntil<'_, T> {

@@ -66,11 +66,11 @@ pub struct Step<'a, T> {
     name: Arc<str>,
     policy: StepPolicy,
     attempt: Box<dyn FnMut() -> BoxFuture<'a, Result<Json, StepFailure>> + Send + 'a>,
-    read: Read<T>,
+    read: ResultReader<T>,
 }
 
 /// Reads a recorded result.
-pub(super) type Read<T> = fn(Operation, &Arc<str>, Result<Json, RuntimeStepError>) -> Result<T, StepError>;
+pub(super) type ResultReader<T> = fn(Operation, &Arc<str>, Result<Json, RuntimeStepError>) -> Result<T, StepError>;
 
 impl<T> Step<'_, T> {
     /// How often the step is attempted in all, the first attempt included; by default once.

@@ -257,18 +257,18 @@ impl Server {
     /// are the same [`Principal`](crate::Principal). With one, only those are served whom one of them knows; their tasks do not exist for others.
     ///
     /// ```
-    /// use longhaul::{Principal, Server, auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead}};
+    /// use longhaul::{Principal, Server, auth::{Authenticator, AuthDecision, Denied, Identity, Permissions, RequestHead}};
     /// use std::sync::Arc;
     ///
     /// /// A proxy in front of this server has verified who it is.
     /// struct ByProxy;
     ///
     /// impl Authenticator for ByProxy {
-    ///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    ///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
     ///         let Some(user) = head.headers.get("x-verified-user") else {
-    ///             return Decision::NotMine;
+    ///             return AuthDecision::NotMine;
     ///         };
-    ///         Decision::Known(match user.to_str() {
+    ///         AuthDecision::Known(match user.to_str() {
     ///             Ok(user) => Ok(Arc::new(Identity::verified(Principal::named(format!("user:{user}")), Permissions::all()))),
     ///             Err(_) => Err(Denied::invalid("the user has no name")),
     ///         })

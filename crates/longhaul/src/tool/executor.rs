@@ -4,7 +4,7 @@ use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
 use longhaul_command::in_process::Function;
 use longhaul_core::{Json, Outcome, RpcFailure};
-use longhaul_json_schema::{Origin, Schema, Violation, off_thread, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Violation, off_thread, text_len};
 use longhaul_runtime::{ExecutionEnd, Executor, JournalError, Requestor};
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,7 +20,9 @@ pub(super) fn function_executor(
     output: Option<&Value>,
     server: ServerHandle,
 ) -> Result<Arc<dyn Executor>, String> {
-    let schema = output.map(|schema| Schema::compile(schema, Origin::Own)).transpose();
+    let schema = output
+        .map(|schema| Schema::compile(schema, SchemaAuthor::Own))
+        .transpose();
     let results = Arc::new(Results {
         durable,
         tool: Arc::clone(tool),

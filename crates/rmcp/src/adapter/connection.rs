@@ -35,7 +35,7 @@ pub(super) struct HandlerEnd {
 /// The other end is closed.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection in memory is closed")]
-pub(super) struct Closed;
+pub(super) struct ConnectionClosed;
 
 pub(super) fn connect() -> (ClientEnd, HandlerEnd) {
     let (to_handler, from_client) = mpsc::channel(CAPACITY);
@@ -52,18 +52,21 @@ pub(super) fn connect() -> (ClientEnd, HandlerEnd) {
 }
 
 impl Transport<RoleServer> for HandlerEnd {
-    type Error = Closed;
+    type Error = ConnectionClosed;
 
-    fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = Result<(), Closed>> + Send + 'static {
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), ConnectionClosed>> + Send + 'static {
         let sender = self.sender.clone();
-        async move { sender.send(message).await.map_err(|_| Closed) }
+        async move { sender.send(message).await.map_err(|_| ConnectionClosed) }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         self.receiver.recv().await
     }
 
-    fn close(&mut self) -> impl Future<Output = Result<(), Closed>> + Send {
+    fn close(&mut self) -> impl Future<Output = Result<(), ConnectionClosed>> + Send {
         self.receiver.close();
         ready(Ok(()))
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use longhaul::{RetryOn, Tool};
 use longhaul_core::{BoxFuture, Json, Outcome};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Provider, TaskContext};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ struct ToolExecutor {
 }
 
 impl Executor for ToolExecutor {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             cx.started();
             let request = || {

@@ -2,7 +2,7 @@
 
 use super::{TaskContext, conversion};
 use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Provider};
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData,
@@ -131,7 +131,11 @@ impl Executor for TaskExecutor {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(
+        self: Arc<Self>,
+        attempt: ExecutorAttempt,
+        cx: longhaul_runtime::TaskContext,
+    ) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let Ok(stored) = serde_json::from_str::<StoredArguments>(attempt.arguments.as_str()) else {
                 return ExecutionEnd::Crashed;

@@ -39,7 +39,7 @@ const FOREVER: Millis = 100 * 365 * 24 * 3600 * 1000;
 pub enum OpenError {
     /// The directory cannot be used.
     #[error(transparent)]
-    Directory(#[from] longhaul_store::OpenError),
+    Directory(#[from] longhaul_store::SqliteOpenError),
     /// Its records cannot be read.
     #[error(transparent)]
     Start(#[from] StartError),

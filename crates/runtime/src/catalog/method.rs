@@ -124,9 +124,9 @@ fn is_prefixed(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    struct Nothing;
+    struct NoopHandler;
 
-    impl MethodHandler for Nothing {
+    impl MethodHandler for NoopHandler {
         fn call(self: Arc<Self>, _: Json, _: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
             Box::pin(std::future::pending())
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn g2_59_a_method_of_ones_own_has_a_prefix_of_ones_own() {
-        let taken = |name: &str| CustomMethod::new(name, Arc::new(Nothing)).is_ok();
+        let taken = |name: &str| CustomMethod::new(name, Arc::new(NoopHandler)).is_ok();
         for name in ["com.example/status", "acme/x/y", "toolsmith/list"] {
             assert!(taken(name), "{name}");
         }
@@ -155,7 +155,7 @@ mod tests {
     }
     #[test]
     fn a_standard_method_is_answered_by_the_author_or_by_the_server() {
-        let make = |name: &str| CustomMethod::new(name, Arc::new(Nothing));
+        let make = |name: &str| CustomMethod::new(name, Arc::new(NoopHandler));
         for name in REPLACEABLE {
             assert!(make(name).unwrap().is_standard(), "{name}");
         }

@@ -12,7 +12,7 @@ mod prompt;
 mod resource;
 mod session;
 mod tool;
-mod tool_view;
+mod tool_visibility;
 mod unavailable;
 mod uri_template;
 mod violation;
@@ -30,7 +30,7 @@ pub use tool::{
     ArgumentError, BLOCKED_TIMEOUT, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, Tool, ToolError,
     ToolSettings, executor_definition,
 };
-pub use tool_view::{ListClient, ToolView};
+pub use tool_visibility::{ListClient, ToolVisibility};
 pub use unavailable::Unavailable;
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
@@ -99,7 +99,7 @@ pub struct Snapshot {
     /// Knows which tools may still come.
     pub pending_tools: Option<Arc<dyn PendingTools>>,
     /// Knows which of the tools a client is shown; all clients see all without it.
-    pub tool_view: Option<Arc<dyn ToolView>>,
+    pub tool_view: Option<Arc<dyn ToolVisibility>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
     /// What the server is called, in place of the name that it was made with: an object with `name` and `version`.
@@ -348,7 +348,7 @@ impl Catalog {
     }
 
     /// Sets what knows which of the tools a client is shown.
-    pub fn set_tool_view(&self, view: Arc<dyn ToolView>) {
+    pub fn set_tool_visibility(&self, view: Arc<dyn ToolVisibility>) {
         self.change(|new| new.tool_view = Some(view));
     }
 

@@ -3,7 +3,7 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
-use longhaul_json_schema::{Origin, Schema, Unchecked, Violation, off_thread};
+use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
@@ -257,9 +257,11 @@ impl Tool {
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let compile = || {
-            Schema::with_formats(&settings.input_schema, Origin::Own, true).map_err(|error| ToolError::InputSchema {
-                tool: Arc::clone(&settings.name),
-                why: error.to_string(),
+            Schema::with_formats(&settings.input_schema, SchemaAuthor::Own, true).map_err(|error| {
+                ToolError::InputSchema {
+                    tool: Arc::clone(&settings.name),
+                    why: error.to_string(),
+                }
             })
         };
         let input = match settings.listed {

@@ -2,12 +2,12 @@
 
 use super::{
     TaskContext,
-    writer::{Draft, WriteError, Written},
+    writer::{Draft, WriteError, WriteOutcome},
 };
 use crate::{
-    change_feed::Watch,
+    change_feed::TaskWatch,
     journal::{EntryDraft, JournalError, Operation},
-    question::{AskError, Gone, Question, QuestionEntry},
+    question::{AskError, NoAnswerReason, Question, QuestionEntry},
     reply::read_answer,
     suspension::Wait,
 };
@@ -19,7 +19,7 @@ use longhaul_core::{
 use std::sync::Arc;
 
 /// The withdrawal of a question, which overwrites its entry, if it has one.
-fn withdrawal(key: InputKey, until: UnixMillis, gone: Gone, entry: Option<EntryDraft>) -> Draft {
+fn withdrawal(key: InputKey, until: UnixMillis, gone: NoAnswerReason, entry: Option<EntryDraft>) -> Draft {
     let entry = entry.map(|entry| {
         let value = QuestionEntry {
             key: key.clone(),
@@ -42,7 +42,7 @@ struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    fn withdrawal(&self, gone: Gone) -> Draft {
+    fn withdrawal(&self, gone: NoAnswerReason) -> Draft {
         let entry = self
             .operation
             .as_ref()
@@ -115,7 +115,7 @@ impl TaskContext {
             Some(operation) => Some(operation.draft(Json::trusted("null"))?),
             None => None,
         };
-        let Written { seq, input } = self
+        let WriteOutcome { seq, input } = self
             .write(Draft::Ask(question, entry))
             .await
             .map_err(JournalError::from)?;
@@ -200,7 +200,7 @@ impl TaskContext {
             ..entry
         });
         // Refused if the attempt has ended.
-        let _ = self.queue_draft(withdrawal(key, until, Gone::Withdrawn, entry));
+        let _ = self.queue_draft(withdrawal(key, until, NoAnswerReason::Withdrawn, entry));
     }
 
     /// Writes a withdrawal, unless the question was answered or withdrawn meanwhile.
@@ -224,7 +224,7 @@ fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
         is_second_write: false,
         value: Json::trusted("null"),
     };
-    Some(withdrawal(open.key, open.until, Gone::Withdrawn, Some(entry)))
+    Some(withdrawal(open.key, open.until, NoAnswerReason::Withdrawn, Some(entry)))
 }
 
 /// A question whose answer is waited for. Dropping this withdraws it, unless the whole attempt has ended.
@@ -234,7 +234,7 @@ struct PendingQuestion<'a> {
 }
 
 impl PendingQuestion<'_> {
-    async fn answer(&self, mut watch: Watch) -> Result<Json, AskError> {
+    async fn answer(&self, mut watch: TaskWatch) -> Result<Json, AskError> {
         let (cx, Some(open)) = (self.cx, &self.open) else {
             return Err(AskError::Withdrawn);
         };
@@ -271,7 +271,10 @@ impl PendingQuestion<'_> {
     }
 
     async fn expire(&self, open: &OpenQuestion) -> Result<(), WriteError> {
-        self.cx.write(open.withdrawal(Gone::Unanswered)).await.map(drop)
+        self.cx
+            .write(open.withdrawal(NoAnswerReason::Unanswered))
+            .await
+            .map(drop)
     }
 }
 
@@ -281,7 +284,7 @@ impl Drop for PendingQuestion<'_> {
             && !self.cx.is_abandoned(&self.cx.path)
         {
             // Refused if the attempt has ended: then the question stays open for the next one, or ends with the task.
-            let _ = self.cx.queue_draft(open.withdrawal(Gone::Withdrawn));
+            let _ = self.cx.queue_draft(open.withdrawal(NoAnswerReason::Withdrawn));
         }
     }
 }

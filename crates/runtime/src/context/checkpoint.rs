@@ -20,7 +20,7 @@ fn key() -> EntryKey {
 impl TaskContext {
     /// Stores what work outside of this process is found again by, such as the id of a job on another server, in place of what this attempt has stored
     /// before. When this completes it is on disk. If the process dies, the next one gets it in
-    /// [`Attempt::checkpoint`](crate::Attempt::checkpoint) of [`Executor::resume`](crate::Executor::resume).
+    /// [`ExecutorAttempt::checkpoint`](crate::ExecutorAttempt::checkpoint) of [`Executor::resume`](crate::Executor::resume).
     ///
     /// A plain call in memory is written by its first checkpoint.
     ///

@@ -3,10 +3,10 @@
 use super::{
     TaskContext,
     context_engine::{ChildRefusal, DEEPEST},
-    writer::{Draft, WriteError, Written},
+    writer::{Draft, WriteError, WriteOutcome},
 };
 use crate::{
-    change_feed::Watch,
+    change_feed::TaskWatch,
     journal::{EntryDetails, EntryStatus, JournalError, Operation},
     suspension::Wait,
 };
@@ -116,7 +116,7 @@ impl TaskContext {
         })
     }
 
-    async fn end_of(&self, seq: u32, child: &TaskId, watch: &mut Watch) -> Result<Outcome, JournalError> {
+    async fn end_of(&self, seq: u32, child: &TaskId, watch: &mut TaskWatch) -> Result<Outcome, JournalError> {
         let mut waiting = None;
         loop {
             if let Some(outcome) = self.child_outcome(seq).await? {
@@ -158,7 +158,7 @@ impl TaskContext {
         operation: &mut Operation,
         tool: &str,
         arguments: Json,
-    ) -> Result<Result<(u32, TaskId, Watch), ChildRefusal>, JournalError> {
+    ) -> Result<Result<(u32, TaskId, TaskWatch), ChildRefusal>, JournalError> {
         if self.shared.depth() >= DEEPEST {
             return Ok(Err(ChildRefusal::TooDeep));
         }
@@ -176,7 +176,7 @@ impl TaskContext {
         .to_json();
         let draft = operation.draft(value.clone())?;
         match self.write(Draft::Child(Box::new(new), draft)).await {
-            Ok(Written { seq, .. }) => {
+            Ok(WriteOutcome { seq, .. }) => {
                 operation.written(seq, value);
                 Ok(Ok((seq, child, watch)))
             }

@@ -64,7 +64,7 @@ impl Fork {
     pub fn winner(&self) -> Result<Race, JournalError> {
         let operation = self.trunk.begin(EntryKind::Select, &Arc::from(""))?;
         let winner = match &operation.found {
-            Some((_, value)) => Some(operation.read::<Decided>(value)?.nth()),
+            Some((_, value)) => Some(operation.read::<ForkDecision>(value)?.nth()),
             None => None,
         };
         Ok(Race {
@@ -94,8 +94,8 @@ impl Fork {
     pub async fn decide(&self, mut race: Race, nth: usize) -> Result<(), JournalError> {
         if race.winner.is_none() {
             let decided = match race.is_join {
-                true => Decided::Join { join: nth },
-                false => Decided::Race(nth),
+                true => ForkDecision::Join { join: nth },
+                false => ForkDecision::Race(nth),
             };
             let value = Json::trusted(serde_json::to_string(&decided).unwrap_or_default());
             self.trunk.record(&mut race.operation, value).await?;
@@ -126,12 +126,12 @@ pub struct Race {
 /// The entry of a race: the branch that won, or of a join the one that failed.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Decided {
+enum ForkDecision {
     Race(usize),
     Join { join: usize },
 }
 
-impl Decided {
+impl ForkDecision {
     fn nth(&self) -> usize {
         match self {
             Self::Race(nth) | Self::Join { join: nth } => *nth,
@@ -141,5 +141,5 @@ impl Decided {
 
 /// Whether the entry of a race is that of a join.
 pub(crate) fn is_join(value: &Json) -> bool {
-    matches!(serde_json::from_str(value.as_str()), Ok(Decided::Join { .. }))
+    matches!(serde_json::from_str(value.as_str()), Ok(ForkDecision::Join { .. }))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     TaskContext, step,
-    writer::{Draft, PendingWrite, QueuedDraft, WriteError, Written},
+    writer::{Draft, PendingWrite, QueuedDraft, WriteError, WriteOutcome},
 };
 use crate::{
     journal::{JournalError, Operation},
@@ -48,13 +48,13 @@ impl TaskContext {
     /// Writes the operation's entry, or overwrites it.
     pub(crate) async fn record(&self, operation: &mut Operation, value: Json) -> Result<(), JournalError> {
         let draft = operation.draft(value.clone())?;
-        let Written { seq, .. } = self.write(Draft::Entry(draft)).await?;
+        let WriteOutcome { seq, .. } = self.write(Draft::Entry(draft)).await?;
         operation.written(seq, value);
         Ok(())
     }
 
     /// Queues a draft for the writer, and waits until it is written.
-    pub(crate) async fn write(&self, draft: Draft) -> Result<Written, WriteError> {
+    pub(crate) async fn write(&self, draft: Draft) -> Result<WriteOutcome, WriteError> {
         // The branch does not count as waiting while its draft is written.
         let working = self.begin_work();
         let undo = draft.undo();
@@ -70,7 +70,7 @@ impl TaskContext {
     }
 
     /// Queues a draft for the writer; `None` if the attempt has ended, or its code has diverged.
-    pub(crate) fn queue_draft(&self, draft: Draft) -> Option<oneshot::Receiver<Result<Written, WriteError>>> {
+    pub(crate) fn queue_draft(&self, draft: Draft) -> Option<oneshot::Receiver<Result<WriteOutcome, WriteError>>> {
         if self.has_diverged() {
             return None;
         }

@@ -132,13 +132,13 @@ impl TaskContext {
         let is_suppressed = matches!(message, ToolMessage::Progress { .. } | ToolMessage::Log { .. });
         let (node, header) = (&self.shared.node, &self.shared.header);
         // Whoever called may wait at another node.
-        let is_remote = header.front != node.id && node.store.capabilities().many_nodes;
+        let is_remote = header.accepted_by != node.id && node.store.capabilities().many_nodes;
         let is_heard = is_remote || node.progress_streams.has_subscribers();
         if !is_heard || is_suppressed && self.is_branch_replaying() {
             return;
         }
         if is_remote {
-            node.messages.pass_on(header.front, &header.id, &message);
+            node.messages.pass_on(header.accepted_by, &header.id, &message);
         }
         node.progress_streams.publish(&header.id, message);
     }

@@ -63,7 +63,7 @@ pub(super) enum Undo {
 
 /// The result of a write.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     /// The entry's position in the journal, or 0 if there is no entry.
     pub(crate) seq: u32,
     /// The new question's key, and when it times out.
@@ -96,7 +96,7 @@ impl From<WriteError> for JournalError {
 /// A draft that waits for the writer, and where its result goes.
 pub(crate) struct QueuedDraft {
     pub(crate) draft: Draft,
-    pub(crate) reply: oneshot::Sender<Result<Written, WriteError>>,
+    pub(crate) reply: oneshot::Sender<Result<WriteOutcome, WriteError>>,
 }
 
 /// Writes queued drafts until it is dropped. Drafts that the code queues in one poll are written together, so that a reader who sees one of
@@ -119,11 +119,11 @@ pub(crate) async fn write_drafts(cx: &TaskContext) -> Infallible {
 pub(super) struct PendingWrite<'a> {
     pub(crate) cx: &'a TaskContext,
     pub(super) undo: Undo,
-    pub(crate) receiver: oneshot::Receiver<Result<Written, WriteError>>,
+    pub(crate) receiver: oneshot::Receiver<Result<WriteOutcome, WriteError>>,
 }
 
 impl PendingWrite<'_> {
-    pub(crate) async fn written(mut self) -> Result<Written, WriteError> {
+    pub(crate) async fn written(mut self) -> Result<WriteOutcome, WriteError> {
         let written = (&mut self.receiver).await;
         written.unwrap_or(Err(WriteError::Apply(ApplyError::Stale)))
     }
@@ -141,7 +141,7 @@ impl Drop for PendingWrite<'_> {
 }
 
 impl TaskContext {
-    fn undo(&self, undo: Undo, written: Written) {
+    fn undo(&self, undo: Undo, written: WriteOutcome) {
         match (undo, written.input) {
             (Undo::WithdrawQuestion(entry), Some((key, until))) => {
                 self.withdraw_unwaited_question(key, until, entry, written.seq)
@@ -194,7 +194,7 @@ impl TaskContext {
 
     /// One change for the whole batch. Journal entries must not be lost, so it is retried while the store fails. A draft for which the journal
     /// has no room is refused after the others are written, since only then is that certain.
-    async fn write_events(&self, batch: &[QueuedDraft]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
+    async fn write_events(&self, batch: &[QueuedDraft]) -> Result<Vec<Result<WriteOutcome, WriteError>>, WriteError> {
         let mut so_far = self.shared.written.lock().await;
         self.check_not_diverged()?;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
@@ -210,7 +210,7 @@ impl TaskContext {
                 all.push(Err(WriteError::Journal(error)));
                 continue;
             }
-            let mut written = Written::default();
+            let mut written = WriteOutcome::default();
             let mut entry = None;
             match draft {
                 Draft::Entry(draft) => entry = Some((draft, draft.value.clone())),
@@ -276,7 +276,7 @@ impl TaskContext {
                     }
                     let (.., kept) = &mut entries[*entry];
                     *kept = value;
-                    all[*written] = all[*written].clone().map(|written| Written {
+                    all[*written] = all[*written].clone().map(|written| WriteOutcome {
                         input: Some((key.clone(), until)),
                         ..written
                     });
@@ -322,7 +322,7 @@ impl TaskContext {
         }
     }
 
-    async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
+    async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<WriteOutcome, WriteError> {
         // Locked, because the position must be the next one.
         let _next_position = self.shared.written.lock().await;
         self.check_not_diverged()?;
@@ -366,7 +366,7 @@ impl TaskContext {
             .map_err(|refused| WriteError::Refused(refused.into()))?;
         journal.wrote(seq, &draft.key, &draft.value);
         self.set_isolation_guard(None);
-        Ok(Written { seq, input: None })
+        Ok(WriteOutcome { seq, input: None })
     }
 
     /// Refuses everything once the code has diverged, also drafts that were queued before.

@@ -24,14 +24,14 @@ const MAX_UNSENT: usize = 1_024;
 const MAX_RECEIVED: usize = 1_024;
 
 /// What is to be sent, and to whom; without a node to all.
-type Unsent = mpsc::Receiver<(Option<NodeId>, Arc<str>)>;
+type UnsentMessages = mpsc::Receiver<(Option<NodeId>, Arc<str>)>;
 
 /// The messages of a node.
 pub(crate) struct Messages {
     me: NodeId,
     pub(super) progress_streams: Arc<ProgressStreams>,
     outbox: mpsc::Sender<(Option<NodeId>, Arc<str>)>,
-    unsent: Mutex<Option<Unsent>>,
+    unsent: Mutex<Option<UnsentMessages>>,
     questions: mpsc::Sender<Question>,
     asked: Mutex<Option<mpsc::Receiver<Question>>>,
     for_server: mpsc::Sender<Json>,

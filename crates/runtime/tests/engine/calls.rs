@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Script, World, beside, guarded, scope, settle, text, tool};
 use longhaul_core::{Outcome, State, StopReason};
-use longhaul_runtime::{CallState, Promotion};
+use longhaul_runtime::{PlainCallState, Promotion};
 
 #[tokio::test]
 async fn a_plain_call_is_visible_only_to_its_caller() {
@@ -18,8 +18,8 @@ async fn a_plain_call_is_visible_only_to_its_caller() {
         loop {
             waiting.changed().await;
             match waiting.read().await.unwrap() {
-                CallState::Changed(record) if record.task.status.is_some() => break,
-                step => assert!(matches!(step, CallState::Changed(_))),
+                PlainCallState::Changed(record) if record.task.status.is_some() => break,
+                step => assert!(matches!(step, PlainCallState::Changed(_))),
             }
         }
     })

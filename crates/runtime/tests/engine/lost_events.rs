@@ -5,7 +5,7 @@ use crate::support::{CallOf, ManualClock, Script, World, beside, guarded, progra
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, Clock, Event, HostId, InputKey, Json, NodeId, Origin, Outcome, Quota, State,
     StopReason, Store, StoreLayer, TaskHeader, TaskId, Verdict,
-    store::{Change, Claim, Hint, Listener, NewTask, StoreEvent},
+    store::{Change, Claim, Hint, NewTask, StoreEvent, StoreListener},
 };
 use longhaul_runtime::{Engine, ExecutionEnd, TaskContext};
 use longhaul_store::MemoryStore;
@@ -17,7 +17,7 @@ use std::{
 /// A store whose events reach nobody, unless a test sends one.
 struct WithoutHints {
     inner: MemoryStore,
-    listeners: Mutex<Vec<Listener>>,
+    listeners: Mutex<Vec<StoreListener>>,
 }
 
 impl WithoutHints {
@@ -40,7 +40,7 @@ impl StoreLayer for WithoutHints {
         &self.inner
     }
 
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         self.listeners.lock().unwrap().push(listener);
     }
 }
@@ -124,7 +124,7 @@ async fn an_answer_resumes_a_suspended_task() {
     assert_eq!(
         world.state(&task.id).await,
         State::Queued,
-        "nobody has told the dispatcher"
+        "nobody has told the scheduler"
     );
     next_reread(&world).await;
     assert_eq!(world.state(&task.id).await, ended());
@@ -226,7 +226,7 @@ async fn a_queued_task_is_claimed() {
         let engine = world.start([tool("a", script)]).await;
         let task = queue(&world, &store, &engine).await;
         settle().await;
-        assert!(runs.started().is_none(), "nobody has told the dispatcher");
+        assert!(runs.started().is_none(), "nobody has told the scheduler");
         if told {
             store.send(StoreEvent::QueueReady {
                 tool: "a".into(),
@@ -348,7 +348,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         tool: "a".into(),
         spec: engine.catalog().tool("a").unwrap().spec().id.clone(),
         origin: Origin::Modern,
-        front: NodeId(9),
+        accepted_by: NodeId(9),
         created_at: now,
         queue_timeout: None,
         deadline: None,

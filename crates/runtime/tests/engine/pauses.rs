@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Script, World, settle, tool};
 use longhaul_core::{BoxFuture, Json, State};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider, QueueWait, TaskContext, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Provider, QueueWait, TaskContext, ToolSettings};
 use std::sync::Arc;
 
 const UPSTREAM: &str = "far";
@@ -16,7 +16,7 @@ impl Executor for OfUpstream {
         Some(UPSTREAM)
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Arc::clone(&self.0).run(attempt, cx)
     }
 }

@@ -8,7 +8,7 @@ use longhaul_core::{
     BoxFuture, Outcome, State, StopReason, Store, Task,
     store::{ApplyError, Change, Record, StoreError, UnwrittenCall},
 };
-use longhaul_runtime::{Call, CallState, Engine, PendingCall, Promotion};
+use longhaul_runtime::{Call, Engine, PlainCall, PlainCallState, Promotion};
 use longhaul_store::{MemoryStore, PlainCallStore};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// A call whose attempt runs in its wait.
-    async fn running_call(&mut self) -> (PendingCall, Run) {
+    async fn running_call(&mut self) -> (PlainCall, Run) {
         running_call(&self.engine, &mut self.runs).await
     }
 
@@ -56,23 +56,23 @@ impl Server {
     }
 }
 
-async fn begin(engine: &Engine) -> PendingCall {
+async fn begin(engine: &Engine) -> PlainCall {
     let call: Call = engine.call("a");
     engine.begin(call).await.unwrap()
 }
 
-async fn running_call(engine: &Engine, runs: &mut Runs) -> (PendingCall, Run) {
+async fn running_call(engine: &Engine, runs: &mut Runs) -> (PlainCall, Run) {
     let mut waiting = begin(engine).await;
     run_a_little(&mut waiting);
     (waiting, runs.next().await)
 }
 
-async fn on_disk(disk: &FaultyStore, waiting: &PendingCall) -> Option<Record> {
+async fn on_disk(disk: &FaultyStore, waiting: &PlainCall) -> Option<Record> {
     disk.get_unscoped(waiting.id()).await.unwrap()
 }
 
 /// Lets the attempt run until it waits.
-fn run_a_little(waiting: &mut PendingCall) {
+fn run_a_little(waiting: &mut PlainCall) {
     assert!(waiting.changed().now_or_never().is_none());
 }
 
@@ -147,7 +147,7 @@ async fn a_call_that_asks_is_written_and_runs_on_its_own() {
     let _answer = run.ask("elicitation/create");
     guarded("the question", async {
         loop {
-            if let CallState::Changed(record) = waiting.read().await.unwrap()
+            if let PlainCallState::Changed(record) = waiting.read().await.unwrap()
                 && !record.inputs.is_empty()
             {
                 return;
@@ -269,7 +269,7 @@ async fn a_call_whose_attempt_must_not_begin_is_queued_in_the_store_and_does_not
     assert!(waiting.has_begun().await.unwrap() && waiting.is_in_memory() && waiting.runs_here());
     run.end(end);
     guarded("the change", waiting.changed()).await;
-    let CallState::Changed(record) = waiting.read().await.unwrap() else {
+    let PlainCallState::Changed(record) = waiting.read().await.unwrap() else {
         panic!("it has ended")
     };
     assert_eq!((record.task.state, record.task.attempts_used), (State::Queued, 0));

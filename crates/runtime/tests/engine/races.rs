@@ -6,7 +6,7 @@ use longhaul_core::{
     BoxFuture, CancelMode, HostId, Json, Outcome, Retry, RetryOn, State, Store, Task, TaskId, store::Counts,
 };
 use longhaul_runtime::{
-    Attempt, Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, Ports, Promotion, TaskContext, Tool,
+    Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, ExecutorAttempt, Ports, Promotion, TaskContext, Tool,
     ToolSettings,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
@@ -19,7 +19,7 @@ const SLOTS: usize = 4;
 struct Endless;
 
 impl Executor for Endless {
-    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, _attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move { ExecutionEnd::Stopped(cx.stopped().await) })
     }
 }
@@ -33,7 +33,7 @@ fn dice(task: &TaskId, nth: usize) -> usize {
 }
 
 impl Executor for Erratic {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             cx.started();
             for line in 0..dice(&attempt.task, 0) % 8 {

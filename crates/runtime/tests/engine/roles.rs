@@ -6,8 +6,8 @@ use longhaul_core::{
     store::{NodeRole, NodeStatus, StoreError},
 };
 use longhaul_runtime::{
-    AttemptExit, AttemptFilesError, CallState, Engine, Executor, LogChunk, LogError, LogRange, PastAttempt, Provider,
-    QueueWait, ToolMessage,
+    AttemptExit, AttemptFilesError, Engine, Executor, LogChunk, LogError, LogRange, PastAttempt, PlainCallState,
+    Provider, QueueWait, ToolMessage,
 };
 use longhaul_store::MemoryStore;
 use std::sync::{
@@ -104,7 +104,7 @@ async fn a_call_of_a_front_runs_at_a_worker() {
 
     let mut answer = run.ask("who?");
     settle().await;
-    let CallState::Changed(record) = call.read().await.unwrap() else {
+    let PlainCallState::Changed(record) = call.read().await.unwrap() else {
         panic!("it has not ended");
     };
     let key = record.inputs[0].key.clone();

@@ -160,7 +160,7 @@ fn an_announced_stop_costs_no_attempt() {
     });
 }
 
-/// What is released is queued for the next process, also while the dispatcher goes round the queues.
+/// What is released is queued for the next process, also while the scheduler goes round the queues.
 #[tokio::test]
 async fn nothing_is_claimed_once_the_engine_is_released() {
     let (world, store) = World::faulty();

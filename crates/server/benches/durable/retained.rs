@@ -72,7 +72,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
             tool: "add".into(),
             spec: spec.clone(),
             origin: Origin::Modern,
-            front: node,
+            accepted_by: node,
             created_at: at,
             deadline: None,
             queue_timeout: None,

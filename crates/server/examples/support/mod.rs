@@ -1,9 +1,9 @@
-//! What the example servers share: flags, a store, an engine, a front.
+//! What the example servers share: flags, a store, an engine, a protocol server.
 
 use longhaul_command::in_process;
 use longhaul_core::{HostId, Json, Store, TaskPolicy};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Executor, Ports, Tool, ToolError, ToolSettings};
-use longhaul_server::{Front, FrontOptions, http::Listener};
+use longhaul_server::{ProtocolServer, ProtocolServerOptions, http::Listener};
 use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -62,7 +62,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         may_begin: None,
     })
     .await?;
-    let front = Front::new(FrontOptions {
+    let protocol = ProtocolServer::new(ProtocolServerOptions {
         engine: engine.clone(),
         identity: longhaul_server::ServerInfo::new(env!("CARGO_CRATE_NAME"), env!("CARGO_PKG_VERSION")),
         max_body: 32 << 20,
@@ -73,7 +73,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         events: None,
         audit: None,
     });
-    let front = Arc::new(front.await?);
+    let protocol = Arc::new(protocol.await?);
     println!("http://{}/mcp", listener.address());
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let stop = async move {
@@ -82,7 +82,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
             _ = tokio::signal::ctrl_c() => {}
         }
     };
-    listener.serve(front, stop).await;
+    listener.serve(protocol, stop).await;
     engine.stop();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Who is served: the authenticators in their order, and what a refused sender is told.
 
 use super::{
-    authenticator::{Authenticator, Challenge, Decision, Denied, ENDED, Peer, PeerUser, RequestHead},
+    authenticator::{AuthDecision, Authenticator, Challenge, Denied, ENDED, Peer, PeerUser, RequestHead},
     identity::Identity,
     limits::{Busy, Meter, Source},
 };
@@ -62,7 +62,7 @@ pub(crate) struct Access {
 
 /// A request that is not served.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum AccessRefusal {
     Denied(Denied),
     /// Too many requests from where it comes from were denied.
     Busy(Busy),
@@ -128,7 +128,7 @@ impl Access {
         source: Option<Source>,
         meter: &Meter,
         clock: &dyn Clock,
-    ) -> Result<Arc<Identity>, Refused> {
+    ) -> Result<Arc<Identity>, AccessRefusal> {
         let decided = self.decide(&RequestHead { headers, uri, peer }, source, meter).await?;
         let denied = match decided {
             Ok(identity) if !identity.has_ended(clock.wall()) => return Ok(identity),
@@ -137,8 +137,8 @@ impl Access {
         };
         debug!(?denied, ?source, "a request was denied");
         // Also if it is not the sender's fault: answering it costs as much.
-        meter.denied(source).map_err(Refused::Busy)?;
-        Err(Refused::Denied(denied))
+        meter.denied(source).map_err(AccessRefusal::Busy)?;
+        Err(AccessRefusal::Denied(denied))
     }
 
     async fn decide(
@@ -146,20 +146,20 @@ impl Access {
         head: &RequestHead<'_>,
         source: Option<Source>,
         meter: &Meter,
-    ) -> Result<Result<Arc<Identity>, Denied>, Refused> {
+    ) -> Result<Result<Arc<Identity>, Denied>, AccessRefusal> {
         let credentials = head.headers.get_all(header::AUTHORIZATION).iter().count();
         if credentials > 1 {
             return Ok(Err(Denied::invalid("there is more than one Authorization header")));
         }
         for authenticator in &self.authenticators {
             match authenticator.authenticate(head) {
-                Decision::NotMine => {}
-                Decision::Known(known) => return Ok(known),
-                Decision::Pending(pending) => {
-                    meter.check_denied(source).map_err(Refused::Busy)?;
+                AuthDecision::NotMine => {}
+                AuthDecision::Known(known) => return Ok(known),
+                AuthDecision::Pending(pending) => {
+                    meter.check_denied(source).map_err(AccessRefusal::Busy)?;
                     return Ok(pending.await);
                 }
-                Decision::Renewing(pending) => return Ok(pending.await),
+                AuthDecision::Renewing(pending) => return Ok(pending.await),
             }
         }
         // Where everyone is the same user, another user is nobody.
@@ -234,11 +234,11 @@ impl ChallengeText {
 mod tests {
     use super::*;
 
-    struct Named(Challenge);
+    struct ChallengeAuthenticator(Challenge);
 
-    impl Authenticator for Named {
-        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> Decision<'a> {
-            Decision::NotMine
+    impl Authenticator for ChallengeAuthenticator {
+        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> AuthDecision<'a> {
+            AuthDecision::NotMine
         }
 
         fn challenge(&self) -> Challenge {
@@ -249,7 +249,7 @@ mod tests {
     fn access(challenges: impl IntoIterator<Item = Challenge>) -> Access {
         let authenticators = challenges
             .into_iter()
-            .map(|challenge| Arc::new(Named(challenge)) as Arc<dyn Authenticator>);
+            .map(|challenge| Arc::new(ChallengeAuthenticator(challenge)) as Arc<dyn Authenticator>);
         Access::new(Authentication {
             authenticators: authenticators.collect(),
             allow_unauthenticated: false,

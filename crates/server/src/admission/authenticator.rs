@@ -7,11 +7,11 @@ use std::{borrow::Cow, fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpStream;
 
 /// Decides who sends a request over HTTP. A server may have several: they are asked in their order, and the first that does not answer
-/// [`Decision::NotMine`] decides.
+/// [`AuthDecision::NotMine`] decides.
 ///
 /// ```
 /// use longhaul_core::Principal;
-/// use longhaul_server::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
+/// use longhaul_server::auth::{Authenticator, AuthDecision, Denied, Identity, Permissions, RequestHead};
 /// use std::sync::Arc;
 ///
 /// /// One token, known to one client.
@@ -21,12 +21,12 @@ use tokio::net::TcpStream;
 /// }
 ///
 /// impl Authenticator for OneToken {
-///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
 ///         match head.bearer_token() {
-///             None => Decision::NotMine,
+///             None => AuthDecision::NotMine,
 ///             // A real one compares in constant time.
-///             Some(token) if token == self.token => Decision::Known(Ok(Arc::clone(&self.identity))),
-///             Some(_) => Decision::Known(Err(Denied::invalid("the token is unknown"))),
+///             Some(token) if token == self.token => AuthDecision::Known(Ok(Arc::clone(&self.identity))),
+///             Some(_) => AuthDecision::Known(Err(Denied::invalid("the token is unknown"))),
 ///         }
 ///     }
 /// }
@@ -37,7 +37,7 @@ use tokio::net::TcpStream;
 /// ```
 pub trait Authenticator: Send + Sync {
     /// Who sends a request with this head. Called before the body is read, for each request.
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a>;
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a>;
 
     /// What a sender without valid credentials is told about where to get some.
     fn challenge(&self) -> Challenge {
@@ -65,7 +65,7 @@ pub trait Authenticator: Send + Sync {
 }
 
 /// What an [`Authenticator`] says.
-pub enum Decision<'a> {
+pub enum AuthDecision<'a> {
     /// The request has no credentials of this kind.
     NotMine,
     /// It is known at once.

@@ -12,7 +12,7 @@ use crate::{
     interaction::{
         exchange::{self, ResponderEvent, Response},
         notifications::RequestNotifications,
-        rounds::{Asked, Round},
+        rounds::{Round, RoundRequest},
     },
     response::Answer,
 };
@@ -34,7 +34,7 @@ pub(crate) async fn answer(
     params: Json,
 ) -> Result<Answer, RpcError> {
     let interaction = &calls.interaction;
-    let asked = Asked {
+    let asked = RoundRequest {
         method: Method::ToolsCall,
         target: &call.name,
         arguments: call.arguments.map(Json::from),

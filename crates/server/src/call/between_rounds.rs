@@ -16,9 +16,9 @@ const EXTEND_EVERY: Duration = Duration::from_millis(LIFETIME / 3);
 
 /// The calls that requests of this node have rejoined.
 #[derive(Clone, Default)]
-pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Rejoined>>>);
+pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, RejoinedCall>>>);
 
-struct Rejoined {
+struct RejoinedCall {
     /// Requests that wait for the call now: mostly one, but a client may send a retry twice.
     waiting: usize,
     /// Until when a retry may come, as the last of them has written it.
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
     call: CallHandle,
     /// Until when a retry may come, as this request knows; `None` before the first round.
     until: Option<UnixMillis>,
-    /// Whether it counts as [waiting](Rejoined::waiting).
+    /// Whether it counts as [waiting](RejoinedCall::waiting).
     rejoined: bool,
     /// There is nothing to abandon any more.
     released: bool,
@@ -68,7 +68,7 @@ impl CallsBetweenRounds {
             let over = CancellationToken::new();
             let extend = self.clone().extend(call.clone(), ports.clone(), over.clone());
             ports.spawner.spawn(Box::pin(extend));
-            Rejoined {
+            RejoinedCall {
                 waiting: 0,
                 until,
                 _extends: over.drop_guard(),

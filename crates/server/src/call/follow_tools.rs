@@ -13,7 +13,7 @@ use crate::{
     handler,
     interaction::{
         Interaction,
-        rounds::{Asked, Round},
+        rounds::{Round, RoundRequest},
     },
     response::{Answer, credentials_ended},
 };
@@ -213,7 +213,7 @@ pub(crate) fn call(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     tool: FollowTool,
-    asked: Asked<'_>,
+    asked: RoundRequest<'_>,
 ) -> Result<Answer, RpcError> {
     if tool == FollowTool::List {
         return list(interaction, request, asked);
@@ -261,14 +261,14 @@ pub(crate) fn call(
     answer_with(interaction, request, asked, handler, failed)
 }
 
-fn read_arguments<T: serde::de::DeserializeOwned>(asked: &Asked<'_>) -> Result<T, String> {
+fn read_arguments<T: serde::de::DeserializeOwned>(asked: &RoundRequest<'_>) -> Result<T, String> {
     serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string())
 }
 
 fn answer_with(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
-    asked: Asked<'_>,
+    asked: RoundRequest<'_>,
     handler: handler::Handler,
     failed: impl Fn() -> Option<RpcError> + Send + 'static,
 ) -> Result<Answer, RpcError> {
@@ -287,7 +287,11 @@ fn answer_with(
 }
 
 /// Lists the latest tasks that the caller may list.
-fn list(interaction: &Arc<Interaction>, request: &AdmittedRequest<'_>, asked: Asked<'_>) -> Result<Answer, RpcError> {
+fn list(
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    asked: RoundRequest<'_>,
+) -> Result<Answer, RpcError> {
     let (engine, scope) = (interaction.engine.clone(), request.caller.list_scope());
     let arguments: Result<NoArguments, String> = read_arguments(&asked);
     let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
@@ -394,7 +398,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
     // The question is open for as long as this is held.
-    let mut relayed: Option<Relayed> = None;
+    let mut relayed: Option<RelayedQuestion> = None;
     loop {
         let record = engine.get(&scope, &id).await.map_err(store_failed)?;
         let Some(record) = record else {
@@ -411,11 +415,11 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             permit = Some(permitted.map_err(|busy| lookup.too_busy(busy))?);
         }
         if !(relayed.as_ref()).is_some_and(|relayed| record.task.open_inputs.contains(&relayed.key)) {
-            relayed = Relayed::of(&record, &cx);
+            relayed = RelayedQuestion::of(&record, &cx);
         }
         tokio::select! {
             biased;
-            answer = Relayed::answered(&mut relayed) => {
+            answer = RelayedQuestion::answered(&mut relayed) => {
                 let (key, answer) = answer?;
                 relayed = None;
                 engine.answer(&scope, &id, BTreeMap::from([(key, answer)])).await.map_err(store_failed)?;
@@ -442,12 +446,12 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
 }
 
 /// A question of the work that this client is asked.
-struct Relayed {
+struct RelayedQuestion {
     key: InputKey,
     answer: BoxFuture<'static, Result<Json, AskError>>,
 }
 
-impl Relayed {
+impl RelayedQuestion {
     /// Asks this client what the work has asked, if it can be asked that; otherwise another client must answer.
     fn of(record: &Record, cx: &RequestContext) -> Option<Self> {
         let capabilities = &cx.requestor().capabilities;

@@ -12,10 +12,10 @@ use tracing::warn;
 
 /// The tools with mirrored arguments, of the catalog as it last was.
 #[derive(Default)]
-pub(crate) struct MirroredHeaders(RwLock<Arc<Known>>);
+pub(crate) struct MirroredHeaders(RwLock<Arc<ToolHeaders>>);
 
 #[derive(Default)]
-struct Known {
+struct ToolHeaders {
     version: Option<u64>,
     tools: HashMap<Arc<str>, ParamHeaders>,
 }
@@ -41,13 +41,13 @@ pub(crate) fn check(
 }
 
 impl MirroredHeaders {
-    fn of(&self, snapshot: &Snapshot) -> Arc<Known> {
+    fn of(&self, snapshot: &Snapshot) -> Arc<ToolHeaders> {
         let version = Some(snapshot.versions.tools);
         let known = Arc::clone(&self.0.read());
         if known.version == version {
             return known;
         }
-        let new = Arc::new(Known {
+        let new = Arc::new(ToolHeaders {
             version,
             tools: snapshot.tools.values().filter_map(|tool| read(tool)).collect(),
         });

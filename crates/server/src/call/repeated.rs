@@ -13,7 +13,7 @@ use crate::{
         exchange,
         notifications::RequestNotifications,
         push::session_stream,
-        rounds::{Asked, Round},
+        rounds::{Round, RoundRequest},
     },
     response::{Answer, OwnedRequestId, store_failed},
 };
@@ -31,7 +31,7 @@ pub(crate) async fn find(
     calls: &Calls,
     request: &AdmittedRequest<'_>,
     key: &str,
-    asked: &Asked<'_>,
+    asked: &RoundRequest<'_>,
 ) -> Result<Option<Task>, RpcError> {
     if asked.state.is_some() {
         return Ok(None);
@@ -52,7 +52,7 @@ pub(crate) async fn rejoin(
     request: &AdmittedRequest<'_>,
     task: Task,
     tool: Option<&Tool>,
-    asked: Asked<'_>,
+    asked: RoundRequest<'_>,
 ) -> Result<Answer, RpcError> {
     let mode = caller_mode(request, task_metadata(request)?.as_ref());
     let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);

@@ -14,7 +14,7 @@ use crate::{
         exchange::{self, ResponderEvent, Response},
         notifications::RequestNotifications,
         push::session_stream,
-        rounds::{Asked, Round, State, call_ended},
+        rounds::{Round, RoundRequest, State, call_ended},
     },
     response::{Answer, OwnedRequestId, answer_lost, create_failed, draining, store_failed},
     session::Session,
@@ -33,7 +33,7 @@ pub(crate) async fn start_or_rejoin(
     request: &AdmittedRequest<'_>,
     tool: Arc<Tool>,
     raw_arguments: Option<&RawValue>,
-    asked: Asked<'_>,
+    asked: RoundRequest<'_>,
 ) -> Result<Answer, RpcError> {
     mirrored_headers::check(calls, request, &tool, raw_arguments)?;
     let caller = CallOrigin::of(calls, request)?;

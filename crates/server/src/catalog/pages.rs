@@ -17,7 +17,7 @@ use crate::{
     },
     interaction::Interaction,
     response::Answer,
-    signer::{Signer, Verified},
+    signer::{Signer, VerifiedBody},
 };
 use longhaul_core::{Json, Millis, Principal, TaskPolicy};
 use longhaul_runtime::{Engine, Snapshot, Tool};
@@ -55,7 +55,7 @@ pub(crate) struct Lists {
     /// Signs where the next page begins.
     pub(crate) cursors: Signer,
     /// First pages as they were last written, for senders who may see everything. A page with a cursor is for one principal.
-    first_pages: Mutex<HashMap<(List, Dialect, ConnectionHandoff), Written>>,
+    first_pages: Mutex<HashMap<(List, Dialect, ConnectionHandoff), CachedPage>>,
 }
 
 /// A part of a list, and for whom.
@@ -87,8 +87,7 @@ impl Lists {
     }
 }
 
-/// A page.
-struct Written {
+struct CachedPage {
     /// The version of the list it shows.
     version: u64,
     text: Arc<str>,
@@ -170,7 +169,7 @@ impl PageRequest<'_> {
             (self.list, self.dialect, self.handoff),
         );
         let mut pages = self.lists.first_pages.lock();
-        let is_current = |page: &&Written| {
+        let is_current = |page: &&CachedPage| {
             let for_sender = (page.only_for.as_ref()).is_none_or(|principal| principal == self.sender.principal());
             page.version == version && for_sender
         };
@@ -179,7 +178,7 @@ impl PageRequest<'_> {
         }
         let (text, has_cursor) = self.write();
         let text: Arc<str> = text.into();
-        let page = Written {
+        let page = CachedPage {
             version,
             text: Arc::clone(&text),
             only_for: has_cursor.then(|| self.sender.principal().clone()),
@@ -343,7 +342,7 @@ impl List {
 
     /// Where the list continues after `cursor`; `None` if it is not a cursor of this list for this principal, or its entry is gone.
     fn after(self, cursor: &str, principal: &Principal, snapshot: &Snapshot, signer: &Signer) -> Option<usize> {
-        let Verified(body) = signer.verify(cursor)?;
+        let VerifiedBody(body) = signer.verify(cursor)?;
         let body = String::from_utf8(body).ok()?;
         let of_list = body.strip_prefix(&*format!("{self:?}\0"))?;
         let last = of_list.strip_prefix(principal.as_str())?.strip_prefix('\0')?;

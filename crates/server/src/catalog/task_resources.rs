@@ -100,7 +100,7 @@ pub(crate) async fn read(
     })?;
     let record = engine.get(&request.caller.scope(), &part.task).await;
     let task = record.map_err(store_failed)?.ok_or_else(not_found)?.task;
-    let reading = Reading {
+    let reading = TaskReadRequest {
         engine,
         identity,
         request,
@@ -116,7 +116,7 @@ pub(crate) async fn read(
 }
 
 /// A request for a part of its sender's task.
-struct Reading<'a> {
+struct TaskReadRequest<'a> {
     engine: &'a Engine,
     identity: &'a ServerInfo,
     request: &'a AdmittedRequest<'a>,
@@ -125,7 +125,7 @@ struct Reading<'a> {
     task: &'a Task,
 }
 
-impl Reading<'_> {
+impl TaskReadRequest<'_> {
     fn not_found(&self) -> RpcError {
         RpcError::resource_not_found(self.request.caller.generation, self.uri)
     }

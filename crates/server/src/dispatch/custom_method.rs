@@ -49,7 +49,7 @@ pub(crate) async fn call_standard(
         }
         Method::PromptsGet => {
             let params = request.params.get_prompt()?;
-            let round = Round::of(interaction, request, prompts_get::asked(&params))?;
+            let round = Round::of(interaction, request, prompts_get::round_request(&params))?;
             (
                 round,
                 RpcError::invalid_params(format!("Unknown prompt: {}", params.name)),
@@ -60,7 +60,7 @@ pub(crate) async fn call_standard(
             if task_resources::is_uri(&params.uri) {
                 return resources_read::answer(methods, request).await;
             }
-            let round = Round::of(interaction, request, resources_read::asked(&params))?;
+            let round = Round::of(interaction, request, resources_read::round_request(&params))?;
             (round, RpcError::resource_not_found(generation, &params.uri))
         }
         _ => (None, not_found()),

@@ -15,7 +15,7 @@ use crate::{
     audit::AuditOutcome,
     interaction::{
         Interaction,
-        input_requests::{self, response::Taken},
+        input_requests::{self, response::ResponseMatch},
     },
     methods::Methods,
     response::Answer,
@@ -28,8 +28,8 @@ use crate::{
 use longhaul_core::{TaskId, truncate};
 use longhaul_runtime::{CustomMethod, SessionChange};
 use longhaul_wire::{
-    AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
-    admit, admit_custom, detect_era,
+    AdmissionRules, Admitted, Era, Generation, Message, MessageTransport, Meta, Method, Params, Rejection, Request,
+    RpcError, admit, admit_custom, detect_era,
     jsonrpc::{Notification, Response},
 };
 use notification::NotificationSlots;
@@ -40,11 +40,11 @@ use tracing::debug;
 const LONGEST_METHOD: usize = 100;
 
 /// One message, and how it arrived.
-pub(crate) struct Incoming<'a> {
+pub(crate) struct IncomingMessage<'a> {
     /// The message.
     pub(crate) bytes: &'a [u8],
     /// What carries it.
-    pub(crate) peer: Transport<'a>,
+    pub(crate) peer: MessageTransport<'a>,
     /// The live session of its id, if it has one.
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
@@ -77,7 +77,7 @@ impl Dispatcher {
     }
 
     /// Answers one message.
-    pub(crate) async fn dispatch(&self, incoming: &Incoming<'_>) -> Answer {
+    pub(crate) async fn dispatch(&self, incoming: &IncomingMessage<'_>) -> Answer {
         match Message::parse(incoming.bytes) {
             Err(Rejection { id, error }) => Answer::error(id, &error),
             Ok(Message::Request(request)) => {
@@ -99,7 +99,7 @@ impl Dispatcher {
         }
     }
 
-    async fn request(&self, request: &Request<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    async fn request(&self, request: &Request<'_>, incoming: &IncomingMessage<'_>) -> Result<Answer, RpcError> {
         let custom = self.methods.engine.catalog().method(&request.method);
         let custom = match custom {
             Some(custom) if custom.is_standard() => Some(custom),
@@ -212,7 +212,7 @@ impl Dispatcher {
     fn admitted<'a>(
         &self,
         request: &'a Request<'_>,
-        incoming: &'a Incoming<'_>,
+        incoming: &'a IncomingMessage<'_>,
         era: &Era<'_>,
         params: &'a Params<'a>,
         meta: &'a Meta<'a>,
@@ -229,7 +229,7 @@ impl Dispatcher {
         }
     }
 
-    fn caller(&self, incoming: &Incoming<'_>, era: &Era<'_>) -> Caller {
+    fn caller(&self, incoming: &IncomingMessage<'_>, era: &Era<'_>) -> Caller {
         Caller::new(
             era,
             incoming.identity,
@@ -240,14 +240,14 @@ impl Dispatcher {
     }
 
     /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond.
-    async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    async fn response(&self, response: &Response<'_>, incoming: &IncomingMessage<'_>) -> Result<Answer, RpcError> {
         let taken = self.take_response(response, incoming).await;
         if let Some(auditor) = &self.methods.interaction.auditor {
             let outcome = match &taken {
                 Ok((_, outcome)) => *outcome,
                 Err(error) => audit::outcome_of(error),
             };
-            let Incoming {
+            let IncomingMessage {
                 identity,
                 session,
                 address,
@@ -262,7 +262,7 @@ impl Dispatcher {
     async fn take_response(
         &self,
         response: &Response<'_>,
-        incoming: &Incoming<'_>,
+        incoming: &IncomingMessage<'_>,
     ) -> Result<(Answer, AuditOutcome), RpcError> {
         if !incoming.identity.permissions().allows_answers() {
             let refusal = permission::refuse_response(&self.methods.interaction, incoming.identity);
@@ -272,9 +272,9 @@ impl Dispatcher {
             (Some(session), _) => {
                 let interaction = &self.methods.interaction;
                 let outcome = match input_requests::response::accept(interaction, session, response).await? {
-                    Taken::Answer => AuditOutcome::Ok,
-                    Taken::NotAwaited => AuditOutcome::Unknown,
-                    Taken::UnknownTask => {
+                    ResponseMatch::Answer => AuditOutcome::Ok,
+                    ResponseMatch::NotAwaited => AuditOutcome::Unknown,
+                    ResponseMatch::UnknownTask => {
                         let meter = &interaction.admission.meter;
                         meter.unknown_id(incoming.identity, incoming.address)?;
                         AuditOutcome::Unknown
@@ -284,7 +284,7 @@ impl Dispatcher {
             }
             (
                 None,
-                Transport::Http {
+                MessageTransport::Http {
                     session: longhaul_wire::SessionState::Gone,
                     ..
                 },
@@ -294,7 +294,11 @@ impl Dispatcher {
     }
 
     /// Handles a notification. Unknown ones are accepted: they have no answer, and a later revision may define them.
-    async fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    async fn notification(
+        &self,
+        notification: &Notification<'_>,
+        incoming: &IncomingMessage<'_>,
+    ) -> Result<Answer, RpcError> {
         let params = notification.params()?;
         let era = detect_era(Some(&notification.method), params.meta()?, &incoming.peer)?;
         let caller = self.caller(incoming, &era);

@@ -14,16 +14,16 @@ use longhaul_core::BoxFuture;
 use longhaul_runtime::Completeness;
 use longhaul_wire::{Method, RpcError};
 
-type Answered = Result<Answer, RpcError>;
+type AnswerResult = Result<Answer, RpcError>;
 
 /// What answers the requests of one method.
 enum Handler {
     /// It waits for nothing.
-    Sync(fn(&Methods, &AdmittedRequest<'_>) -> Answered),
+    Sync(fn(&Methods, &AdmittedRequest<'_>) -> AnswerResult),
     /// It waits for nothing once what is asked for is known.
-    Offered(Completeness, fn(&Methods, &AdmittedRequest<'_>) -> Answered),
+    Offered(Completeness, fn(&Methods, &AdmittedRequest<'_>) -> AnswerResult),
     /// Boxed, because its future is large and the future of a request is moved several times on its way through HTTP.
-    Boxed(for<'a> fn(&'a Methods, &'a AdmittedRequest<'_>) -> BoxFuture<'a, Answered>),
+    Boxed(for<'a> fn(&'a Methods, &'a AdmittedRequest<'_>) -> BoxFuture<'a, AnswerResult>),
     /// `tasks/get` outnumbers all others and its future is small.
     TasksGet,
 }
@@ -66,7 +66,7 @@ pub(super) fn serves(method: Method) -> bool {
 }
 
 /// Answers a request by its method.
-pub(super) async fn call(methods: &Methods, method: Method, request: &AdmittedRequest<'_>) -> Answered {
+pub(super) async fn call(methods: &Methods, method: Method, request: &AdmittedRequest<'_>) -> AnswerResult {
     match handler(method) {
         Some(Handler::TasksGet) => tasks_get::answer(methods, request).await,
         Some(Handler::Boxed(answer)) => answer(methods, request).await,

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
-use longhaul_runtime::{AskError, Question, Reply, RequestChannel, ToolMessage, read_answer};
+use longhaul_runtime::{AskError, Question, QuestionReply, RequestChannel, ToolMessage, read_answer};
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl RequestChannel for ClientRequests {
                 () = sender.ended(&*clock), if sender.can_end() => return Err(AskError::Withdrawn),
             };
             unanswered.settle();
-            if let Reply::Result(answer) = &reply {
+            if let QuestionReply::Result(answer) = &reply {
                 input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;
             }
             read_answer(reply.into_answer())

@@ -5,7 +5,7 @@ use crate::{
     admission::{
         authenticator::Denied,
         identity::Identity,
-        limits::{Busy, ByteBudget, Exhausted, Reservation},
+        limits::{BudgetExhausted, Busy, ByteBudget, Reservation},
         request::AdmittedRequest,
     },
     interaction::Interaction,
@@ -13,7 +13,7 @@ use crate::{
         Answer, OwnedRequestId, after_begin, credentials_ended,
         resumption::Resumption,
         revoked_after_begin, shutting_down,
-        stream::{self, Gone, KEEP_ALIVE, Sink, Text},
+        stream::{self, KEEP_ALIVE, ReaderGone, Sink, Text},
     },
     session::in_flight::InFlightRequest,
 };
@@ -91,7 +91,7 @@ impl Response {
         if self.text.reservation.is_none() {
             match memory.reserve_for_answer(self.text.text.len()) {
                 Ok(reservation) => self.text.reservation = reservation,
-                Err(Exhausted) => return Self::error(id, &memory.refuse(Busy::Answers)),
+                Err(BudgetExhausted) => return Self::error(id, &memory.refuse(Busy::Answers)),
             }
         }
         self
@@ -233,7 +233,7 @@ impl Exchange {
     }
 
     /// Sends what comes until the response, which is the last.
-    async fn stream(mut self, sink: Sink, first: WaitOutcome) -> Result<(), Gone> {
+    async fn stream(mut self, sink: Sink, first: WaitOutcome) -> Result<(), ReaderGone> {
         // A stream that can be resumed goes on for whoever may resume it; the transport disconnects its reader.
         let ends_if_revoked = self.session.is_none();
         let mut outcome = first;

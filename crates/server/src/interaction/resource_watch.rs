@@ -9,7 +9,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
-use longhaul_runtime::{AttemptFilesError, Audience, Engine, LogRange, ResourceUpdate, Watch};
+use longhaul_runtime::{AttemptFilesError, Audience, Engine, LogRange, ResourceUpdate, TaskWatch};
 use longhaul_wire::{RpcError, TaskPart, TaskUri};
 use parking_lot::Mutex;
 use std::{
@@ -148,7 +148,7 @@ struct Part {
 
 impl Part {
     /// Reports each change, at most once an interval, until there can be none any more.
-    async fn watch(self, mut task: Task, mut changes: Watch, mut seen: PartState) {
+    async fn watch(self, mut task: Task, mut changes: TaskWatch, mut seen: PartState) {
         let clock = Arc::clone(&self.engine.ports().clock);
         while !is_settled(&task) {
             let changed = match self.part {

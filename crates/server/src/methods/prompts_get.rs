@@ -4,7 +4,7 @@ use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
     handler,
-    interaction::rounds::{Asked, Round},
+    interaction::rounds::{Round, RoundRequest},
     response::Answer,
 };
 use longhaul_core::Json;
@@ -19,7 +19,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     let snapshot = methods.engine.catalog().snapshot();
     let prompt = snapshot.prompts.get(&*params.name).cloned().ok_or_else(unknown)?;
     let arguments = arguments(&prompt, params.arguments)?;
-    let round = Round::of(&methods.interaction, request, asked(&params))?;
+    let round = Round::of(&methods.interaction, request, round_request(&params))?;
     let handler = Box::new(move |cx| Arc::clone(&prompt.handler).get(arguments, cx));
     handler::answer_with(
         &methods.interaction,
@@ -32,8 +32,8 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
 }
 
 /// What a series of rounds needs of it.
-pub(crate) fn asked<'a>(params: &'a GetPrompt<'_>) -> Asked<'a> {
-    Asked {
+pub(crate) fn round_request<'a>(params: &'a GetPrompt<'_>) -> RoundRequest<'a> {
+    RoundRequest {
         method: Method::PromptsGet,
         target: &params.name,
         arguments: params.arguments.map(Json::from),

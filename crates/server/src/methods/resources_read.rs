@@ -8,7 +8,7 @@ use crate::{
         task_resources,
     },
     handler,
-    interaction::rounds::{Asked, Round},
+    interaction::rounds::{Round, RoundRequest},
     response::Answer,
 };
 use longhaul_runtime::ResourceHandler;
@@ -42,7 +42,7 @@ fn read_with(
     handler::answer_with(
         &methods.interaction,
         request,
-        Round::of(&methods.interaction, request, asked(params))?,
+        Round::of(&methods.interaction, request, round_request(params))?,
         Box::new(move |cx| reader.read(uri, variables, cx)),
         handler::not_found(not_found),
         handler::cacheable_result_writer(&methods.identity, generation, READ_CACHE),
@@ -50,8 +50,8 @@ fn read_with(
 }
 
 /// What a series of rounds needs of it.
-pub(crate) fn asked<'a>(params: &'a ReadResource<'_>) -> Asked<'a> {
-    Asked {
+pub(crate) fn round_request<'a>(params: &'a ReadResource<'_>) -> RoundRequest<'a> {
+    RoundRequest {
         method: Method::ResourcesRead,
         target: &params.uri,
         arguments: None,

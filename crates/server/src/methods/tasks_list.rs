@@ -5,7 +5,7 @@ use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
     response::{Answer, store_failed},
-    signer::{Signer, Verified},
+    signer::{Signer, VerifiedBody},
 };
 use longhaul_core::{Scope, TaskId};
 use longhaul_wire::{RpcError, legacy};
@@ -44,7 +44,7 @@ fn cursor_after(last: &TaskId, scope: &Scope, signer: &Signer) -> String {
 
 /// The task a cursor points behind; `None` if it is not one of ours for this scope.
 fn read_cursor(cursor: &str, scope: &Scope, signer: &Signer) -> Option<TaskId> {
-    let Verified(body) = signer.verify(cursor)?;
+    let VerifiedBody(body) = signer.verify(cursor)?;
     let id = body.strip_prefix(&*owner_of(scope))?;
     std::str::from_utf8(id).ok()?.parse().ok()
 }

@@ -18,12 +18,12 @@ use crate::{
         Answer, OwnedRequestId, credentials_ended,
         resumption::Resumption,
         shutting_down, store_failed,
-        stream::{self, Gone, KEEP_ALIVE, Sink},
+        stream::{self, KEEP_ALIVE, ReaderGone, Sink},
     },
     session::in_flight::InFlightRequest,
 };
 use longhaul_core::{Outcome, Scope, Task, TaskId, store::Record};
-use longhaul_runtime::{LogRange, ToolMessage, Watch};
+use longhaul_runtime::{LogRange, TaskWatch, ToolMessage};
 use longhaul_wire::{RpcError, legacy};
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ struct Wait {
     sender: Arc<Identity>,
     scope: Scope,
     task: TaskId,
-    watch: Watch,
+    watch: TaskWatch,
     id: OwnedRequestId,
     in_flight: InFlightRequest,
 }
@@ -198,7 +198,12 @@ impl Wait {
         Answer::challenge(Some(self.id.get()), &error, access.challenge(&Denied::ended()))
     }
 
-    async fn stream(mut self, sink: Sink, mut messages: Option<TaskMessages>, mut record: Record) -> Result<(), Gone> {
+    async fn stream(
+        mut self,
+        sink: Sink,
+        mut messages: Option<TaskMessages>,
+        mut record: Record,
+    ) -> Result<(), ReaderGone> {
         // The client sees that its wait has begun.
         sink.keep_alive();
         loop {

@@ -7,7 +7,7 @@ use crate::{
         follow_tools::{self, FollowTool},
         repeated, start,
     },
-    interaction::rounds::Asked,
+    interaction::rounds::RoundRequest,
     response::Answer,
 };
 use longhaul_core::Json;
@@ -23,7 +23,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if let Some(call) = request.resumed_call {
         return Box::pin(start::resume(&methods.calls, request, &params.name, call)).await;
     }
-    let asked = Asked {
+    let asked = RoundRequest {
         method: Method::ToolsCall,
         target: &params.name,
         arguments: params.arguments.map(Json::from),

@@ -4,7 +4,7 @@ pub(crate) mod resumption;
 pub(crate) mod stream;
 
 use crate::{
-    admission::limits::{Busy, ByteBudget, Exhausted},
+    admission::limits::{BudgetExhausted, Busy, ByteBudget},
     session::Session,
 };
 use longhaul_core::{
@@ -115,7 +115,7 @@ impl Answer {
                     retry_after,
                     text: Text { text, reservation },
                 },
-                Err(Exhausted) => refuse(&memory.refuse(Busy::Answers)),
+                Err(BudgetExhausted) => refuse(&memory.refuse(Busy::Answers)),
             },
             other => other,
         }

@@ -35,12 +35,12 @@ impl Text {
 }
 
 /// Bytes with memory reserved for them.
-struct Held {
+struct ReservedBytes {
     bytes: Bytes,
     _reservation: Reservation,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -49,7 +49,7 @@ impl AsRef<[u8]> for Held {
 /// The same bytes; dropping the last of them releases the memory.
 pub(crate) fn held(bytes: Bytes, reservation: Option<Reservation>) -> Bytes {
     match reservation {
-        Some(reservation) => Bytes::from_owner(Held {
+        Some(reservation) => Bytes::from_owner(ReservedBytes {
             bytes,
             _reservation: reservation,
         }),
@@ -89,7 +89,7 @@ pub(crate) struct ReaderPresence(Arc<watch::Sender<bool>>);
 
 /// The stream's reader has left.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct ReaderGone;
 
 impl ReaderPresence {
     pub(crate) fn set(&self, has_reader: bool) {
@@ -132,13 +132,16 @@ impl Events {
 
 impl Sink {
     /// Sends a message; waits for a slow reader. `Ok` means that the transport has it.
-    pub(crate) async fn message(&self, text: impl Into<Text>) -> Result<(), Gone> {
-        self.sender.send(Frame::Message(text.into())).await.map_err(|_| Gone)
+    pub(crate) async fn message(&self, text: impl Into<Text>) -> Result<(), ReaderGone> {
+        self.sender
+            .send(Frame::Message(text.into()))
+            .await
+            .map_err(|_| ReaderGone)
     }
 
     /// Lets the transport close this stream, if it can be resumed: nothing comes for a while.
-    pub(crate) async fn close_stream(&self) -> Result<(), Gone> {
-        self.sender.send(Frame::CloseStream).await.map_err(|_| Gone)
+    pub(crate) async fn close_stream(&self) -> Result<(), ReaderGone> {
+        self.sender.send(Frame::CloseStream).await.map_err(|_| ReaderGone)
     }
 
     /// Whether both write the same stream.
@@ -205,7 +208,7 @@ where
 /// Sends an answer on a stream that is there already, as it comes.
 pub(crate) async fn send_answer(mut answer: Answer, sink: &Sink) {
     // Nothing more is sent to a client that has left.
-    let _: Result<(), Gone> = async {
+    let _: Result<(), ReaderGone> = async {
         loop {
             answer = match answer {
                 Answer::Later(later) => later.await,

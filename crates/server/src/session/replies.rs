@@ -14,7 +14,7 @@
 //! may just have ended.
 
 use longhaul_core::{Entropy, InputKey, NodeId, SessionKey, TaskId, UnixMillis};
-use longhaul_runtime::Reply;
+use longhaul_runtime::QuestionReply;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -33,16 +33,16 @@ const NODE_DIGITS: usize = 19;
 /// The responses that are awaited on this node.
 pub(crate) struct PendingReplies {
     me: NodeId,
-    awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<Reply>>>>,
+    awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<QuestionReply>>>>,
     /// The number of the next delivery.
     next: AtomicU64,
 }
 
 /// A response that is awaited.
 pub(crate) struct PendingReply {
-    awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<Reply>>>>,
+    awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<QuestionReply>>>>,
     key: Key,
-    reply: oneshot::Receiver<Reply>,
+    reply: oneshot::Receiver<QuestionReply>,
 }
 
 impl PendingReplies {
@@ -87,7 +87,7 @@ impl PendingReplies {
     }
 
     /// Hands a response to whoever awaits it; returns whether someone does.
-    pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) -> bool {
+    pub(crate) fn take(&self, session: &SessionKey, id: String, reply: QuestionReply) -> bool {
         let awaited = self.awaited.lock().remove(&(session.clone(), id));
         // The wait may just have ended.
         awaited.is_some_and(|awaited| awaited.send(reply).is_ok())
@@ -101,7 +101,7 @@ impl PendingReply {
     }
 
     /// The client's response, however long it takes. Asked for once.
-    pub(crate) async fn reply(&mut self) -> Reply {
+    pub(crate) async fn reply(&mut self) -> QuestionReply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
             // The sender is in the table for as long as we are, or was used.
@@ -130,23 +130,23 @@ mod tests {
     use super::*;
     use longhaul_core::Json;
 
-    struct Counting(AtomicU64);
-    impl Entropy for Counting {
+    struct CountingEntropy(AtomicU64);
+    impl Entropy for CountingEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(0);
             bytes[0] = u8::try_from(self.0.fetch_add(1, Ordering::Relaxed)).unwrap();
         }
     }
 
-    fn reply(words: &str) -> Reply {
-        Reply::Result(Json::trusted(words))
+    fn reply(words: &str) -> QuestionReply {
+        QuestionReply::Result(Json::trusted(words))
     }
 
     #[tokio::test]
     async fn a_response_reaches_only_the_request_of_its_session() {
         let (replies, entropy) = (
             PendingReplies::new(NodeId(3), UnixMillis(7)),
-            Counting(AtomicU64::new(1)),
+            CountingEntropy(AtomicU64::new(1)),
         );
         let (mine, other) = (SessionKey::named("mine"), SessionKey::named("other"));
         let mut first = replies.expect(&mine, &entropy);
@@ -170,7 +170,7 @@ mod tests {
         let of = |node| PendingReplies::new(node, UnixMillis(7));
         for node in [largest, other] {
             let session = SessionKey::named("s");
-            let expected = of(node).expect(&session, &Counting(AtomicU64::new(1)));
+            let expected = of(node).expect(&session, &CountingEntropy(AtomicU64::new(1)));
             for id in [expected.id(), &of(node).delivery(&task, &key)] {
                 assert_eq!(of(NodeId(4)).other_sender(id), Some(node), "{id}");
                 assert_eq!(of(node).other_sender(id), None, "{id}");

@@ -5,7 +5,7 @@
 
 use crate::{
     capabilities,
-    signer::{Signer, Verified},
+    signer::{Signer, VerifiedBody},
 };
 use longhaul_core::{ClientCapabilities, Entropy, Json, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_wire::Version;
@@ -104,7 +104,7 @@ impl Session {
 
     /// The session behind an id; `None` if we did not issue it or it has expired.
     pub(crate) fn from_id(id: &str, signer: &Signer, now: UnixMillis) -> Option<Self> {
-        let Verified(body) = signer.verify(id)?;
+        let VerifiedBody(body) = signer.verify(id)?;
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
         let expires_at = UnixMillis(i64::from_be_bytes(head[KEY_BYTES + 2..].try_into().ok()?));
         let (client, rest) = split_text(rest)?;
@@ -163,8 +163,8 @@ mod tests {
     use longhaul_core::store::SigningKey;
     use serde_json::json;
 
-    struct Counting;
-    impl Entropy for Counting {
+    struct SequentialEntropy;
+    impl Entropy for SequentialEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             (0u8..).zip(bytes).for_each(|(value, byte)| *byte = value);
         }
@@ -193,7 +193,7 @@ mod tests {
             Principal::local(),
             Some(&client),
             UnixMillis(1_000),
-            &Counting,
+            &SequentialEntropy,
         )
     }
 

@@ -6,14 +6,14 @@
 
 use crate::{
     admission::limits::{Busy, Reservation},
-    dispatch::{Incoming, refuse_message},
+    dispatch::{IncomingMessage, refuse_message},
     response::{
         Answer,
         resumption::Resumption,
         stream::{self, Text, send_answer},
     },
     session::Session,
-    transport::front::Front,
+    transport::protocol_server::ProtocolServer,
 };
 use futures_util::future::join_all;
 use longhaul_core::Principal;
@@ -44,12 +44,12 @@ pub(crate) fn is_modern(request: &Request<'_>) -> bool {
 
 /// Counts a message against the rate limits. A request over the limit is refused; a message without a response is not lost, but
 /// waits.
-pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) -> Result<(), Busy> {
-    while let Err(busy) = front.admission.meter.message(principal) {
+pub(crate) async fn count(protocol: &ProtocolServer, principal: &Principal, message: &[u8]) -> Result<(), Busy> {
+    while let Err(busy) = protocol.admission.meter.message(principal) {
         if matches!(Message::parse(message), Ok(Message::Request(_))) {
             return Err(busy);
         }
-        front.engine.ports().clock.sleep(busy.wait()).await;
+        protocol.engine.ports().clock.sleep(busy.wait()).await;
     }
     Ok(())
 }
@@ -72,14 +72,14 @@ pub(crate) fn array(responses: Vec<Text>) -> Text {
 }
 
 /// Answers a batch that came over HTTP. Its first message has been counted with the request that carried it.
-pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
+pub(crate) async fn answer_batch(protocol: &Arc<ProtocolServer>, incoming: &IncomingMessage<'_>) -> Answer {
     let batch = match Batch::parse(incoming.bytes) {
         Ok(batch) => batch,
         Err(error) => return Answer::error(None, &error),
     };
     let (mut pending, mut unaccepted) = (Vec::new(), None);
     for (nth, member) in batch.members().enumerate() {
-        match one(front, incoming, member, nth == 0).await {
+        match one(protocol, incoming, member, nth == 0).await {
             Member::WithResponse(answer) => pending.push(answer),
             Member::WithoutResponse(Answer::Accepted) => {}
             Member::WithoutResponse(refused) => unaccepted = Some(refused),
@@ -102,7 +102,7 @@ pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) ->
         });
         let resumption = Some(Resumption::fail(requests));
         return Answer::Stream(
-            stream::events(front.engine.ports(), |sink| async move {
+            stream::events(protocol.engine.ports(), |sink| async move {
                 join_all(pending.into_iter().map(|answer| send_answer(answer, &sink))).await;
             })
             .resumed_by(resumption),
@@ -135,11 +135,16 @@ enum Member {
     WithoutResponse(Answer),
 }
 
-async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_counted: bool) -> Member {
+async fn one(
+    protocol: &Arc<ProtocolServer>,
+    incoming: &IncomingMessage<'_>,
+    member: &[u8],
+    is_counted: bool,
+) -> Member {
     let read = Message::parse(member);
     let counted = match is_counted {
         true => Ok(()),
-        false => count(front, incoming.identity.principal(), member).await,
+        false => count(protocol, incoming.identity.principal(), member).await,
     };
     let refused = match &read {
         Ok(Message::Request(request)) => refusal(request),
@@ -149,14 +154,14 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
         (Err(busy), _) => refuse_message(member, &busy.into()),
         (Ok(()), Some(error)) => refuse_message(member, &error),
         (Ok(()), None) => {
-            let incoming = Incoming {
+            let incoming = IncomingMessage {
                 bytes: member,
                 peer: incoming.peer.clone(),
                 session: incoming.session.clone(),
                 ..*incoming
             };
-            let answer = front.dispatcher.dispatch(&incoming).await;
-            answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(member, error))
+            let answer = protocol.dispatcher.dispatch(&incoming).await;
+            answer.with_memory_reserved(&protocol.admission.memory, |error| refuse_message(member, error))
         }
     };
     match read {

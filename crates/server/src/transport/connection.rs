@@ -3,11 +3,11 @@
 use crate::{
     admission::{
         identity::Identity,
-        limits::{Busy, Exhausted, Reservation},
+        limits::{BudgetExhausted, Busy, Reservation},
         permissions::Permission,
     },
     response::{Answer, stream::Text},
-    transport::{duplex::Duplex, front::Front},
+    transport::{duplex::Duplex, protocol_server::ProtocolServer},
 };
 use bytes::Bytes;
 use longhaul_core::Principal;
@@ -66,28 +66,28 @@ pub enum Received {
     Closed,
 }
 
-/// Serves one client over a transport until it closes the connection, or the front drains. Requests that are open then have 5 s to be
+/// Serves one client over a transport until it closes the connection, or the server drains. Requests that are open then have 5 s to be
 /// answered; after that plain calls are cancelled, but for those with an idempotency key. Tasks are not touched in any case.
 ///
 /// # Errors
 /// If the transport fails, or does not know who its client is and the server serves only whom it knows. A client that no longer reads has left, which is no error.
-pub async fn serve(front: Arc<Front>, transport: impl Transport) -> io::Result<()> {
+pub async fn serve(protocol: Arc<ProtocolServer>, transport: impl Transport) -> io::Result<()> {
     let identity = transport
         .identity()
-        .or_else(|| front.admission.access.everyone().cloned())
+        .or_else(|| protocol.admission.access.everyone().cloned())
         .ok_or_else(unknown_client)?;
-    let (duplex, outgoing) = Duplex::open(&front, identity.permissions().allows(Permission::ReadResources));
+    let (duplex, outgoing) = Duplex::open(&protocol, identity.permissions().allows(Permission::ReadResources));
     let ended = {
         let sending = send(outgoing, &transport, duplex.closed());
         let receiving = async {
-            let received = receive((&duplex, &identity), &front, &transport).await;
+            let received = receive((&duplex, &identity), &protocol, &transport).await;
             let answered = async {
                 match received {
                     Ok(End::Drained) => duplex.done().await,
                     _ => duplex.idle().await,
                 }
             };
-            let _ = front.engine.ports().within(TIMEOUT, answered).await;
+            let _ = protocol.engine.ports().within(TIMEOUT, answered).await;
             duplex.close();
             received
         };
@@ -95,7 +95,7 @@ pub async fn serve(front: Arc<Front>, transport: impl Transport) -> io::Result<(
         tokio::select! {
             received = receiving => {
                 // Earlier messages may still wait for a slow reader.
-                let sent = front.engine.ports().within(TIMEOUT, sending).await;
+                let sent = protocol.engine.ports().within(TIMEOUT, sending).await;
                 received.map(drop).and(sent.unwrap_or(Ok(())))
             }
             sent = &mut sending => sent,
@@ -121,33 +121,33 @@ fn has_left(error: &io::Error) -> bool {
 enum End {
     /// The client has closed its side, or disconnected.
     Client,
-    /// The front drains.
+    /// The server drains.
     Drained,
 }
 
 async fn receive(
     (duplex, identity): (&Arc<Duplex>, &Arc<Identity>),
-    front: &Front,
+    protocol: &ProtocolServer,
     transport: &impl Transport,
 ) -> io::Result<End> {
     loop {
         let received = tokio::select! {
             received = transport.receive() => received?,
-            () = front.shutdown.drained() => return Ok(End::Drained),
+            () = protocol.shutdown.drained() => return Ok(End::Drained),
         };
         if received == Received::Closed {
             return Ok(End::Client);
         }
-        let refused = match front.admission.meter.message(identity.principal()) {
+        let refused = match protocol.admission.meter.message(identity.principal()) {
             Ok(()) => None,
             Err(busy) => tokio::select! {
-                refused = answer_over_rate(front, identity, &received, busy) => refused,
-                () = front.shutdown.drained() => return Ok(End::Drained),
+                refused = answer_over_rate(protocol, identity, &received, busy) => refused,
+                () = protocol.shutdown.drained() => return Ok(End::Drained),
             },
         };
         let taken = match (refused, received) {
             (Some(refused), _) => duplex.deliver(refused).await,
-            (None, Received::Message(bytes)) => match enter(front, identity.principal(), &bytes) {
+            (None, Received::Message(bytes)) => match enter(protocol, identity.principal(), &bytes) {
                 Ok(reservation) => duplex.take(identity, bytes, reservation).await,
                 Err(refused) => duplex.deliver(refused).await,
             },
@@ -162,27 +162,32 @@ async fn receive(
 
 /// The answer to a message over the rate limit: a request is refused. Anything else has no response and must not be lost: it is
 /// taken as soon as the rate allows, and until then nothing more is received.
-async fn answer_over_rate(front: &Front, identity: &Identity, received: &Received, mut busy: Busy) -> Option<Answer> {
+async fn answer_over_rate(
+    protocol: &ProtocolServer,
+    identity: &Identity,
+    received: &Received,
+    mut busy: Busy,
+) -> Option<Answer> {
     if let Received::Message(bytes) = received
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
         return Some(Answer::error(Some(request.id), &busy.into()));
     }
     loop {
-        front.engine.ports().clock.sleep(busy.wait()).await;
-        busy = front.admission.meter.message(identity.principal()).err()?;
+        protocol.engine.ports().clock.sleep(busy.wait()).await;
+        busy = protocol.admission.meter.message(identity.principal()).err()?;
     }
 }
 
 /// Reserves memory for a large request. A message without a response is accepted without memory, since it must not be lost.
-fn enter(front: &Front, principal: &Principal, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
-    let mut reservation = front.admission.memory.body(principal);
-    if reservation.grow(bytes.len()) == Err(Exhausted)
+fn enter(protocol: &ProtocolServer, principal: &Principal, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
+    let mut reservation = protocol.admission.memory.body(principal);
+    if reservation.grow(bytes.len()) == Err(BudgetExhausted)
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
         return Err(Answer::error(
             Some(request.id),
-            &front.admission.memory.refuse(Busy::Bodies),
+            &protocol.admission.memory.refuse(Busy::Bodies),
         ));
     }
     Ok(reservation.keep())

@@ -8,7 +8,7 @@ use crate::{
         identity::Identity,
         limits::Reservation,
     },
-    dispatch::{Incoming, refuse_message},
+    dispatch::{IncomingMessage, refuse_message},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
         Answer, OwnedRequestId,
@@ -17,14 +17,14 @@ use crate::{
     session::Session,
     transport::{
         batch::{self, is_modern},
-        front::Front,
+        protocol_server::ProtocolServer,
     },
 };
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
 use longhaul_runtime::SessionChange;
 use longhaul_wire::{
-    Batch, Message, Method, Request, RequestId, RpcError, Transport, jsonrpc::Notification, notification,
+    Batch, Message, MessageTransport, Method, Request, RequestId, RpcError, jsonrpc::Notification, notification,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -46,21 +46,21 @@ const OUTGOING: usize = 16;
 
 /// One connection.
 pub(crate) struct Duplex {
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     tells_of_resources: bool,
     out: mpsc::Sender<Text>,
     /// The session of a legacy client.
     session: Mutex<Option<Session>>,
     /// What the client has said of the hand-off.
     handoff: Mutex<ConnectionHandoff>,
-    requests: Mutex<HashMap<String, Running>>,
+    requests: Mutex<HashMap<String, RunningRequest>>,
     answered: watch::Sender<()>,
     queue_space: Arc<Semaphore>,
     closed: CancellationToken,
 }
 
 /// A request that is being answered.
-struct Running {
+struct RunningRequest {
     /// Modern requests are cancelled by aborting what answers them, as by closing an HTTP stream.
     abort: Option<AbortHandle>,
     /// It only watches something, so nothing waits for its answer.
@@ -107,14 +107,14 @@ impl BatchResponses {
 
 /// The connection is over.
 #[derive(Debug)]
-pub(crate) struct Closed;
+pub(crate) struct ConnectionClosed;
 
 impl Duplex {
     /// A connection, and what goes out on it; `tells_of_resources` as for [`session_stream::open`].
-    pub(crate) fn open(front: &Arc<Front>, tells_of_resources: bool) -> (Arc<Self>, mpsc::Receiver<Text>) {
+    pub(crate) fn open(protocol: &Arc<ProtocolServer>, tells_of_resources: bool) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
-            front: Arc::clone(front),
+            protocol: Arc::clone(protocol),
             tells_of_resources,
             out,
             session: Mutex::default(),
@@ -131,13 +131,13 @@ impl Duplex {
     /// what was sent to it.
     ///
     /// # Errors
-    /// [`Closed`]
+    /// [`ConnectionClosed`]
     pub(crate) async fn take(
         self: &Arc<Self>,
         identity: &Arc<Identity>,
         bytes: Bytes,
         reservation: Option<Reservation>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionClosed> {
         let is_batch = batch::is_taken(&bytes, self.session().as_ref());
         match is_batch {
             true => self.take_batch(identity, &bytes, reservation).await,
@@ -151,7 +151,7 @@ impl Duplex {
         identity: &Arc<Identity>,
         bytes: &Bytes,
         reservation: Option<Reservation>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionClosed> {
         let batch = match Batch::parse(bytes) {
             Ok(batch) => batch,
             Err(error) => return self.deliver(Answer::error(None, &error)).await,
@@ -160,7 +160,7 @@ impl Duplex {
         for (nth, member) in batch.members().enumerate() {
             let counted = match nth {
                 0 => Ok(()),
-                _ => batch::count(&self.front, identity.principal(), member).await,
+                _ => batch::count(&self.protocol, identity.principal(), member).await,
             };
             let refused = match Message::parse(member) {
                 Ok(Message::Request(request)) => batch::refusal(&request),
@@ -186,7 +186,7 @@ impl Duplex {
         bytes: Bytes,
         reservation: Option<Reservation>,
         batch: Option<&Arc<BatchResponses>>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionClosed> {
         match Message::parse(&bytes) {
             Err(refusal) => {
                 let answer = Answer::error(refusal.id, &refusal.error);
@@ -216,12 +216,12 @@ impl Duplex {
         self.without(|running| !running.watches).await;
     }
 
-    /// Completes when every request has been answered. Those that watch end by themselves when the front drains.
+    /// Completes when every request has been answered. Those that watch end by themselves when the server drains.
     pub(crate) async fn done(&self) {
         self.without(|_| true).await;
     }
 
-    async fn without(&self, waited_for: impl Fn(&Running) -> bool) {
+    async fn without(&self, waited_for: impl Fn(&RunningRequest) -> bool) {
         let mut answered = self.answered.subscribe();
         while self.requests().values().any(&waited_for) {
             // The sender is `self`.
@@ -234,9 +234,9 @@ impl Duplex {
         let session = self.session().as_ref().map(|session| session.key.clone());
         if let Some(session) = session {
             // Nobody can come back to it.
-            self.front.interaction.sessions.preferences.remove(&session);
+            self.protocol.interaction.sessions.preferences.remove(&session);
             let ended = SessionChange::Ended(session);
-            self.front.engine.catalog().session_changed(ended);
+            self.protocol.engine.catalog().session_changed(ended);
         }
         self.closed.cancel();
     }
@@ -248,12 +248,12 @@ impl Duplex {
 
     /// With an audit log to the end, also if the client leaves.
     async fn dispatch(&self, identity: &Arc<Identity>, bytes: Bytes) -> Answer {
-        let (front, identity, session) = (Arc::clone(&self.front), Arc::clone(identity), self.session().clone());
+        let (protocol, identity, session) = (Arc::clone(&self.protocol), Arc::clone(identity), self.session().clone());
         let handoff = *self.handoff.lock();
         let dispatched = async move {
-            let incoming = Incoming {
+            let incoming = IncomingMessage {
                 bytes: &bytes,
-                peer: Transport::Stdio {
+                peer: MessageTransport::Stdio {
                     initialized: session.as_ref().map(|session| session.version),
                 },
                 session,
@@ -266,16 +266,16 @@ impl Duplex {
                 address: None,
                 resumed_call: None,
             };
-            front.dispatcher.dispatch(&incoming).await
+            protocol.dispatcher.dispatch(&incoming).await
         };
-        match self.front.interaction.auditor {
-            Some(_) => self.front.engine.ports().run_to_completion(dispatched).await,
+        match self.protocol.interaction.auditor {
+            Some(_) => self.protocol.engine.ports().run_to_completion(dispatched).await,
             None => dispatched.await,
         }
     }
 
     /// All earlier messages are dispatched before the handshake, and all later ones after it.
-    async fn initialize(self: &Arc<Self>, identity: &Arc<Identity>, bytes: Bytes) -> Result<(), Closed> {
+    async fn initialize(self: &Arc<Self>, identity: &Arc<Identity>, bytes: Bytes) -> Result<(), ConnectionClosed> {
         self.caught_up().await;
         let answer = self.dispatch(identity, bytes).await;
         if let Answer::Session { session, .. } = &answer {
@@ -290,7 +290,7 @@ impl Duplex {
         let (duplex, events) = (
             Arc::clone(self),
             session_stream::open(
-                &self.front.interaction,
+                &self.protocol.interaction,
                 session,
                 (PushChannel::Shared, self.tells_of_resources),
             ),
@@ -305,7 +305,7 @@ impl Duplex {
         (identity, request): (&Arc<Identity>, &Request<'_>),
         (bytes, held): (Bytes, Option<Reservation>),
         batch: Option<&Arc<BatchResponses>>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionClosed> {
         let key = request.id.canonical().into_owned();
         let slot = match self.enter(&key, watches(request)) {
             Ok(slot) => slot,
@@ -324,7 +324,7 @@ impl Duplex {
             let _held = held;
             let answer = duplex.dispatch(&identity, bytes.clone()).await;
             let answer =
-                answer.with_memory_reserved(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
+                answer.with_memory_reserved(&duplex.protocol.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, permit));
             // Nothing more is sent to a client that has left.
             let _ = match (answer, listens) {
@@ -359,7 +359,7 @@ impl Duplex {
                 "A request with this id is being answered: choose another",
             )),
             Entry::Vacant(entry) => {
-                entry.insert(Running { abort: None, watches });
+                entry.insert(RunningRequest { abort: None, watches });
                 Ok(RequestSlot {
                     duplex: Arc::clone(self),
                     key: key.to_owned(),
@@ -402,13 +402,13 @@ impl Duplex {
     /// Sends an answer, waiting until it is complete.
     ///
     /// # Errors
-    /// [`Closed`]
-    pub(crate) async fn deliver(&self, answer: Answer) -> Result<(), Closed> {
+    /// [`ConnectionClosed`]
+    pub(crate) async fn deliver(&self, answer: Answer) -> Result<(), ConnectionClosed> {
         self.deliver_to(answer, None).await
     }
 
     /// As [`deliver`](Self::deliver), but the response is added to its batch.
-    async fn deliver_to(&self, mut answer: Answer, batch: Option<&BatchResponses>) -> Result<(), Closed> {
+    async fn deliver_to(&self, mut answer: Answer, batch: Option<&BatchResponses>) -> Result<(), ConnectionClosed> {
         loop {
             answer = match answer {
                 Answer::Message { text, .. } => return self.respond(text, batch).await,
@@ -433,7 +433,7 @@ impl Duplex {
         }
     }
 
-    async fn respond(&self, text: Text, batch: Option<&BatchResponses>) -> Result<(), Closed> {
+    async fn respond(&self, text: Text, batch: Option<&BatchResponses>) -> Result<(), ConnectionClosed> {
         match batch {
             Some(batch) => {
                 batch.texts.lock().push(text);
@@ -444,7 +444,7 @@ impl Duplex {
     }
 
     /// One of the requests is done; the last one sends the responses.
-    async fn finish(&self, batch: &BatchResponses) -> Result<(), Closed> {
+    async fn finish(&self, batch: &BatchResponses) -> Result<(), ConnectionClosed> {
         if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
         }
@@ -456,7 +456,7 @@ impl Duplex {
     }
 
     /// As [`deliver`](Self::deliver); when we end the subscription, a cancellation goes before the response.
-    async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
+    async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), ConnectionClosed> {
         while let Some(frame) = events.next().await {
             let Frame::Message(text) = frame else { continue };
             if is_response(&text) {
@@ -469,14 +469,14 @@ impl Duplex {
         Ok(())
     }
 
-    async fn send_text(&self, text: impl Into<Text>) -> Result<(), Closed> {
-        self.out.send(text.into()).await.map_err(|_| Closed)
+    async fn send_text(&self, text: impl Into<Text>) -> Result<(), ConnectionClosed> {
+        self.out.send(text.into()).await.map_err(|_| ConnectionClosed)
     }
 
     /// Runs `work` until it ends or the connection does.
     fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let closed = self.closed.clone();
-        self.front.engine.ports().spawner.spawn(Box::pin(async move {
+        self.protocol.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 () = work => {}
                 () = closed.cancelled() => {}
@@ -488,7 +488,7 @@ impl Duplex {
         self.session.lock()
     }
 
-    fn requests(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+    fn requests(&self) -> MutexGuard<'_, HashMap<String, RunningRequest>> {
         self.requests.lock()
     }
 }

@@ -3,6 +3,6 @@
 pub(crate) mod batch;
 pub(crate) mod connection;
 pub(crate) mod duplex;
-pub(crate) mod front;
 pub mod http;
+pub(crate) mod protocol_server;
 pub mod stdio;

@@ -12,7 +12,7 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Json, Outcome, Retry, RetryOn, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
-    AskError, Attempt, ExecutionEnd, Executor, HandlerError, Intake, JournalError, Question, RequestContext,
+    AskError, ExecutionEnd, Executor, ExecutorAttempt, HandlerError, Intake, JournalError, Question, RequestContext,
     TaskContext, Tool, ToolSettings,
 };
 use longhaul_store::MemoryStore;
@@ -48,7 +48,7 @@ impl Executor for Program {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.latest.send_replace(Some(attempt.task));
         Box::pin(async move {
             let text = match self.name {

@@ -246,7 +246,7 @@ async fn too_many_requests_are_refused_with_retry_after() {
         refused = client.exchange(&get(&task)).await;
     }
     assert_eq!(refused.json()["result"]["status"], "working");
-    let refusals = server.front.refusals();
+    let refusals = server.protocol.refusals();
     assert!(refusals.of(Limit::Requests) >= 1 && refusals.of(Limit::Streams) == 0);
 }
 
@@ -349,8 +349,8 @@ async fn too_many_streams_are_refused_until_one_closes() {
     let mut second = server.connect().await;
     second.send(open.as_bytes()).await;
     assert_eq!(second.reply().await.error(), (429, 429));
-    assert_eq!(server.front.refusals().of(Limit::Streams), 1);
-    assert_eq!(server.front.open().1, 1);
+    assert_eq!(server.protocol.refusals().of(Limit::Streams), 1);
+    assert_eq!(server.protocol.open().1, 1);
     drop(reader);
     loop {
         let mut next = server.connect().await;

@@ -1,4 +1,4 @@
-//! The front over real sockets: a whole server on port 0, and raw requests.
+//! The server over real sockets: a whole server on port 0, and raw requests.
 #![allow(clippy::unwrap_used)]
 
 mod client;

@@ -51,7 +51,7 @@ async fn a_body_over_the_memory_budget_is_refused_and_small_ones_pass() {
         (&error["error"]["code"], &error["error"]["data"]["retryAfterMs"]),
         (&json!(429), &json!(1_000))
     );
-    assert_eq!(server.front.refusals().of(Limit::Memory), 1);
+    assert_eq!(server.protocol.refusals().of(Limit::Memory), 1);
     for small in [ping(), padded("say", 1_000), padded("say", 50_000)] {
         server.result(&small).await;
     }
@@ -87,9 +87,9 @@ async fn an_answer_over_the_memory_budget_is_refused() {
     let task = task_of(&server.result(&create).await);
     server.poll(&task, "completed").await;
     let unread = begun(&server, &get(&task)).await;
-    let before = server.front.refusals().of(Limit::Memory);
+    let before = server.protocol.refusals().of(Limit::Memory);
     assert_eq!(server.error(&get(&task)).await, (503, 429));
-    assert_eq!(server.front.refusals().of(Limit::Memory), before + 1);
+    assert_eq!(server.protocol.refusals().of(Limit::Memory), before + 1);
     server.result(&ping()).await;
     let create = Post::modern("tools/call", act_as_task("optional", "say"));
     let small = task_of(&server.result(&create).await);

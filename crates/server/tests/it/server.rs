@@ -1,4 +1,4 @@
-//! A whole server: store, engine, front and listener, on a free port.
+//! A whole server: store, engine, protocol server and listener, on a free port.
 
 use crate::{
     client::Connection,
@@ -9,7 +9,7 @@ use crate::{
 use longhaul_core::{EventStore, HostId, Quota, Store};
 use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
-    Front, FrontOptions, Limits,
+    Limits, ProtocolServer, ProtocolServerOptions,
     audit::Audit,
     auth::Authentication,
     http::{HttpOptions, Listener, PATH, Tls},
@@ -25,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stage: Stage,
     pub(crate) engine: Engine,
-    pub(crate) front: Arc<Front>,
+    pub(crate) protocol: Arc<ProtocolServer>,
     stop: oneshot::Sender<()>,
     stopped: oneshot::Receiver<()>,
 }
@@ -103,7 +103,7 @@ impl Server {
         })
         .await
         .unwrap();
-        let front = Front::new(FrontOptions {
+        let protocol = ProtocolServer::new(ProtocolServerOptions {
             engine: engine.clone(),
             identity: longhaul_server::ServerInfo::new("tested", "1"),
             max_body: MAX_BODY,
@@ -114,7 +114,7 @@ impl Server {
             events: options.events,
             audit: options.audit,
         });
-        let front = Arc::new(front.await.unwrap());
+        let protocol = Arc::new(protocol.await.unwrap());
         let mut listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         if let Some(tls) = options.tls {
             listener = listener.with_tls(tls);
@@ -122,7 +122,7 @@ impl Server {
         let address = listener.address();
         let (stop, stopping) = oneshot::channel();
         let (done, stopped) = oneshot::channel();
-        let served = Arc::clone(&front);
+        let served = Arc::clone(&protocol);
         engine.ports().spawner.spawn(Box::pin(async move {
             listener.serve(served, async { stopping.await.unwrap_or(()) }).await;
             let _ = done.send(());
@@ -131,7 +131,7 @@ impl Server {
             address,
             stage,
             engine,
-            front,
+            protocol,
             stop,
             stopped,
         }

@@ -6,7 +6,7 @@ use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
 use longhaul_runtime::{
-    AskError, Attempt, AttemptExit, Catalog, ExecutionEnd, Executor, Handoff, LogChunk, LogError, LogRange,
+    AskError, AttemptExit, Catalog, ExecutionEnd, Executor, ExecutorAttempt, Handoff, LogChunk, LogError, LogRange,
     PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
 };
 use serde_json::{Value, json};
@@ -280,11 +280,11 @@ struct Outliving {
 }
 
 impl Executor for Outliving {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Arc::clone(&self.acts).run(attempt, cx)
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         if !attempt.arguments.as_str().contains("ask_and_outlive") {
             return Arc::clone(&self.acts).resume(attempt, cx);
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 use longhaul_command::in_process;
 use longhaul_core::{BoxFuture, Json, Outcome, TaskPolicy, text_result};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext, Tool, ToolSettings};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ impl Executor for Emitting {
         true
     }
 
-    fn run(self: Arc<Self>, _: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, _: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             for nth in 1..=MOST {
                 self.0.released.reaches(nth).await;

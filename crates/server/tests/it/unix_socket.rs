@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::Principal;
 use longhaul_server::{
-    auth::{Authentication, Authenticator, Decision, Identity, Peer, Permissions, RequestHead},
+    auth::{AuthDecision, Authentication, Authenticator, Identity, Peer, Permissions, RequestHead},
     http::{SocketListener, UnixSocketError},
 };
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn a_socket_is_served_and_its_file_goes_with_the_server() {
         assert_eq!(found & 0o777, mode);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let serving = listener.serve(Arc::clone(&server.front), async { stopped.await.unwrap_or(()) });
+        let serving = listener.serve(Arc::clone(&server.protocol), async { stopped.await.unwrap_or(()) });
         let asking = async {
             let answer = ask(&path, "").await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -95,16 +95,16 @@ async fn only_a_socket_that_nobody_answers_is_replaced() {
 struct Watching(Arc<AtomicU32>);
 
 impl Authenticator for Watching {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         if let Peer::Unix { uid } = head.peer {
             self.0.store(*uid, Ordering::SeqCst);
         }
         match head.bearer_token() {
             Some("key") => {
                 let identity = Identity::verified(Principal::named("key:a"), Permissions::all());
-                Decision::Known(Ok(Arc::new(identity)))
+                AuthDecision::Known(Ok(Arc::new(identity)))
             }
-            _ => Decision::NotMine,
+            _ => AuthDecision::NotMine,
         }
     }
 }
@@ -132,7 +132,7 @@ async fn authenticators_are_told_the_user() {
         );
     };
     tokio::select! {
-        () = listener.serve(Arc::clone(&server.front), std::future::pending()) => {}
+        () = listener.serve(Arc::clone(&server.protocol), std::future::pending()) => {}
         () = asking => {}
     }
     let own = fs::metadata(folder.path()).map(|found| std::os::unix::fs::MetadataExt::uid(&found));
@@ -180,7 +180,7 @@ async fn another_user_is_nobody_without_credentials() {
         answered.send((first, ask())).unwrap();
     });
     tokio::select! {
-        () = listener.serve(Arc::clone(&server.front), std::future::pending()) => {}
+        () = listener.serve(Arc::clone(&server.protocol), std::future::pending()) => {}
         answers = asking => {
             let (first, last) = answers.unwrap();
             assert!(first.starts_with("HTTP/1.1 401"), "{first}");

@@ -9,7 +9,7 @@ use longhaul_store::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The invariant that a task violates, and how.
-pub(super) type Broken = (Invariant, String);
+pub(super) type BrokenInvariant = (Invariant, String);
 
 pub(super) struct KnownTask {
     /// The number of the task, in order of creation.
@@ -73,7 +73,7 @@ impl KnownTask {
     }
 
     /// Compares the task in the store with what was known about it.
-    pub(super) fn update(&mut self, disk: &MemoryStore, record: Record) -> Result<(), Broken> {
+    pub(super) fn update(&mut self, disk: &MemoryStore, record: Record) -> Result<(), BrokenInvariant> {
         self.check_task(&record)?;
         self.check_questions(disk, &record)?;
         self.check_journal(entries(disk, &record.task.id))?;
@@ -81,7 +81,7 @@ impl KnownTask {
         Ok(())
     }
 
-    fn check_task(&mut self, record: &Record) -> Result<(), Broken> {
+    fn check_task(&mut self, record: &Record) -> Result<(), BrokenInvariant> {
         let task = &record.task;
         if let Some(before) = &self.task {
             if before.is_done() && visible_fields(before) != visible_fields(task) {
@@ -125,7 +125,7 @@ impl KnownTask {
         }
     }
 
-    fn check_questions(&mut self, disk: &MemoryStore, record: &Record) -> Result<(), Broken> {
+    fn check_questions(&mut self, disk: &MemoryStore, record: &Record) -> Result<(), BrokenInvariant> {
         for input in &record.inputs {
             let question = self
                 .questions
@@ -158,7 +158,7 @@ impl KnownTask {
         Ok(())
     }
 
-    fn check_journal(&mut self, now: Vec<Entry>) -> Result<(), Broken> {
+    fn check_journal(&mut self, now: Vec<Entry>) -> Result<(), BrokenInvariant> {
         for (nth, before) in self.entries.iter().enumerate() {
             let Some(entry) = now
                 .get(nth)
@@ -212,7 +212,7 @@ impl KnownTask {
     }
 
     /// Compares what a client reads with what clients have read before.
-    pub(super) fn read_by_client(&mut self, record: &Record) -> Option<Broken> {
+    pub(super) fn read_by_client(&mut self, record: &Record) -> Option<BrokenInvariant> {
         self.promise_until(record.task.announced_until);
         for input in &record.inputs {
             let request = self
@@ -255,7 +255,7 @@ fn epoch(task: &Task) -> u32 {
 }
 
 /// No task may fail with a non-determinism error: the programs are deterministic, and changed ones block their tasks.
-fn check_not_diverged(outcome: &Outcome) -> Result<(), Broken> {
+fn check_not_diverged(outcome: &Outcome) -> Result<(), BrokenInvariant> {
     if outcome.verdict() != Verdict::RpcError || !format!("{outcome:?}").contains("does not follow its journal") {
         return Ok(());
     }

@@ -177,7 +177,7 @@ impl Checker {
             if let Some(event) = needed {
                 self.check_fence(process, before, change.fence, event.name());
             }
-            if change.events.contains(&Event::Promoted) && self.without_lease.contains(&before.front) {
+            if change.events.contains(&Event::Promoted) && self.without_lease.contains(&before.accepted_by) {
                 self.tasks
                     .entry(change.task.clone())
                     .and_modify(|known| known.promoted_late = true);

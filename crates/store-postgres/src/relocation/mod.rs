@@ -4,7 +4,7 @@ mod rows;
 mod tables;
 
 use crate::{
-    OpenError, PostgresOptions,
+    PostgresOpenError, PostgresOptions,
     address::Address,
     clock::Clock,
     connections::Connections,
@@ -15,7 +15,7 @@ use crate::{
     work::take_turn,
 };
 use longhaul_core::{TaskId, UnixMillis};
-use longhaul_store::{OpenError as SourceError, Relocation};
+use longhaul_store::{Relocation, SqliteOpenError as SourceError};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tables::tables;
@@ -26,7 +26,7 @@ use tables::tables;
 pub enum MoveError {
     /// The database cannot be used. Nothing has changed.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] PostgresOpenError),
     /// The data directory cannot be read or written.
     #[error(transparent)]
     Source(#[from] SourceError),

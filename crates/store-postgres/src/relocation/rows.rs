@@ -2,7 +2,7 @@
 
 use super::{MoveError, MoveProgress, tables::Table};
 use crate::{executor::blocking, fault::Fault, text::encode, transaction::Tx};
-use longhaul_store::{OpenError, Relocation};
+use longhaul_store::{Relocation, SqliteOpenError};
 use parking_lot::Mutex;
 use rusqlite::types::Value;
 use std::{error::Error, pin::pin, sync::Arc};
@@ -15,7 +15,7 @@ use tokio_postgres::{
 /// So many rows are read at once.
 const CHUNK: usize = 500;
 
-type Rows = Vec<Vec<Sent>>;
+type Rows = Vec<Vec<SourceValue>>;
 
 /// Copies the rows of a table.
 pub(super) async fn copy(
@@ -61,7 +61,7 @@ pub(super) async fn copy(
 }
 
 /// Reads all rows, until nobody wants them any more.
-fn read(source: &Relocation, table: &Table, send: &mpsc::Sender<Rows>) -> Result<(), OpenError> {
+fn read(source: &Relocation, table: &Table, send: &mpsc::Sender<Rows>) -> Result<(), SqliteOpenError> {
     let read = || -> rusqlite::Result<()> {
         let mut statement = source.connection().prepare(&table.select())?;
         let columns = statement.column_count();
@@ -70,7 +70,7 @@ fn read(source: &Relocation, table: &Table, send: &mpsc::Sender<Rows>) -> Result
         while let Some(row) = rows.next()? {
             chunk.push(
                 (0..columns)
-                    .map(|column| row.get(column).map(Sent))
+                    .map(|column| row.get(column).map(SourceValue))
                     .collect::<Result<_, _>>()?,
             );
             if chunk.len() == CHUNK && send.blocking_send(std::mem::take(&mut chunk)).is_err() {
@@ -87,9 +87,9 @@ fn read(source: &Relocation, table: &Table, send: &mpsc::Sender<Rows>) -> Result
 
 /// A value of the source, which is sent as the type of its column here.
 #[derive(Debug)]
-struct Sent(Value);
+struct SourceValue(Value);
 
-impl ToSql for Sent {
+impl ToSql for SourceValue {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match (&self.0, kind) {
             (Value::Null, _) => Ok(IsNull::Yes),

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     NodeId, Store,
-    store::{Listener, StoreEvent},
+    store::{StoreEvent, StoreListener},
 };
 use longhaul_store_postgres::PostgresStore;
 use std::{sync::Arc, time::Duration};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// What a store tells from now on.
 pub(crate) fn listen(store: &PostgresStore) -> UnboundedReceiver<StoreEvent> {
     let (tell, told) = unbounded_channel();
-    let listener: Listener = Arc::new(move |events: &[StoreEvent]| {
+    let listener: StoreListener = Arc::new(move |events: &[StoreEvent]| {
         events.iter().for_each(|event| drop(tell.send(event.clone())));
     });
     store.listen(listener);

@@ -3,7 +3,7 @@
 use crate::server::{Schema, Server};
 use longhaul_core::{BoxFuture, HostId, Store, UnixMillis, store::Claim};
 use longhaul_store::{
-    OpenError, Relocation, SqliteOptions, SqliteStore,
+    Relocation, SqliteOpenError, SqliteOptions, SqliteStore,
     contract::{Subject, differential},
 };
 use longhaul_store_postgres::{MoveError, PostgresStore, abandon_move, move_tasks};
@@ -22,7 +22,7 @@ struct Moved {
     schema: Schema,
 }
 
-fn open(directory: &Path) -> Result<SqliteStore, OpenError> {
+fn open(directory: &Path) -> Result<SqliteStore, SqliteOpenError> {
     SqliteStore::open(directory, SqliteOptions::default())
 }
 
@@ -130,7 +130,7 @@ async fn no_server_starts_on_a_directory_whose_tasks_were_moved() {
     let case = Case::new(&server).await;
     assert_eq!(case.move_tasks().await.unwrap(), 1);
     let refused = open(case.directory.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::Relocated { target, .. } if target == "there"));
+    assert!(matches!(refused, SqliteOpenError::Relocated { target, .. } if target == "there"));
     // What else is in the directory stays in use.
     let options = SqliteOptions {
         accept_relocated: true,
@@ -153,7 +153,7 @@ async fn a_move_that_was_interrupted_is_finished_or_abandoned() {
     let server = Server::find().await;
     let unfinished = |case: &Case| {
         let refused = open(case.directory.path()).err().unwrap();
-        assert!(matches!(refused, OpenError::RelocationUnfinished { .. }));
+        assert!(matches!(refused, SqliteOpenError::RelocationUnfinished { .. }));
     };
 
     // Before the copy was committed: it is made again, or the move is abandoned.
@@ -186,7 +186,10 @@ async fn a_move_that_was_interrupted_is_finished_or_abandoned() {
     let refused = abandon_move(case.source(), &case.schema.address, &case.schema.options()).await;
     assert!(matches!(refused, Err(MoveError::Committed)));
     assert_eq!(case.move_tasks().await.unwrap(), 1);
-    assert!(matches!(open(case.directory.path()), Err(OpenError::Relocated { .. })));
+    assert!(matches!(
+        open(case.directory.path()),
+        Err(SqliteOpenError::Relocated { .. })
+    ));
 }
 
 /// What cannot be moved stays as it is, and in use.

@@ -1,7 +1,7 @@
 //! Roles that may not do all that a server needs, and what is found in a database before it is used.
 
 use crate::server::{Schema, Server};
-use longhaul_store_postgres::{OpenError, PostgresStore};
+use longhaul_store_postgres::{PostgresOpenError, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
 async fn connect(address: &str) -> Client {
@@ -22,7 +22,7 @@ async fn helped(administrator: &Client, address: &str, schema: &Schema) -> Vec<S
         );
         match opened {
             Ok(()) => return refused,
-            Err(OpenError::Rights { what, remedy }) => {
+            Err(PostgresOpenError::Rights { what, remedy }) => {
                 assert!(!refused.contains(&what), "{remedy} does not help: {what}");
                 administrator.batch_execute(&remedy).await.unwrap();
                 refused.push(what);

@@ -25,7 +25,7 @@ pub(crate) fn id(name: &str) -> TaskId {
 }
 
 /// An announced task of `alice`, in the queue of `tool`.
-pub(crate) fn new_task(name: &str, front: NodeId) -> NewTask {
+pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
     NewTask {
         header: TaskHeader {
             id: id(name),
@@ -36,7 +36,7 @@ pub(crate) fn new_task(name: &str, front: NodeId) -> NewTask {
             tool: "tool".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Modern,
-            front,
+            accepted_by,
             created_at: UnixMillis(1),
             deadline: None,
             queue_timeout: None,

@@ -1,7 +1,7 @@
 //! TLS to the database.
 
 use crate::server::Server;
-use longhaul_store_postgres::{DatabaseReport, OpenError, PostgresOptions, PostgresStore};
+use longhaul_store_postgres::{DatabaseReport, PostgresOpenError, PostgresOptions, PostgresStore};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-async fn inspect(address: &str) -> Result<DatabaseReport, OpenError> {
+async fn inspect(address: &str) -> Result<DatabaseReport, PostgresOpenError> {
     PostgresStore::inspect(address, PostgresOptions::default()).await
 }
 
@@ -172,7 +172,7 @@ async fn sslmode_is_what_libpq_says() {
     // It is admitted, and has no rights.
     assert!(matches!(
         inspect(&certified(&files)).await,
-        Err(OpenError::Rights { .. })
+        Err(PostgresOpenError::Rights { .. })
     ));
     let said = refusal(&certified("")).await;
     assert!(said.contains("certificate"), "{said}");

@@ -8,7 +8,7 @@ use longhaul_core::{
     Outcome, Scope, SessionKey, Store, UnixMillis,
     store::{CreateError, NewTask, StoreError},
 };
-use longhaul_store_postgres::{OpenError, PostgresStore};
+use longhaul_store_postgres::{PostgresOpenError, PostgresStore};
 use tokio_postgres::NoTls;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +37,10 @@ async fn a_standby_is_called_one() {
         .await
         .err()
         .unwrap();
-    assert!(matches!(&opened, OpenError::Unusable(why) if is_said(why)), "{opened}");
+    assert!(
+        matches!(&opened, PostgresOpenError::Unusable(why) if is_said(why)),
+        "{opened}"
+    );
 }
 
 /// What has ended is read from a database that can only be read, and a change says why it is not made.
@@ -93,7 +96,7 @@ async fn a_database_without_room_for_a_connection_says_what_to_do() {
         .await
         .err()
         .unwrap();
-    let OpenError::Unusable(why) = &opened else {
+    let PostgresOpenError::Unusable(why) = &opened else {
         panic!("{opened}")
     };
     assert!(

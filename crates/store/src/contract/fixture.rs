@@ -126,7 +126,7 @@ pub(crate) fn spec(name: &str) -> ToolSpec {
 }
 
 /// An announced task of `alice`, in the queue of `tool`, with a retention of an hour.
-pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
+pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
     NewTask {
         header: TaskHeader {
             id: id(name),
@@ -137,7 +137,7 @@ pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
             tool: "tool".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Modern,
-            front,
+            accepted_by,
             created_at: UnixMillis(at),
             deadline: None,
             queue_timeout: None,

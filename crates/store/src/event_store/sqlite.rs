@@ -206,7 +206,7 @@ impl EventFile {
         changed
     }
 
-    fn write(&mut self, batch: Vec<Request>, reads: &mut Vec<Read>) -> rusqlite::Result<()> {
+    fn write(&mut self, batch: Vec<Request>, reads: &mut Vec<ReadRequest>) -> rusqlite::Result<()> {
         let (limits, mut bytes) = (self.limits, self.bytes);
         let transaction = self.database.transaction()?;
         let mut failed = None;
@@ -251,7 +251,7 @@ impl EventFile {
     }
 }
 
-type Read = (EventStream, UnixMillis, oneshot::Sender<io::Result<Vec<KeptEvent>>>);
+type ReadRequest = (EventStream, UnixMillis, oneshot::Sender<io::Result<Vec<KeptEvent>>>);
 
 fn total(database: &Connection) -> rusqlite::Result<u64> {
     let sum = "SELECT coalesce(sum(length(CAST(message AS BLOB))), 0) FROM event";

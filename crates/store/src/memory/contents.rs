@@ -17,8 +17,8 @@ use longhaul_core::{
     Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
     Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, Listener, NewTask, NodeStatus,
-        PermitReport, Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewTask, NodeStatus, PermitReport,
+        Permits, SigningKey, StoreError, StoreEvent, StoreListener, UnwrittenCall,
     },
     transition,
 };
@@ -38,7 +38,7 @@ pub(super) struct Contents {
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
     pub(super) ended_sessions: EndedSessions,
     pub(super) tombstones: Tombstones,
-    pub(super) listeners: Vec<Listener>,
+    pub(super) listeners: Vec<StoreListener>,
 }
 
 impl Contents {

@@ -3,7 +3,7 @@
 //! Everything here is derived from the tasks by [`Index::shift`], which has the rule of each line once. A read costs finding its
 //! position in a line, and what it returns.
 
-use super::stored_task::Indexed;
+use super::stored_task::IndexedTask;
 use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis};
 use std::{
     borrow::Borrow,
@@ -105,7 +105,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Moves one task from where it was found to where it is found now. `None` before it was created, and when it is deleted.
-    pub(super) fn shift(&mut self, id: &TaskId, before: Option<Indexed<'_>>, after: Option<Indexed<'_>>) {
+    pub(super) fn shift(&mut self, id: &TaskId, before: Option<IndexedTask<'_>>, after: Option<IndexedTask<'_>>) {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
         self.queued.shift(id, before.and_then(queued), after.and_then(queued));
@@ -147,7 +147,7 @@ fn held(task: &Task) -> Option<((), NodeId)> {
 }
 
 fn orphanable(task: &Task) -> Option<((), NodeId)> {
-    task.is_bound_to_front().then_some(((), task.front))
+    task.is_bound_to_node().then_some(((), task.accepted_by))
 }
 
 fn child(task: &Task) -> Option<(TaskId, ())> {
@@ -188,7 +188,7 @@ fn expiring(task: &Task) -> Option<((), UnixMillis)> {
     Some(((), task.delete_at()?))
 }
 
-fn keyed(of: Indexed<'_>) -> Option<(Call, ())> {
+fn keyed(of: IndexedTask<'_>) -> Option<(Call, ())> {
     let key = Arc::clone(&of.idempotency?.key);
     Some((call(&of.task.owner.principal, &of.task.tool, key), ()))
 }

@@ -20,8 +20,8 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency, Lease,
-        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -254,7 +254,7 @@ impl Store for MemoryStore {
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let calls = all.tasks.index().orphanable.of(&());
-        let orphaned_calls = calls.filter(|(front, _)| all.nodes.can_be_taken_over(*front, node));
+        let orphaned_calls = calls.filter(|(accepted_by, _)| all.nodes.can_be_taken_over(*accepted_by, node));
         answer(Ok(all.found(orphaned_calls).take(limit).cloned().collect()))
     }
 
@@ -468,7 +468,7 @@ impl Store for MemoryStore {
         answer(Ok(()))
     }
 
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         self.lock().listeners.push(listener);
     }
 

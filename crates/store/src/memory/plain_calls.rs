@@ -20,8 +20,8 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, Store, StoreLayer, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Listener, LiveTasks,
-        NewTask, Record, Renewal, StoreCapabilities, StoreError, TaskSearch, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, LiveTasks, NewTask,
+        Record, Renewal, StoreCapabilities, StoreError, StoreListener, TaskSearch, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -250,7 +250,7 @@ impl PlainCallStore {
     async fn finish_write(&self, call: &BeingWritten, change: &Change) -> Result<(), ApplyError> {
         let mut writing = call.write.lock().await;
         if *writing == Write::Unknown {
-            self.store.await_earlier_writes(call.call.task.front).await?;
+            self.store.await_earlier_writes(call.call.task.accepted_by).await?;
             self.write(call, &mut writing, without_events(change), false).await?;
         }
         Ok(())
@@ -606,7 +606,7 @@ impl StoreLayer for PlainCallStore {
         Box::pin(async move { Ok(LiveTasks::merge(stored.await?, here)) })
     }
 
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         self.calls().kept.listeners.push(Arc::clone(&listener));
         self.store.listen(listener);
     }

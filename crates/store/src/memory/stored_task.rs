@@ -46,13 +46,13 @@ impl From<UnwrittenCall> for StoredTask {
 
 /// All that decides where a task is found and what it counts for.
 #[derive(Clone, Copy)]
-pub(super) struct Indexed<'a> {
+pub(super) struct IndexedTask<'a> {
     pub(super) task: &'a Task,
     pub(super) idempotency: Option<&'a Idempotency>,
     pub(super) bytes: u64,
 }
 
-impl Indexed<'_> {
+impl IndexedTask<'_> {
     /// Its share of its owner's usage.
     pub(super) fn usage(self) -> Usage {
         Usage {
@@ -100,8 +100,8 @@ impl StoredTask {
         }
     }
 
-    pub(super) fn indexed(&self) -> Indexed<'_> {
-        Indexed {
+    pub(super) fn indexed(&self) -> IndexedTask<'_> {
+        IndexedTask {
             task: &self.task,
             idempotency: self.idempotency.as_ref(),
             bytes: self.bytes,
@@ -110,12 +110,12 @@ impl StoredTask {
 
     /// As [`indexed`](Self::indexed), with all bytes counted anew.
     #[cfg(test)]
-    pub(super) fn recount(&self) -> Indexed<'_> {
+    pub(super) fn recount(&self) -> IndexedTask<'_> {
         let inputs = self.inputs.values().map(usage::of_input);
         let journal = self.journal.iter().map(usage::of_entry);
         let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
         let outcome = self.outcome.as_ref().map_or(0, usage::of_outcome);
-        Indexed {
+        IndexedTask {
             bytes: call + outcome + inputs.sum::<u64>() + journal.sum::<u64>(),
             ..self.indexed()
         }

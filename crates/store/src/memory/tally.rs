@@ -1,6 +1,6 @@
 //! Counts and usage, updated by differences.
 
-use super::stored_task::Indexed;
+use super::stored_task::IndexedTask;
 use longhaul_core::{Principal, State, Usage, store::Counts};
 use std::collections::HashMap;
 
@@ -25,14 +25,14 @@ impl Tally {
     }
 
     /// Counts one task for what it is now, and no longer for what it was. `None` before it was created, and when it is deleted.
-    pub(super) fn shift(&mut self, before: Option<Indexed<'_>>, after: Option<Indexed<'_>>) {
+    pub(super) fn shift(&mut self, before: Option<IndexedTask<'_>>, after: Option<IndexedTask<'_>>) {
         if let Some(count) = before.and_then(|at| self.count_of(at.task.state)) {
             *count -= 1;
         }
         if let Some(count) = after.and_then(|at| self.count_of(at.task.state)) {
             *count += 1;
         }
-        let [less, more] = [before, after].map(|at| at.map(Indexed::usage).unwrap_or_default());
+        let [less, more] = [before, after].map(|at| at.map(IndexedTask::usage).unwrap_or_default());
         let owner = after.or(before).map(|at| &at.task.owner.principal);
         let Some(owner) = owner.filter(|_| less != more) else {
             return;
@@ -47,7 +47,7 @@ impl Tally {
 
     /// The sum over all tasks.
     #[cfg(test)]
-    pub(super) fn sum<'a>(tasks: impl Iterator<Item = Indexed<'a>>) -> Self {
+    pub(super) fn sum<'a>(tasks: impl Iterator<Item = IndexedTask<'a>>) -> Self {
         let mut tally = Self::default();
         for at in tasks {
             let theirs = tally.by_principal.entry(at.task.owner.principal.clone()).or_default();

@@ -2,7 +2,7 @@
 
 use super::{
     index::Index,
-    stored_task::{Indexed, StoredTask},
+    stored_task::{IndexedTask, StoredTask},
     tally::Tally,
 };
 use crate::decision::Decision;
@@ -18,17 +18,17 @@ use std::{borrow::Cow, collections::BTreeMap, convert::Infallible, ops::Bound, s
 pub(super) struct Tasks {
     /// A tree, because a growing hash map moves all its values at once. Boxed, because a tree moves the neighbours of a new value.
     stored: BTreeMap<TaskId, Box<StoredTask>>,
-    derived: Derived,
+    derived: DerivedData,
 }
 
 #[derive(Default)]
-struct Derived {
+struct DerivedData {
     index: Index,
     tally: Tally,
 }
 
-impl Derived {
-    fn shift(&mut self, id: &TaskId, before: Option<Indexed<'_>>, after: Option<Indexed<'_>>) {
+impl DerivedData {
+    fn shift(&mut self, id: &TaskId, before: Option<IndexedTask<'_>>, after: Option<IndexedTask<'_>>) {
         self.index.shift(id, before, after);
         self.tally.shift(before, after);
     }
@@ -101,7 +101,7 @@ impl Tasks {
         let bytes = stored.indexed().bytes;
         let task = stored.write(decision);
         let after = stored.indexed();
-        let before = Indexed {
+        let before = IndexedTask {
             task: &task,
             bytes,
             ..after

@@ -1,6 +1,6 @@
 //! A copy of the whole store while it is in use.
 
-use super::{DATABASE, OpenError, connection, fault::Fault, schema};
+use super::{DATABASE, SqliteOpenError, connection, fault::Fault, schema};
 use longhaul_core::{
     TaskId,
     store::{Counts, StoreError},
@@ -46,7 +46,7 @@ pub enum CopyError {
     Store(#[from] StoreError),
     /// It cannot be read.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] SqliteOpenError),
 }
 
 /// A copy of the database of a data directory, as it was at one moment, in a file of its own.

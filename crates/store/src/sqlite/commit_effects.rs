@@ -3,7 +3,7 @@
 use super::ended::EndedRecords;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{CommitCounter, Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
+    store::{CommitCounter, Hint, MAX_ENDED_SESSIONS, Record, StoreEvent, StoreListener},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -66,7 +66,7 @@ impl CommitEffects {
 /// of ended tasks.
 #[derive(Default)]
 pub(super) struct PublishedState {
-    listeners: Mutex<Vec<Listener>>,
+    listeners: Mutex<Vec<StoreListener>>,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
     pub(super) ended: EndedRecords,
     pub(super) commits: CommitCounter,
@@ -89,7 +89,7 @@ impl PublishedState {
         })
     }
 
-    pub(super) fn listen(&self, listener: Listener) {
+    pub(super) fn listen(&self, listener: StoreListener) {
         self.listeners.lock().push(listener);
     }
 

@@ -1,6 +1,6 @@
 //! Opening connections, each with the settings of its use.
 
-use super::{InjectedFault, fault, open_error::OpenError, schema};
+use super::{InjectedFault, fault, open_error::SqliteOpenError, schema};
 use longhaul_private_dir::check_named;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
@@ -17,7 +17,7 @@ const LOG_KEPT: i64 = 64 << 20;
 const STATEMENTS: usize = 128;
 
 /// The one connection that writes; brings the file up to date.
-pub(super) fn writer(path: &Path, injected_fault: Option<InjectedFault>) -> Result<Connection, OpenError> {
+pub(super) fn writer(path: &Path, injected_fault: Option<InjectedFault>) -> Result<Connection, SqliteOpenError> {
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     match set_up(&mut connection, path, injected_fault) {
         Ok(()) => Ok(connection),
@@ -25,7 +25,11 @@ pub(super) fn writer(path: &Path, injected_fault: Option<InjectedFault>) -> Resu
     }
 }
 
-fn set_up(connection: &mut Connection, path: &Path, injected_fault: Option<InjectedFault>) -> Result<(), OpenError> {
+fn set_up(
+    connection: &mut Connection,
+    path: &Path,
+    injected_fault: Option<InjectedFault>,
+) -> Result<(), SqliteOpenError> {
     let set = |connection: &Connection| {
         // Checkpoints are the writer's own, so that their errors are seen (see `writer`).
         connection.execute_batch(&format!(
@@ -55,9 +59,9 @@ pub(super) fn overwrite_deleted(connection: &Connection, everywhere: bool) -> ru
 }
 
 /// A connection that only reads.
-pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
+pub(super) fn reader(path: &Path) -> Result<Connection, SqliteOpenError> {
     // SQLite would wait for the other end of a FIFO. A descriptor of our own would take its locks away when it is closed.
-    check_named(path).map_err(|source| OpenError::Io {
+    check_named(path).map_err(|source| SqliteOpenError::Io {
         action: "use",
         path: path.to_owned(),
         source,
@@ -71,7 +75,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
+fn open(path: &Path, access: OpenFlags) -> Result<Connection, SqliteOpenError> {
     // Its path has no link in it: the data directory's was resolved.
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connect = || {

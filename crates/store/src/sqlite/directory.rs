@@ -1,7 +1,7 @@
 //! The data directory: private, local, and owned by one process.
 
 use super::{
-    DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile,
+    DATABASE, SqliteOpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile,
     reserve::Reserve,
 };
 use longhaul_core::{HostId, plain_line};
@@ -44,12 +44,12 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Creates the directory if need be and takes its locks.
-    pub(super) fn own(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn own(path: &Path) -> Result<Self, SqliteOpenError> {
         if path.as_os_str().is_empty() {
-            return Err(OpenError::Unnamed);
+            return Err(SqliteOpenError::Unnamed);
         }
         let io = |action| {
-            move |source| OpenError::Io {
+            move |source| SqliteOpenError::Io {
                 action,
                 path: path.to_owned(),
                 source,
@@ -57,12 +57,12 @@ impl Directory {
         };
         let dir = PrivateDir::create(path).map_err(io("use the data directory"))?;
         if let Some(kind) = filesystem::network_kind(dir.path()).map_err(io("inspect"))? {
-            return Err(OpenError::NetworkFileSystem {
+            return Err(SqliteOpenError::NetworkFileSystem {
                 path: path.to_owned(),
                 kind,
             });
         }
-        let in_use = || OpenError::InUse {
+        let in_use = || SqliteOpenError::InUse {
             path: path.to_owned(),
             holder: holder(&dir),
         };
@@ -71,7 +71,7 @@ impl Directory {
             return Err(in_use());
         }
         let name = dir.path().join(LOCK);
-        let lock = dir.file(LOCK, &private()).map_err(|source| OpenError::Io {
+        let lock = dir.file(LOCK, &private()).map_err(|source| SqliteOpenError::Io {
             action: "use",
             path: name.clone(),
             source,
@@ -94,11 +94,11 @@ impl Directory {
     }
 
     /// Where the database is. Creates an empty private file, if there is none, in such a way that its name survives a crash.
-    pub(super) fn database(&self) -> Result<PathBuf, OpenError> {
+    pub(super) fn database(&self) -> Result<PathBuf, SqliteOpenError> {
         let path = self.dir.path().join(DATABASE);
         let unusable = |path: &Path| {
             let path = path.to_owned();
-            move |source| OpenError::Io {
+            move |source| SqliteOpenError::Io {
                 action: "use",
                 path,
                 source,
@@ -117,7 +117,7 @@ impl Directory {
     }
 
     /// The id of this host, which the directory keeps.
-    pub(super) fn host_id(&self) -> Result<HostId, OpenError> {
+    pub(super) fn host_id(&self) -> Result<HostId, SqliteOpenError> {
         host_file::read_or_create(&self.dir)
     }
 
@@ -135,8 +135,8 @@ impl Directory {
     }
 
     /// The room that is kept for deletions.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<Reserve, OpenError> {
-        Reserve::at_start(self.dir.path(), bytes).map_err(|source| OpenError::Io {
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reserve, SqliteOpenError> {
+        Reserve::at_start(self.dir.path(), bytes).map_err(|source| SqliteOpenError::Io {
             action: "inspect the disk of",
             path: self.path.clone(),
             source,
@@ -144,8 +144,8 @@ impl Directory {
     }
 
     /// Checks later whether `database` is still at its path. Call it when SQLite has opened all its files.
-    pub(super) fn database_file_check(&self, database: &Path) -> Result<DatabaseFileCheck, OpenError> {
-        DatabaseFileCheck::note(database).map_err(|source| OpenError::Io {
+    pub(super) fn database_file_check(&self, database: &Path) -> Result<DatabaseFileCheck, SqliteOpenError> {
+        DatabaseFileCheck::note(database).map_err(|source| SqliteOpenError::Io {
             action: "inspect the files of",
             path: self.path.clone(),
             source,

@@ -1,7 +1,7 @@
 //! What a data directory is like while no server runs on it.
 
 use super::{
-    DATABASE, OpenError, RelocationRecord, connection, directory,
+    DATABASE, RelocationRecord, SqliteOpenError, connection, directory,
     node_file::{Disagreement, NodeFile},
     read, relocation, schema,
 };
@@ -30,8 +30,8 @@ impl DirectoryReport {
     /// Looks at `directory`; `None` if no server has run on it. It changes nothing, and a server may start meanwhile. Blocks: it reads the whole database.
     ///
     /// # Errors
-    /// [`OpenError`], which a start of a server would meet, too.
-    pub fn of(directory: &Path) -> Result<Option<Self>, OpenError> {
+    /// [`SqliteOpenError`], which a start of a server would meet, too.
+    pub fn of(directory: &Path) -> Result<Option<Self>, SqliteOpenError> {
         // As when it is opened: a link in the path is followed, but not one in place of the file.
         let Ok(directory) = directory.canonicalize() else {
             return Ok(None);
@@ -46,7 +46,7 @@ impl DirectoryReport {
             return Ok(None);
         }
         if version > schema::VERSION {
-            return Err(OpenError::NewerSchema {
+            return Err(SqliteOpenError::NewerSchema {
                 path,
                 found: version,
                 known: schema::VERSION,

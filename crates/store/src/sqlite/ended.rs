@@ -19,9 +19,9 @@ const MAX_RECORD_BYTES: u64 = MAX_BYTES / 16;
 const RECORD_OVERHEAD: u64 = 768;
 
 /// The cached records, within [`MAX_BYTES`] bytes.
-pub(super) struct EndedRecords(Mutex<Cached>);
+pub(super) struct EndedRecords(Mutex<RecordCache>);
 
-struct Cached {
+struct RecordCache {
     records: Cache<TaskId, Arc<Record>, Weight>,
     deletions: u64,
 }
@@ -37,7 +37,7 @@ impl Default for EndedRecords {
     fn default() -> Self {
         // So many fit, if they have no texts.
         let most = (MAX_BYTES / RECORD_OVERHEAD) as usize;
-        Self(Mutex::new(Cached {
+        Self(Mutex::new(RecordCache {
             records: Cache::with_weighter(most, MAX_BYTES, Weight),
             deletions: 0,
         }))
@@ -112,7 +112,7 @@ mod tests {
                 tool: "tool".into(),
                 spec: SpecId::named("spec"),
                 origin: Origin::Modern,
-                front: NodeId(1),
+                accepted_by: NodeId(1),
                 created_at: UnixMillis(1),
                 deadline: None,
                 queue_timeout: None,

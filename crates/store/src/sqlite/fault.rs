@@ -1,6 +1,6 @@
 //! What SQLite's errors mean for a request.
 
-use super::OpenError;
+use super::SqliteOpenError;
 use longhaul_core::store::StoreError;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
 use std::io;
@@ -46,9 +46,9 @@ fn errno(connection: &Connection) -> Option<i32> {
 }
 
 /// Replaces SQLite's "disk I/O error" at a start with the system's error, such as "File too large".
-pub(super) fn name_refused_write(error: OpenError, connection: &Connection) -> OpenError {
+pub(super) fn name_refused_write(error: SqliteOpenError, connection: &Connection) -> SqliteOpenError {
     match (error, errno(connection)) {
-        (OpenError::Sqlite { path, source }, Some(errno)) if is_refused_write(&source) => OpenError::Io {
+        (SqliteOpenError::Sqlite { path, source }, Some(errno)) if is_refused_write(&source) => SqliteOpenError::Io {
             action: "write to",
             path,
             source: io::Error::from_raw_os_error(errno),

@@ -4,7 +4,7 @@
 //! when the file was made, for people, and random characters. It never changes afterwards, also when the directory is moved or copied: the store
 //! leases it to one node at a time. With SQLite in the same directory, the lock of the directory does.
 
-use super::OpenError;
+use super::SqliteOpenError;
 use longhaul_core::HostId;
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 use std::{
@@ -26,15 +26,15 @@ const RANDOM: usize = 12;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The id of the host, which is made at the first start. Only the owner of the directory may call it.
-pub(super) fn read_or_create(dir: &PrivateDir) -> Result<HostId, OpenError> {
+pub(super) fn read_or_create(dir: &PrivateDir) -> Result<HostId, SqliteOpenError> {
     let path = dir.path().join(NAME);
-    let failed = |source| OpenError::Io {
+    let failed = |source| SqliteOpenError::Io {
         action: "use",
         path: path.clone(),
         source,
     };
     match read_file(&path) {
-        Ok(bytes) => parse(&bytes).ok_or(OpenError::HostFile { path }),
+        Ok(bytes) => parse(&bytes).ok_or(SqliteOpenError::HostFile { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(dir, &path).map_err(failed),
         Err(error) => Err(failed(error)),
     }
@@ -78,7 +78,7 @@ fn is_allowed(c: char) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{OpenError, PrivateDir, new_id, parse, read_or_create};
+    use super::{PrivateDir, SqliteOpenError, new_id, parse, read_or_create};
 
     #[test]
     fn an_id_is_made_once_and_names_the_machine() {
@@ -101,7 +101,7 @@ mod tests {
             std::fs::write(&path, damaged).unwrap();
             let opened = read_or_create(&dir);
             assert!(
-                matches!(opened, Err(OpenError::HostFile { .. })),
+                matches!(opened, Err(SqliteOpenError::HostFile { .. })),
                 "{damaged:?}: {opened:?}"
             );
             assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);

@@ -42,7 +42,7 @@ pub use backup::{CopyError, DatabaseCopy};
 pub use directory_report::DirectoryReport;
 pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
-pub use open_error::OpenError;
+pub use open_error::SqliteOpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, RESERVE_BYTES, SqliteOptions};
 pub use relocation::{Relocation, RelocationError, RelocationRecord};
 pub use reserve::RESERVE_FILE;
@@ -51,7 +51,7 @@ use commit_effects::PublishedState;
 use directory::Directory;
 use longhaul_core::{HostId, NodeId, Principal, UnixMillis, store::StoreError};
 use node_file::NodeFile;
-use operation::{Needs, Pending};
+use operation::{Needs, PendingOperation};
 use parking_lot::Mutex;
 use readers::Readers;
 use reserve::Reserve;
@@ -120,8 +120,8 @@ impl SqliteStore {
     /// Waits about two seconds until another process has released it. Blocks; call it before the server runs.
     ///
     /// # Errors
-    /// [`OpenError`], in words for the person who started the server.
-    pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
+    /// [`SqliteOpenError`], in words for the person who started the server.
+    pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, SqliteOpenError> {
         let given = directory;
         let directory = Directory::own(given)?;
         let path = directory.database()?;
@@ -158,7 +158,7 @@ impl SqliteStore {
         let writer = Builder::new()
             .name("longhaul-writer".to_owned())
             .spawn(move || writer.run())
-            .map_err(|source| OpenError::Io {
+            .map_err(|source| SqliteOpenError::Io {
                 action: "start the writer of",
                 path: path.clone(),
                 source,
@@ -183,8 +183,8 @@ impl SqliteStore {
     /// Whether the store in `directory` has tasks of a principal. Another process may have it open; creates no store.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn has_tasks_of(directory: &Path, principal: &Principal) -> Result<bool, OpenError> {
+    /// [`SqliteOpenError`].
+    pub fn has_tasks_of(directory: &Path, principal: &Principal) -> Result<bool, SqliteOpenError> {
         // As when it is opened: a link in the path is followed, but not one in place of the file.
         let Ok(directory) = directory.canonicalize() else {
             return Ok(false);
@@ -357,7 +357,7 @@ impl SqliteStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (operation, answer) = Pending::new(needs, work);
+        let (operation, answer) = PendingOperation::new(needs, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Execute(Box::new(operation)))

@@ -26,7 +26,7 @@
 //! A directory that was restored as a whole agrees with itself. So whoever restores it adds `restored` to the file, with the time of the backup, and the
 //! first step of a start removes it.
 
-use super::OpenError;
+use super::SqliteOpenError;
 use longhaul_core::{NodeId, UnixMillis, push_timestamp};
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 #[cfg(target_os = "linux")]
@@ -114,9 +114,8 @@ pub enum Disagreement {
     FileDamaged,
 }
 
-/// The contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Noted {
+struct NodeFileContents {
     latest: i64,
     /// How often the latest start has removed folders.
     removals: i64,
@@ -153,8 +152,8 @@ impl NodeFile {
     }
 
     /// Why the file and the database are not of the same time, if they are not.
-    pub(super) fn disagreement(&self, database: LatestNode) -> Result<Option<Disagreement>, OpenError> {
-        let noted = self.read().map_err(|source| OpenError::Io {
+    pub(super) fn disagreement(&self, database: LatestNode) -> Result<Option<Disagreement>, SqliteOpenError> {
+        let noted = self.read().map_err(|source| SqliteOpenError::Io {
             action: "use",
             path: self.directory.join(NAME),
             source,
@@ -167,7 +166,7 @@ impl NodeFile {
         let noted = self.read()?.and_then(Result::ok);
         let highest = noted.map_or(0, |noted| noted.latest.max(noted.opening.unwrap_or(0)));
         let opening = highest.max(database.id) + 1;
-        self.replace(Noted {
+        self.replace(NodeFileContents {
             latest: database.id,
             removals: database.removals,
             opening: Some(opening),
@@ -178,7 +177,7 @@ impl NodeFile {
 
     /// Step 3 of a start, and step 2 of its removals.
     pub(super) fn note_opened(&self, node: NodeId, removals: i64) -> io::Result<()> {
-        self.replace(Noted {
+        self.replace(NodeFileContents {
             latest: node.0,
             removals,
             opening: None,
@@ -188,7 +187,7 @@ impl NodeFile {
 
     /// Records that all of the directory, the latest start included, comes from a backup. The next start is to accept that, and removes the record.
     pub(super) fn note_restored(&self, node: NodeId, removals: i64, taken: UnixMillis) -> io::Result<()> {
-        self.replace(Noted {
+        self.replace(NodeFileContents {
             latest: node.0,
             removals,
             opening: None,
@@ -197,7 +196,7 @@ impl NodeFile {
     }
 
     /// The parsed file; `None` if there is none.
-    fn read(&self) -> io::Result<Option<Result<Noted, Disagreement>>> {
+    fn read(&self) -> io::Result<Option<Result<NodeFileContents, Disagreement>>> {
         match read_file(&self.directory.join(NAME)) {
             Ok(bytes) => Ok(Some(parse(&bytes).ok_or(Disagreement::FileDamaged))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -206,7 +205,7 @@ impl NodeFile {
     }
 
     /// Whole or not at all, and on disk.
-    fn replace(&self, noted: Noted) -> io::Result<()> {
+    fn replace(&self, noted: NodeFileContents) -> io::Result<()> {
         let draft = self.directory.join(DRAFT);
         let mut file = open_file(&draft, OpenOptions::new().write(true).create(true).mode(0o600))?;
         file.set_len(0)?;
@@ -226,7 +225,7 @@ fn put_in_place(draft: &Path, path: &Path) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-impl fmt::Display for Noted {
+impl fmt::Display for NodeFileContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "latest {}", self.latest)?;
         if self.removals > 0 {
@@ -248,7 +247,7 @@ fn time(at: UnixMillis) -> String {
     text
 }
 
-fn parse(bytes: &[u8]) -> Option<Noted> {
+fn parse(bytes: &[u8]) -> Option<NodeFileContents> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut lines = text.strip_suffix('\n')?.split('\n').peekable();
     let mut number = |name: &str| {
@@ -261,7 +260,7 @@ fn parse(bytes: &[u8]) -> Option<Noted> {
         lines.next();
         Some(number)
     };
-    let noted = Noted {
+    let noted = NodeFileContents {
         latest: number("latest")?,
         removals: number("removals").unwrap_or(0),
         opening: number("opening"),
@@ -271,7 +270,7 @@ fn parse(bytes: &[u8]) -> Option<Noted> {
 }
 
 /// Whether the file and the database are of the same time.
-fn compare(file: Option<Result<Noted, Disagreement>>, database: LatestNode) -> Result<(), Disagreement> {
+fn compare(file: Option<Result<NodeFileContents, Disagreement>>, database: LatestNode) -> Result<(), Disagreement> {
     let noted = match file {
         Some(noted) => noted?,
         None if database.noted => return Err(Disagreement::FileMissing),

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 /// Why a data directory cannot be opened. Nothing in it was changed, except that it may have been created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum SqliteOpenError {
     /// An empty path names nothing.
     #[error("the data directory has no name: give its path, or `.` for the directory the process is in")]
     Unnamed,
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_says_what_to_do() {
-        let error = |kind| OpenError::Io {
+        let error = |kind| SqliteOpenError::Io {
             action: "write to",
             path: "/data".into(),
             source: kind,

@@ -34,14 +34,14 @@ pub(super) struct Needs {
 }
 
 /// A change whose caller waits for the answer.
-pub(super) struct Pending<W, T, E> {
+pub(super) struct PendingOperation<W, T, E> {
     work: W,
     needs: Needs,
     answer: Option<Result<T, E>>,
     reply_to: Option<oneshot::Sender<Result<T, E>>>,
 }
 
-impl<W, T, E> Pending<W, T, E> {
+impl<W, T, E> PendingOperation<W, T, E> {
     /// The change, and the receiver of its answer.
     pub(super) fn new(needs: Needs, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (reply_to, answer) = oneshot::channel();
@@ -62,7 +62,7 @@ impl<W, T, E> Pending<W, T, E> {
     }
 }
 
-impl<W, T, E> Operation for Pending<W, T, E>
+impl<W, T, E> Operation for PendingOperation<W, T, E>
 where
     W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send,
     T: Send,

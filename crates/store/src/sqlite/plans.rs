@@ -194,7 +194,7 @@ fn finished(n: usize) -> NewTask {
             tool: "tool".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Legacy,
-            front: NodeId(1),
+            accepted_by: NodeId(1),
             created_at: UnixMillis(n as i64),
             deadline: None,
             queue_timeout: None,

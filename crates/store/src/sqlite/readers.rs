@@ -1,6 +1,6 @@
 //! Reading: short reads on the caller's thread, long ones on a thread of their own.
 
-use super::{OpenError, connection, fault::Fault};
+use super::{SqliteOpenError, connection, fault::Fault};
 use longhaul_core::store::StoreError;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
@@ -14,28 +14,28 @@ use tokio::sync::oneshot;
 /// Connections for concurrent readers; each costs its cache. Another caller waits some microseconds.
 const MOST_CONNECTIONS: usize = 4;
 
-type Read = Box<dyn FnOnce(&Connection) + Send>;
+type ReadJob = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The connections that read.
 pub(super) struct Readers {
     connections: Vec<Mutex<Connection>>,
-    questions: Option<Sender<Read>>,
+    questions: Option<Sender<ReadJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Readers {
-    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn open(path: &Path) -> Result<Self, SqliteOpenError> {
         let count = std::thread::available_parallelism()
             .map_or(2, usize::from)
             .clamp(2, MOST_CONNECTIONS);
         let pool = (0..count).map(|_| connection::reader(path).map(Mutex::new));
         let connections = pool.collect::<Result<_, _>>()?;
         let patient = connection::reader(path)?;
-        let (questions, asked) = channel::<Read>();
+        let (questions, asked) = channel::<ReadJob>();
         let thread = Builder::new()
             .name("longhaul-reader".to_owned())
             .spawn(move || asked.iter().for_each(|question| question(&patient)))
-            .map_err(|source| OpenError::Io {
+            .map_err(|source| SqliteOpenError::Io {
                 action: "start the reader of",
                 path: path.to_owned(),
                 source,
@@ -61,7 +61,7 @@ impl Readers {
         question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (waiting, answer) = oneshot::channel();
-        let question: Read = Box::new(move |connection| {
+        let question: ReadJob = Box::new(move |connection| {
             let _ = waiting.send(question(connection).map_err(|error| Fault::from(error).to_store_error()));
         });
         let questions = self.questions.as_ref().ok_or(StoreError::Closed)?;

@@ -10,7 +10,7 @@
 //! From the first step on no server starts on the tasks of the data directory, so no task runs in two places. After a crash the shared database says
 //! whether the copy was committed. Releases that do not know the table `relocation` refuse the newer schema.
 
-use super::{DATABASE, OpenError, connection, directory::Directory, node_file::Disagreement, read, schema};
+use super::{DATABASE, SqliteOpenError, connection, directory::Directory, node_file::Disagreement, read, schema};
 use longhaul_core::{HostId, TaskId, UnixMillis};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -39,15 +39,19 @@ pub(super) fn read_record(connection: &Connection) -> rusqlite::Result<Option<Re
 }
 
 /// Refuses a directory whose tasks were moved, unless they are used where they are now.
-pub(super) fn check(record: Option<&RelocationRecord>, directory: &Path, used_there: bool) -> Result<(), OpenError> {
+pub(super) fn check(
+    record: Option<&RelocationRecord>,
+    directory: &Path,
+    used_there: bool,
+) -> Result<(), SqliteOpenError> {
     match record {
         None => Ok(()),
-        Some(record) if record.finished_at.is_none() => Err(OpenError::RelocationUnfinished {
+        Some(record) if record.finished_at.is_none() => Err(SqliteOpenError::RelocationUnfinished {
             path: directory.to_owned(),
             target: record.target.clone(),
         }),
         Some(_) if used_there => Ok(()),
-        Some(record) => Err(OpenError::Relocated {
+        Some(record) => Err(SqliteOpenError::Relocated {
             path: directory.to_owned(),
             target: record.target.clone(),
         }),
@@ -60,7 +64,7 @@ pub(super) fn check(record: Option<&RelocationRecord>, directory: &Path, used_th
 pub enum RelocationError {
     /// The directory cannot be used.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] SqliteOpenError),
     /// No server has run on it.
     #[error("there is no database in {}: no server has run on this data directory", .0.display())]
     Missing(PathBuf),
@@ -139,7 +143,7 @@ impl Relocation {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn running_commands(&self) -> Result<Vec<TaskId>, OpenError> {
+    pub fn running_commands(&self) -> Result<Vec<TaskId>, SqliteOpenError> {
         const SQL: &str = "SELECT id FROM tasks WHERE attempt_state < 3 AND attempt_host IS NOT NULL ORDER BY id";
         let read = || -> rusqlite::Result<Vec<String>> {
             self.connection.prepare(SQL)?.query_map([], |row| row.get(0))?.collect()
@@ -152,7 +156,7 @@ impl Relocation {
     ///
     /// # Errors
     /// When they cannot be counted.
-    pub fn count(&self) -> Result<u64, OpenError> {
+    pub fn count(&self) -> Result<u64, SqliteOpenError> {
         let count = self
             .connection
             .query_row("SELECT count(*) FROM tasks", [], |row| row.get::<_, i64>(0));
@@ -163,7 +167,7 @@ impl Relocation {
     ///
     /// # Errors
     /// When it cannot be recorded.
-    pub fn begin(&mut self, id: &str) -> Result<(), OpenError> {
+    pub fn begin(&mut self, id: &str) -> Result<(), SqliteOpenError> {
         let sql = "INSERT INTO relocation (one, id, target) VALUES (1, ?1, ?2)";
         self.write(sql, params![id, self.target])?;
         self.record = Some(RelocationRecord {
@@ -178,7 +182,7 @@ impl Relocation {
     ///
     /// # Errors
     /// When it cannot be recorded.
-    pub fn finish(&mut self, at: UnixMillis) -> Result<(), OpenError> {
+    pub fn finish(&mut self, at: UnixMillis) -> Result<(), SqliteOpenError> {
         self.write("UPDATE relocation SET finished_at = ?1", params![at.0])
     }
 
@@ -186,7 +190,7 @@ impl Relocation {
     ///
     /// # Errors
     /// When it cannot be recorded.
-    pub fn abandon(&mut self) -> Result<(), OpenError> {
+    pub fn abandon(&mut self) -> Result<(), SqliteOpenError> {
         self.write("DELETE FROM relocation", [])?;
         self.record = None;
         Ok(())
@@ -197,13 +201,13 @@ impl Relocation {
         &self.connection
     }
 
-    fn write(&self, sql: &str, params: impl rusqlite::Params) -> Result<(), OpenError> {
+    fn write(&self, sql: &str, params: impl rusqlite::Params) -> Result<(), SqliteOpenError> {
         let written = self.connection.execute(sql, params);
         written.map(drop).map_err(|error| self.because(error))
     }
 
     /// An error of the database, in words.
-    pub fn because(&self, error: rusqlite::Error) -> OpenError {
+    pub fn because(&self, error: rusqlite::Error) -> SqliteOpenError {
         schema::because(error, &self.path)
     }
 }

@@ -1,6 +1,6 @@
 //! The numbered, forward-only steps from an empty file to the present schema.
 
-use super::OpenError;
+use super::SqliteOpenError;
 use rusqlite::{Connection, Error, ErrorCode, TransactionBehavior};
 use std::path::Path;
 
@@ -30,11 +30,11 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Migrates the file, or returns why it cannot be used.
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenError> {
     migrate_with(connection, path, MIGRATIONS)
 }
 
-fn migrate_with(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+fn migrate_with(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), SqliteOpenError> {
     let failed = |error| because(error, path);
     let found = version(connection, path)?;
     for (version, step) in (1_i64..).zip(steps).skip(found) {
@@ -49,7 +49,7 @@ fn migrate_with(connection: &mut Connection, path: &Path, steps: &[&str]) -> Res
             .map_err(failed)?;
     }
     if found > steps.len() {
-        return Err(OpenError::NewerSchema {
+        return Err(SqliteOpenError::NewerSchema {
             path: path.to_owned(),
             found,
             known: steps.len(),
@@ -62,8 +62,8 @@ fn migrate_with(connection: &mut Connection, path: &Path, steps: &[&str]) -> Res
 pub(super) const VERSION: usize = MIGRATIONS.len();
 
 /// How many steps the file has gone through; 0 for an empty one.
-pub(super) fn version(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
-    let number = |sql: &str| -> Result<i64, OpenError> {
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<usize, SqliteOpenError> {
+    let number = |sql: &str| -> Result<i64, SqliteOpenError> {
         connection
             .query_row(sql, [], |row| row.get(0))
             .map_err(|error| because(error, path))
@@ -73,19 +73,19 @@ pub(super) fn version(connection: &Connection, path: &Path) -> Result<usize, Ope
     let empty = version == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0;
     match usize::try_from(version) {
         Ok(version) if ours || empty => Ok(version),
-        _ => Err(OpenError::NotOurs { path: path.to_owned() }),
+        _ => Err(SqliteOpenError::NotOurs { path: path.to_owned() }),
     }
 }
 
 /// SQLite's reasons that mean "this file is broken", in plain words.
-pub(super) fn because(error: Error, path: &Path) -> OpenError {
+pub(super) fn because(error: Error, path: &Path) -> SqliteOpenError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Corrupt {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => SqliteOpenError::Corrupt {
             path: path.to_owned(),
             detail: error.to_string(),
         },
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Locked { path: path.to_owned() },
-        _ => OpenError::Sqlite {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqliteOpenError::Locked { path: path.to_owned() },
+        _ => SqliteOpenError::Sqlite {
             path: path.to_owned(),
             source: error,
         },
@@ -370,7 +370,7 @@ mod tests {
         let steps = [MIGRATIONS, &["CREATE TABLE tomorrow (x)"]].concat();
         migrate_with(&mut newer, Path::new("newer"), &steps).unwrap();
         let refused = migrate(&mut newer, Path::new("newer")).unwrap_err();
-        assert!(matches!(refused, OpenError::NewerSchema { found, known, .. } if found == known + 1));
+        assert!(matches!(refused, SqliteOpenError::NewerSchema { found, known, .. } if found == known + 1));
     }
 
     #[test]
@@ -378,6 +378,6 @@ mod tests {
         let mut stranger = memory();
         stranger.execute_batch("CREATE TABLE theirs (x)").unwrap();
         let refused = migrate(&mut stranger, Path::new("stranger")).unwrap_err();
-        assert!(matches!(refused, OpenError::NotOurs { .. }), "{refused}");
+        assert!(matches!(refused, SqliteOpenError::NotOurs { .. }), "{refused}");
     }
 }

@@ -6,8 +6,8 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
-        LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, LiveTasks,
+        NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, StoreListener, TaskSearch, ToolLimit,
         UnwrittenCall,
     },
 };
@@ -356,7 +356,7 @@ impl Store for SqliteStore {
         Box::pin(ready(Ok(self.published.session_ended(session))))
     }
 
-    fn listen(&self, listener: Listener) {
+    fn listen(&self, listener: StoreListener) {
         self.published.listen(listener);
     }
 

@@ -167,10 +167,10 @@ pub(super) fn write_call(tx: &mut Tx<'_>, call: &UnwrittenCall, change: &Change)
 }
 
 /// A task as it is, and what a change writes of it.
-type Decided<'a> = (i64, Task, Decision<'a>);
+type TaskDecision<'a> = (i64, Task, Decision<'a>);
 
 /// The side of the task that a new one replaces.
-fn replaced<'a>(tx: &Tx<'_>, new: &NewTask, end: &'a Change) -> Result<Result<Decided<'a>, ApplyError>> {
+fn replaced<'a>(tx: &Tx<'_>, new: &NewTask, end: &'a Change) -> Result<Result<TaskDecision<'a>, ApplyError>> {
     let Some((seq, before)) = read::load(tx.connection, &end.task)? else {
         return Ok(Err(ApplyError::NotFound));
     };
@@ -178,7 +178,7 @@ fn replaced<'a>(tx: &Tx<'_>, new: &NewTask, end: &'a Change) -> Result<Result<De
 }
 
 /// The parent's side of the start of a task.
-fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<Decided<'a>, ApplyError>> {
+fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<TaskDecision<'a>, ApplyError>> {
     let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
         return Ok(Err(ApplyError::NotFound));
     };

@@ -1,7 +1,7 @@
 //! A copy while work goes on.
 
 use crate::task::{create, exists, finish, open};
-use longhaul_store::{CopyError, DatabaseCopy, Disagreement, OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{CopyError, DatabaseCopy, Disagreement, SqliteOpenError, SqliteOptions, SqliteStore};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// It opens like any data directory, holds what was acknowledged before it was asked for, and replaces nothing.
@@ -99,12 +99,18 @@ fn what_is_no_database_of_ours_is_not_copied() {
     fs::write(data.join("longhaul.db"), "").unwrap();
     assert!(matches!(refused(&data), CopyError::Missing { .. }));
     fs::write(data.join("longhaul.db"), "not a database at all, by any means").unwrap();
-    assert!(matches!(refused(&data), CopyError::Open(OpenError::Corrupt { .. })));
+    assert!(matches!(
+        refused(&data),
+        CopyError::Open(SqliteOpenError::Corrupt { .. })
+    ));
     fs::remove_file(data.join("longhaul.db")).unwrap();
     let other = rusqlite::Connection::open(data.join("longhaul.db")).unwrap();
     other
         .execute_batch("CREATE TABLE notes (text TEXT); PRAGMA user_version = 3;")
         .unwrap();
     drop(other);
-    assert!(matches!(refused(&data), CopyError::Open(OpenError::NotOurs { .. })));
+    assert!(matches!(
+        refused(&data),
+        CopyError::Open(SqliteOpenError::NotOurs { .. })
+    ));
 }

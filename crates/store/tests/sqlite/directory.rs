@@ -3,7 +3,7 @@
 use crate::{planted::PLANTS, task};
 use longhaul_core::{HostId, Store, UnixMillis};
 use longhaul_private_dir::Unfit;
-use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-fn open(directory: &Path) -> Result<SqliteStore, OpenError> {
+fn open(directory: &Path) -> Result<SqliteStore, SqliteOpenError> {
     SqliteStore::open(directory, SqliteOptions::default())
 }
 
@@ -26,7 +26,7 @@ fn a_directory_has_one_owner_and_the_refusal_names_it() {
     let owner = open(directory.path()).unwrap();
     owner.describe_owner("http://127.0.0.1:7411/mcp\n").unwrap();
     let refused = open(directory.path()).err().unwrap();
-    let OpenError::InUse { path, holder } = &refused else {
+    let SqliteOpenError::InUse { path, holder } = &refused else {
         panic!("{refused}")
     };
     assert_eq!(path, directory.path());
@@ -49,7 +49,7 @@ fn a_directory_whose_lock_file_is_removed_still_has_one_owner() {
     let owner = open(directory.path()).unwrap();
     fs::remove_file(directory.path().join("lock")).unwrap();
     let refused = open(directory.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::InUse { .. }), "{refused}");
     assert!(!directory.path().join("lock").exists(), "no other lock was made");
     drop(owner);
     open(directory.path()).unwrap();
@@ -66,7 +66,7 @@ fn an_earlier_release_and_this_one_exclude_each_other() {
     drop(owner);
     take().unwrap();
     let refused = open(directory.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::InUse { .. }), "{refused}");
 }
 
 /// SQLite goes on writing to files that were removed or moved.
@@ -134,7 +134,7 @@ fn a_planted_file_is_refused_and_what_it_leads_to_is_untouched() {
             fs::create_dir(&directory).unwrap();
             plant(&directory.join(file), &victim);
             let refused = open(&directory).err().unwrap();
-            let OpenError::Io { path, source, .. } = &refused else {
+            let SqliteOpenError::Io { path, source, .. } = &refused else {
                 panic!("{file}, {nth}: {refused}")
             };
             assert!(Unfit::of(source).is_some(), "{file}, {nth}: {refused}");
@@ -170,7 +170,7 @@ fn a_link_above_the_directory_is_followed() {
     drop(open(&folder.path().join("home/data")).unwrap());
     let owner = open(&folder.path().join("var/data")).unwrap();
     let refused = open(&folder.path().join("home/data")).err().unwrap();
-    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::InUse { .. }), "{refused}");
     drop(owner);
 }
 
@@ -210,7 +210,7 @@ fn unusable_directories_are_refused_with_a_reason() {
     )
     .unwrap();
     let refused = open(damaged.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::Corrupt { .. }), "{refused}");
     assert!(refused.to_string().contains("restore a backup"), "{refused}");
 
     let newer = tempfile::tempdir().unwrap();
@@ -219,7 +219,10 @@ fn unusable_directories_are_refused_with_a_reason() {
     raw.pragma_update(None, "user_version", 99).unwrap();
     drop(raw);
     let refused = open(newer.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::NewerSchema { found: 99, .. }), "{refused}");
+    assert!(
+        matches!(refused, SqliteOpenError::NewerSchema { found: 99, .. }),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("schema version 99"), "{refused}");
 
     let strange = tempfile::tempdir().unwrap();
@@ -227,12 +230,12 @@ fn unusable_directories_are_refused_with_a_reason() {
     raw.execute_batch("CREATE TABLE theirs (x)").unwrap();
     drop(raw);
     let refused = open(strange.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::NotOurs { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::NotOurs { .. }), "{refused}");
 
     let file = tempfile::NamedTempFile::new().unwrap();
     let refused = open(file.path()).err().unwrap();
-    assert!(matches!(refused, OpenError::Io { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::Io { .. }), "{refused}");
 
     let refused = open(Path::new("")).err().unwrap();
-    assert!(matches!(refused, OpenError::Unnamed), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::Unnamed), "{refused}");
 }

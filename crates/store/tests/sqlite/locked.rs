@@ -3,7 +3,7 @@
 use crate::task::{block_on, create, exists, open};
 use futures_util::future::{join_all, poll_immediate};
 use longhaul_core::store::StoreError;
-use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 use std::pin::pin;
 
@@ -52,7 +52,7 @@ fn a_start_that_has_to_write_names_the_other_process() {
     // Statistics that somebody took are removed at each start.
     shell.execute_batch("COMMIT; ANALYZE; BEGIN IMMEDIATE").unwrap();
     let refused = open().err().unwrap();
-    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
+    assert!(matches!(refused, SqliteOpenError::Locked { .. }), "{refused}");
     shell.execute_batch("ROLLBACK").unwrap();
     drop(open().unwrap());
 }

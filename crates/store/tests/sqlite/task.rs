@@ -51,7 +51,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
             tool: "tool".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Modern,
-            front: node,
+            accepted_by: node,
             created_at: UnixMillis(1_000),
             deadline: None,
             queue_timeout: None,

@@ -136,7 +136,7 @@ pub struct Cancelled<'a> {
 
 /// The params of `notifications/progress`.
 #[derive(Debug, Clone)]
-pub struct Progress<'a> {
+pub struct ProgressParams<'a> {
     /// The token of the request it is about.
     pub token: ProgressToken<'a>,
     /// So far.
@@ -343,9 +343,9 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// −32602 without a token or a number.
-    pub fn progress(&self) -> Result<Progress<'a>, RpcError> {
+    pub fn progress(&self) -> Result<ProgressParams<'a>, RpcError> {
         let number = |raw, name| json::number(raw).ok_or_else(|| wrong(name, "a number"));
-        Ok(Progress {
+        Ok(ProgressParams {
             token: token(self.0.progress_token, "progressToken")?,
             progress: number(required(self.0.progress, "progress", "a number")?, "progress")?,
             total: present(self.0.total).map(|raw| number(raw, "total")).transpose()?,

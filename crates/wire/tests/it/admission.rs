@@ -1,7 +1,7 @@
 //! The order in which a request's flaws are looked for (docs/protocol-coverage.md), and the rules of `Mcp-Name`.
 
 use crate::fixture::request;
-use longhaul_wire::{AdmissionRules, Headers, Method, SessionState, Transport, Version, admit};
+use longhaul_wire::{AdmissionRules, Headers, MessageTransport, Method, SessionState, Version, admit};
 use serde_json::{Value, json};
 
 struct Probe {
@@ -41,7 +41,7 @@ impl Probe {
             session_id: None,
             params: Vec::new(),
         };
-        let peer = Transport::Http {
+        let peer = MessageTransport::Http {
             headers,
             session: SessionState::None,
             sessionless: false,
@@ -175,7 +175,7 @@ fn a_legacy_tasks_capability_lets_a_modern_request_read_and_cancel_tasks() {
         let params = json!({"taskId": "t", "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities}});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let peer = Transport::Stdio { initialized: None };
+        let peer = MessageTransport::Stdio { initialized: None };
         let rules = AdmissionRules {
             strict_headers: true,
             serves: |_| true,
@@ -196,7 +196,7 @@ fn a_legacy_tasks_capability_lets_a_modern_request_read_and_cancel_tasks() {
 fn legacy_tasks_exist_only_in_the_negotiated_revision() {
     let code = |method: &str, version| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}).to_string();
-        let peer = Transport::Http {
+        let peer = MessageTransport::Http {
             headers: Headers::default(),
             session: SessionState::Live(version),
             sessionless: false,

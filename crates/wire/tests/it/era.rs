@@ -1,12 +1,12 @@
 //! Invariant 7: the era of a message is decided by that message and what it names, never by what came before.
 
-use longhaul_wire::{Era, Headers, LegacyPhase, RpcError, SessionState, Transport, Version, detect_era};
+use longhaul_wire::{Era, Headers, LegacyPhase, MessageTransport, RpcError, SessionState, Version, detect_era};
 
 const NONE: Option<&str> = None;
 const MODERN_META: &str =
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-fn decided(method: &str, meta: &str, peer: &Transport<'_>) -> String {
+fn decided(method: &str, meta: &str, peer: &MessageTransport<'_>) -> String {
     let raw = serde_json::from_str(meta).unwrap();
     let era = longhaul_wire::Meta::read(Some(raw)).and_then(|meta| {
         detect_era(Some(method), &meta, peer).map(|era| match era {
@@ -24,13 +24,13 @@ fn http(
     method: Option<&'static str>,
     session: SessionState,
     sessionless: bool,
-) -> Transport<'static> {
+) -> MessageTransport<'static> {
     let headers = Headers {
         protocol_version: version.map(str::as_bytes),
         method: method.map(str::as_bytes),
         ..Headers::default()
     };
-    Transport::Http {
+    MessageTransport::Http {
         headers,
         session,
         sessionless,
@@ -55,7 +55,7 @@ fn invariant_7_era_is_decided_per_message() {
     let bad_caps =
         r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":7}"#;
     let get = Some("tasks/get");
-    let table: &[(&str, &str, &str, Transport<'_>, &str)] = &[
+    let table: &[(&str, &str, &str, MessageTransport<'_>, &str)] = &[
         // Rule 1: the body says so.
         (
             "modern",
@@ -304,14 +304,14 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio modern",
             "tasks/get",
             MODERN_META,
-            Transport::Stdio { initialized: None },
+            MessageTransport::Stdio { initialized: None },
             "modern 2026-07-28",
         ),
         (
             "stdio modern after a handshake",
             "tasks/get",
             MODERN_META,
-            Transport::Stdio {
+            MessageTransport::Stdio {
                 initialized: Some(Version::V2025_11_25),
             },
             "modern 2026-07-28",
@@ -320,21 +320,21 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio unknown version",
             "tasks/get",
             &v999,
-            Transport::Stdio { initialized: None },
+            MessageTransport::Stdio { initialized: None },
             "-32022/400",
         ),
         (
             "stdio handshake",
             "initialize",
             "{}",
-            Transport::Stdio { initialized: None },
+            MessageTransport::Stdio { initialized: None },
             "handshake",
         ),
         (
             "stdio legacy",
             "tasks/get",
             "{}",
-            Transport::Stdio {
+            MessageTransport::Stdio {
                 initialized: Some(Version::V2025_11_25),
             },
             "legacy 2025-11-25",
@@ -343,14 +343,14 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio ping before the handshake",
             "ping",
             "{}",
-            Transport::Stdio { initialized: None },
+            MessageTransport::Stdio { initialized: None },
             "sessionless 2025-03-26",
         ),
         (
             "stdio before the handshake",
             "tasks/get",
             "{}",
-            Transport::Stdio { initialized: None },
+            MessageTransport::Stdio { initialized: None },
             "-32600/400",
         ),
     ];

@@ -2,8 +2,8 @@
 
 use crate::{fixture::request, schema};
 use longhaul_wire::{
-    AdmissionRules, Admitted, Era, Generation, Headers, Message, Method, Request, SessionState, Transport, Version,
-    admit, header::encode_value,
+    AdmissionRules, Admitted, Era, Generation, Headers, Message, MessageTransport, Method, Request, SessionState,
+    Version, admit, header::encode_value,
 };
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ pub(crate) fn admit_modern<'a>(request: &'a Request<'_>, line: &str) -> Result<A
         session_id: None,
         params: Vec::new(),
     };
-    let peer = Transport::Http {
+    let peer = MessageTransport::Http {
         headers,
         session: SessionState::None,
         sessionless: false,
@@ -111,7 +111,7 @@ fn every_legacy_client_request_is_admitted_in_its_session() {
             protocol_version: Some(b"2025-11-25"),
             ..Headers::default()
         };
-        let peer = Transport::Http {
+        let peer = MessageTransport::Http {
             headers,
             session: SessionState::Live(Version::V2025_11_25),
             sessionless: false,

@@ -28,7 +28,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
             tool: "render_video".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Legacy,
-            front: NodeId(1),
+            accepted_by: NodeId(1),
             created_at: NINE,
             deadline: None,
             queue_timeout: None,

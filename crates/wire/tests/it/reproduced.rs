@@ -9,8 +9,9 @@ use crate::{
 };
 use longhaul_core::{Capability, Progress, TaskPolicy};
 use longhaul_wire::{
-    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, OutputSchema,
-    RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
+    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message,
+    MessageTransport, OutputSchema, RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry,
+    Version, admit,
     jsonrpc::write_result,
     legacy::{
         self,
@@ -397,7 +398,7 @@ fn modern_discovery_and_errors() {
         name: Some(b"another"),
         ..Headers::default()
     };
-    let peer = Transport::Http {
+    let peer = MessageTransport::Http {
         headers,
         session: SessionState::None,
         sessionless: false,

@@ -1,6 +1,6 @@
 //! Messages against the line that tags them.
 
-use longhaul_schemas::Schema;
+use longhaul_schemas::PublishedSchema;
 use serde_json::{Value, json};
 
 /// Checks a message against a line's tag, such as `25:res:CallToolResult`.
@@ -15,9 +15,9 @@ pub(crate) fn check(tag: &str, message: &Value) {
         other => panic!("{other}"),
     };
     let schema = match schema {
-        "25" => Schema::Legacy,
-        "26" => Schema::Modern,
-        "x" => Schema::Tasks,
+        "25" => PublishedSchema::Legacy,
+        "26" => PublishedSchema::Modern,
+        "x" => PublishedSchema::Tasks,
         other => panic!("{other}"),
     };
     schema.check(definition, value).unwrap();
@@ -27,8 +27,8 @@ pub(crate) fn check(tag: &str, message: &Value) {
 fn the_validator_finds_violations() {
     // A null where a member should be left out, and a task that claims to be complete when created.
     let task = json!({"taskId":"t","status":"working","statusMessage":null,"createdAt":"","lastUpdatedAt":"","ttl":1});
-    Schema::Legacy.check("Task", &task).unwrap_err();
+    PublishedSchema::Legacy.check("Task", &task).unwrap_err();
     let created =
         json!({"resultType":"complete","taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":1});
-    Schema::Tasks.check("CreateTaskResult", &created).unwrap_err();
+    PublishedSchema::Tasks.check("CreateTaskResult", &created).unwrap_err();
 }

@@ -1,6 +1,6 @@
 //! The public keys of an issuer.
 
-use crate::oauth::jwt::Unverified;
+use crate::oauth::jwt::UnverifiedJwt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm,
@@ -83,7 +83,7 @@ impl KeySet {
 
     /// Which key has signed a token: the one that it names, or one of those that fit if it names none. Issuers that change a key for another one may have both
     /// under the same name, or without any, for a while.
-    pub(crate) fn signer_of(&self, token: &Unverified<'_>) -> Signer<'_> {
+    pub(crate) fn signer_of(&self, token: &UnverifiedJwt<'_>) -> Signer<'_> {
         let (id, algorithm) = (token.key_id.as_deref(), token.algorithm);
         let is_fitting =
             |key: &&Arc<VerifyingKey>| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
@@ -105,7 +105,7 @@ impl KeySet {
     }
 
     /// Which of the keys that `later` does not have has signed a token.
-    pub(crate) fn has_withdrawn(&self, later: &Self, token: &Unverified<'_>) -> bool {
+    pub(crate) fn has_withdrawn(&self, later: &Self, token: &UnverifiedJwt<'_>) -> bool {
         match self.signer_of(token) {
             Signer::Key(key) => !later.0.iter().any(|kept| kept.is_same_as(key)),
             Signer::Unknown | Signer::Other => false,

@@ -11,7 +11,7 @@ mod key;
 
 pub(super) use key::{KeySet, NO_KEY, VerifyingKey};
 
-use super::{fetch::Fetcher, issuer::KeySource, jwt::Unverified};
+use super::{fetch::Fetcher, issuer::KeySource, jwt::UnverifiedJwt};
 use key::Signer;
 use longhaul_core::whole_millis;
 use longhaul_runtime::Ports;
@@ -74,7 +74,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    known: Option<Known>,
+    known: Option<KnownKeys>,
     /// When the last fetch began.
     tried: Option<Duration>,
     /// Closed at the end of the fetch that is under way.
@@ -84,21 +84,21 @@ struct State {
 }
 
 #[derive(Clone)]
-struct Known {
+struct KnownKeys {
     keys: Arc<KeySet>,
     /// Those before. One that is only there was withdrawn.
     before: Option<Arc<KeySet>>,
     since: Duration,
 }
 
-impl Known {
+impl KnownKeys {
     /// Whether it may still be used.
     fn is_usable(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) < KEPT
     }
 
     /// Whether the issuer had the key that has signed a token and has it no more, or has none any more.
-    fn has_withdrawn_signer_of(&self, token: &Unverified<'_>) -> bool {
+    fn has_withdrawn_signer_of(&self, token: &UnverifiedJwt<'_>) -> bool {
         let before = self.before.as_ref();
         self.keys.is_empty() || before.is_some_and(|before| before.has_withdrawn(&self.keys, token))
     }
@@ -165,7 +165,7 @@ impl Jwks {
     ///
     /// # Errors
     /// If none has, or if the keys cannot be had.
-    pub(super) fn find(&self, token: &Unverified<'_>) -> Lookup {
+    pub(super) fn find(&self, token: &UnverifiedJwt<'_>) -> Lookup {
         self.shared.look(token, true)
     }
 
@@ -173,7 +173,7 @@ impl Jwks {
     pub(super) async fn find_after(
         &self,
         mut fetch: Fetch,
-        token: &Unverified<'_>,
+        token: &UnverifiedJwt<'_>,
     ) -> Result<Arc<VerifyingKey>, Denied> {
         loop {
             while fetch.changed().await.is_ok() {}
@@ -192,7 +192,7 @@ impl Jwks {
 
 impl Shared {
     /// Verifies a token with the keys that are known. Signatures are verified without the lock.
-    fn look(self: &Arc<Self>, token: &Unverified<'_>, may_fetch: bool) -> Lookup {
+    fn look(self: &Arc<Self>, token: &UnverifiedJwt<'_>, may_fetch: bool) -> Lookup {
         loop {
             let known = self.state.lock().known.clone();
             if let Some(lookup) = self.look_among(known.as_ref(), token, may_fetch) {
@@ -202,13 +202,18 @@ impl Shared {
     }
 
     /// `None` if the known keys are other ones meanwhile.
-    fn look_among(self: &Arc<Self>, known: Option<&Known>, token: &Unverified<'_>, may_fetch: bool) -> Option<Lookup> {
+    fn look_among(
+        self: &Arc<Self>,
+        known: Option<&KnownKeys>,
+        token: &UnverifiedJwt<'_>,
+        may_fetch: bool,
+    ) -> Option<Lookup> {
         let signer = known.map_or(Signer::Unknown, |known| known.keys.signer_of(token));
         let is_found = matches!(signer, Signer::Key(_));
         let is_withdrawn = !is_found && known.is_some_and(|known| known.has_withdrawn_signer_of(token));
         let now = self.ports.clock.monotonic();
         let mut state = self.state.lock();
-        let set = |known: &Known| Arc::as_ptr(&known.keys);
+        let set = |known: &KnownKeys| Arc::as_ptr(&known.keys);
         if state.known.as_ref().map(set) != known.map(set) {
             return None;
         }
@@ -279,7 +284,7 @@ impl Shared {
                     keys.replace(before);
                 }
                 let keys = Arc::new(keys);
-                state.known = Some(Known {
+                state.known = Some(KnownKeys {
                     keys: Arc::clone(&keys),
                     before,
                     since: now,

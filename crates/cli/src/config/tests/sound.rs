@@ -199,7 +199,7 @@ task = "always"
         streams_in_all: 9,
         memory: 64 << 20,
     };
-    assert_eq!(config.server.limits.front, limits);
+    assert_eq!(config.server.limits.protocol, limits);
     let audit = AuditConfig {
         file: Some(folder.path().join("logs/audit.jsonl")),
         stderr: false,

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// A supervisor that holds its attempt and has recorded that on disk. From here on the command may run.
-pub(super) struct Booted {
+pub(super) struct BootedSupervisor {
     pub(super) dir: AttemptDir,
     pub(super) lock: Lock,
     pub(super) listener: UnixListener,
@@ -44,7 +44,7 @@ fn failed<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Refusal 
     }
 }
 
-pub(super) fn boot(dir: AttemptDir) -> Result<Booted, Refusal> {
+pub(super) fn boot(dir: AttemptDir) -> Result<BootedSupervisor, Refusal> {
     // The working directory is the attempt's from here on, so that its files, the socket above all, have short names.
     std::env::set_current_dir(dir.path()).map_err(failed("entering the attempt's directory"))?;
     let dir = AttemptDir::at(".");
@@ -73,7 +73,7 @@ pub(super) fn boot(dir: AttemptDir) -> Result<Booted, Refusal> {
     // Best effort: on a disk that is full already the record is tried for until it fits.
     let _ = dir.reserve_exit();
     dir.write_started().map_err(failed("recording the start"))?;
-    Ok(Booted {
+    Ok(BootedSupervisor {
         dir,
         lock,
         listener,

@@ -2,7 +2,7 @@
 
 use super::{
     super::record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
-    boot::Booted,
+    boot::BootedSupervisor,
     child::{self, Child, ExitNotifier},
     clients::Clients,
     clock::wall,
@@ -38,8 +38,8 @@ const DECODING_SLACK: u64 = 4;
 const CHUNK: usize = 64 * 1024;
 
 /// Runs the command to its end and records that.
-pub(super) fn run(booted: Booted) {
-    let Booted {
+pub(super) fn run(booted: BootedSupervisor) {
+    let BootedSupervisor {
         dir,
         lock,
         listener,

@@ -151,7 +151,7 @@ prop_compose! {
                 tool: "tool".into(),
                 spec: SpecId::named("spec"),
                 origin: Origin::Modern,
-                front: NodeId(1),
+                accepted_by: NodeId(1),
                 created_at: UnixMillis(0),
                 deadline,
                 queue_timeout,

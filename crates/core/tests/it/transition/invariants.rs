@@ -79,7 +79,7 @@ pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
         before.created_at,
         before.deadline,
         before.retention,
-        before.front,
+        before.accepted_by,
         &before.lineage,
     );
     assert_eq!(
@@ -89,7 +89,7 @@ pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
             after.created_at,
             after.deadline,
             after.retention,
-            after.front,
+            after.accepted_by,
             &after.lineage
         ),
         unchanged

@@ -63,7 +63,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             tool: "tool".into(),
             spec: SpecId::named("spec"),
             origin: Origin::Legacy,
-            front: NodeId(1),
+            accepted_by: NodeId(1),
             created_at: UnixMillis(1_000),
             queue_timeout: Some(5_000),
             deadline: Some(8_000),

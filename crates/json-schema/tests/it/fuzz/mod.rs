@@ -1,7 +1,7 @@
 //! A fuzz target: any schema and any value. See `cargo xtask fuzz`.
 
 use bolero::{Driver, TypeGenerator};
-use longhaul_json_schema::{Origin, Schema, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
 use serde_json::{Map, Value, json};
 
 /// Random cases in a test run.
@@ -125,7 +125,7 @@ fn schema_and_value() {
         .with_iterations(CHANCES)
         .with_type::<Case>()
         .for_each(|Case { schema, value }| {
-            for origin in [Origin::Own, Origin::Foreign] {
+            for origin in [SchemaAuthor::Own, SchemaAuthor::Foreign] {
                 let Ok(compiled) = Schema::compile(schema, origin) else {
                     continue;
                 };

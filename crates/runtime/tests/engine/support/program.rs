@@ -1,7 +1,8 @@
 use super::text;
 use longhaul_core::{BoxFuture, Outcome, Retry, RetryOn};
 use longhaul_runtime::{
-    Attempt, ExecutionEnd, Executor, JournalError, StepError, StepFailure, StepPolicy, TaskContext, ToolSettings,
+    ExecutionEnd, Executor, ExecutorAttempt, JournalError, StepError, StepFailure, StepPolicy, TaskContext,
+    ToolSettings,
 };
 use std::sync::{
     Arc,
@@ -31,7 +32,7 @@ impl Executor for Program {
         true
     }
 
-    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, _attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             match (self.0)(cx).await {
                 Ok(words) => ExecutionEnd::Finished(text(&words)),

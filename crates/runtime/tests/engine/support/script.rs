@@ -1,5 +1,5 @@
 use longhaul_core::{BoxFuture, Json, Outcome, text_result};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Question, TaskContext};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Question, TaskContext};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,7 @@ pub(crate) struct Runs(mpsc::UnboundedReceiver<Run>);
 
 /// One attempt. It ends as the test says; dropped, it never ends by itself.
 pub(crate) struct Run {
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: ExecutorAttempt,
     pub(crate) cx: TaskContext,
     pub(crate) resumed: bool,
     finish: oneshot::Sender<Act>,
@@ -51,7 +51,12 @@ impl Script {
         (Arc::new(script), Runs(started))
     }
 
-    fn play(self: Arc<Self>, attempt: Attempt, cx: TaskContext, resumed: bool) -> BoxFuture<'static, ExecutionEnd> {
+    fn play(
+        self: Arc<Self>,
+        attempt: ExecutorAttempt,
+        cx: TaskContext,
+        resumed: bool,
+    ) -> BoxFuture<'static, ExecutionEnd> {
         let (finish, act) = oneshot::channel();
         let _ = self.starts.send(Run {
             attempt,
@@ -78,11 +83,11 @@ impl Executor for Script {
         self.asks_again
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.play(attempt, cx, false)
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.play(attempt, cx, true)
     }
 }

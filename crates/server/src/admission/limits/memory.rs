@@ -25,7 +25,7 @@ pub(crate) const SMALL: usize = 64 * 1024;
 
 /// The memory budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exhausted;
+pub(crate) struct BudgetExhausted;
 
 /// The budget of one kind of bytes.
 struct Pool {
@@ -43,10 +43,10 @@ impl Pool {
         })
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Exhausted> {
+    fn take(&self, bytes: usize) -> Result<(), BudgetExhausted> {
         let more = |reserved: usize| reserved.checked_add(bytes).filter(|reserved| *reserved <= self.most);
         let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        reserved.map(drop).map_err(|_| Exhausted)
+        reserved.map(drop).map_err(|_| BudgetExhausted)
     }
 
     fn give_back(&self, bytes: usize) {
@@ -64,12 +64,12 @@ struct LargeBodies {
 }
 
 impl LargeBodies {
-    fn take(&self, principal: &Principal, bytes: usize) -> Result<(), Exhausted> {
+    fn take(&self, principal: &Principal, bytes: usize) -> Result<(), BudgetExhausted> {
         let mut of_principals = self.of_principals.lock();
         let held = of_principals.get(principal).copied().unwrap_or_default();
         // Only under this lock something is taken.
         if !self.leaves_enough(held, bytes) {
-            return Err(Exhausted);
+            return Err(BudgetExhausted);
         }
         self.pool.take(bytes)?;
         of_principals.insert(principal.clone(), held + bytes);
@@ -115,7 +115,7 @@ pub(crate) struct Reservation {
 
 impl Reservation {
     /// Takes more, all or nothing.
-    fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+    fn grow(&mut self, bytes: usize) -> Result<(), BudgetExhausted> {
         let more = bytes.saturating_sub(self.bytes);
         match &self.budget {
             Budget::Pool(pool) => pool.take(more)?,
@@ -191,7 +191,7 @@ impl ByteBudget {
     }
 
     /// Reserves memory for an answer. One that is larger than the whole budget takes all of it.
-    pub(crate) fn reserve_for_answer(&self, bytes: usize) -> Result<Option<Reservation>, Exhausted> {
+    pub(crate) fn reserve_for_answer(&self, bytes: usize) -> Result<Option<Reservation>, BudgetExhausted> {
         if bytes <= UNCOUNTED {
             return Ok(None);
         }
@@ -236,7 +236,7 @@ pub(crate) struct BodyReservation<'a> {
 
 impl BodyReservation<'_> {
     /// Grows the reservation to `bytes`. If that fails it keeps what it had.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), BudgetExhausted> {
         if bytes <= UNCOUNTED {
             return Ok(());
         }
@@ -347,7 +347,7 @@ mod tests {
         let _large = take_all(&budget, &principal, SMALL + 1);
         let mut small = budget.body(&principal);
         assert_eq!(small.grow(SMALL), Ok(()));
-        assert_eq!(small.grow(SMALL + 1), Err(Exhausted), "it is a large one by now");
+        assert_eq!(small.grow(SMALL + 1), Err(BudgetExhausted), "it is a large one by now");
         assert!(
             budget.reserve_for_answer(SMALL).is_ok(),
             "bodies are in no answer's way"

@@ -19,7 +19,7 @@ use std::{
 };
 use tally::{Permit, Tally};
 
-pub(crate) use memory::{BodyReservation, ByteBudget, Exhausted, Reservation, SMALL};
+pub(crate) use memory::{BodyReservation, BudgetExhausted, ByteBudget, Reservation, SMALL};
 pub use refusals::{Limit, Refusals};
 pub(crate) use tally::Full;
 

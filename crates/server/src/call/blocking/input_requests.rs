@@ -7,7 +7,7 @@ use crate::interaction::{
     rounds::{LIFETIME, Round, State, call_ended},
 };
 use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
-use longhaul_runtime::Reply;
+use longhaul_runtime::QuestionReply;
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ pub(super) enum CallInputRequests {
     /// In the response to its request, which it sends again with the answers.
     Rounds(Answers),
     /// As requests of ours.
-    Requests(Sent),
+    Requests(LegacyRequests),
     /// Not at all.
     Nobody,
 }
 
 /// Requests of ours to a legacy client.
-pub(super) struct Sent {
+pub(super) struct LegacyRequests {
     /// Their ids, by the keys of the questions that were open at the last read.
     open: BTreeMap<InputKey, String>,
     /// Those of questions that are no longer open.
@@ -43,7 +43,7 @@ impl CallInputRequests {
     pub(super) fn of(mode: InputRequestMode, unanswered: &UnansweredRequests) -> Self {
         match mode {
             InputRequestMode::Rounds(round) => Self::Rounds(Answers::of(round)),
-            InputRequestMode::Requests => Self::Requests(Sent {
+            InputRequestMode::Requests => Self::Requests(LegacyRequests {
                 open: BTreeMap::new(),
                 closed: Vec::new(),
                 unanswered: unanswered.clone(),
@@ -54,7 +54,7 @@ impl CallInputRequests {
 
     /// Records which questions are still open.
     pub(super) fn keep(&mut self, still_open: &[Input]) {
-        if let Self::Requests(Sent { open, closed, .. }) = self {
+        if let Self::Requests(LegacyRequests { open, closed, .. }) = self {
             open.retain(|key, id| {
                 let kept = still_open.iter().any(|input| input.key == *key);
                 if !kept {
@@ -67,7 +67,7 @@ impl CallInputRequests {
 
     /// The cancellation of the next request whose question was closed by something other than its response.
     pub(super) fn withdraw(&mut self) -> Option<ResponderEvent> {
-        let Self::Requests(Sent { closed, unanswered, .. }) = self else {
+        let Self::Requests(LegacyRequests { closed, unanswered, .. }) = self else {
             return None;
         };
         let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.withdraw(&id));
@@ -75,7 +75,7 @@ impl CallInputRequests {
     }
 }
 
-impl Drop for Sent {
+impl Drop for LegacyRequests {
     fn drop(&mut self) {
         for id in self.open.values().chain(&self.closed) {
             self.unanswered.remove(id);
@@ -171,7 +171,7 @@ impl BlockingCall {
             message: error.message().into(),
             data: None,
         };
-        let answer = Reply::Error(failure).into_answer();
+        let answer = QuestionReply::Error(failure).into_answer();
         let engine = &self.calls.engine;
         let written = engine
             .answer_question(self.waiting.id(), input.key.clone(), answer, AnsweredBy::Server)

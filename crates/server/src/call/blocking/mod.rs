@@ -20,7 +20,7 @@ use crate::{
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
-use longhaul_runtime::{CallState, PendingCall, Promotion, ToolMessage};
+use longhaul_runtime::{PlainCall, PlainCallState, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
     tool: Arc<str>,
-    waiting: PendingCall,
+    waiting: PlainCall,
     hold: CallHold,
     /// Asked nothing once its credentials have ended.
     sender: Arc<Identity>,
@@ -147,7 +147,7 @@ impl InputRequestMode {
 impl BlockingCall {
     /// Waits for a call that this request started. The call is cancelled as soon as its answer can no longer be delivered: when the client
     /// disconnects, also if it has just become a task, or when the session ends in which the client could return.
-    pub(crate) fn begun(context: CallContext, waiting: PendingCall) -> Self {
+    pub(crate) fn begun(context: CallContext, waiting: PlainCall) -> Self {
         let (calls, call) = (&context.calls, waiting.handle());
         let hold = match &context.resumable_session {
             Some(session) => CallHold::Session(SessionHold::new(calls, session.clone(), call)),
@@ -157,7 +157,7 @@ impl BlockingCall {
     }
 
     /// Waits for a call for which its client comes back in its session, which an earlier process may have left to it.
-    pub(crate) fn resumed(context: CallContext, waiting: PendingCall) -> Self {
+    pub(crate) fn resumed(context: CallContext, waiting: PlainCall) -> Self {
         let Some(session) = context.resumable_session.clone() else {
             return Self::begun(context, waiting);
         };
@@ -167,11 +167,11 @@ impl BlockingCall {
 
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
     /// fails.
-    pub(crate) fn rejoined(context: CallContext, waiting: PendingCall, hold: Hold) -> Self {
+    pub(crate) fn rejoined(context: CallContext, waiting: PlainCall, hold: Hold) -> Self {
         Self::new(context, waiting, CallHold::Request(hold), OnResponse::Keep)
     }
 
-    fn new(context: CallContext, waiting: PendingCall, hold: CallHold, error: OnResponse) -> Self {
+    fn new(context: CallContext, waiting: PlainCall, hold: CallHold, error: OnResponse) -> Self {
         let clock = &context.calls.engine.ports().clock;
         let is_kept = waiting.is_keyed() || matches!(hold, CallHold::Session(_));
         Self {
@@ -273,12 +273,12 @@ impl BlockingCall {
                 () = is_due(&mut self.heartbeat) => {
                     self.heartbeat = None;
                     match self.waiting.read().await.map_err(store_failed)? {
-                        CallState::Changed(record) => {
+                        PlainCallState::Changed(record) => {
                             if let Some(text) = self.notifications.heartbeat(record.task.status.as_deref()) {
                                 return Ok(ResponderEvent::Notification(text));
                             }
                         }
-                        CallState::Ended(_) => self.stale = true,
+                        PlainCallState::Ended(_) => self.stale = true,
                     }
                 }
                 () = self.limit.is_over() => {
@@ -377,7 +377,7 @@ impl BlockingCall {
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
     async fn read(&mut self) -> Result<Option<Response>, RpcError> {
         match self.waiting.read().await.map_err(store_failed)? {
-            CallState::Ended(outcome) => {
+            PlainCallState::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
                 let memory = &self.calls.interaction.admission.memory;
                 let Ok(reservation) = memory.reserve_for_answer(bytes) else {
@@ -394,14 +394,14 @@ impl BlockingCall {
                 self.end = Some(outcome);
                 self.questions.keep(&[]);
             }
-            CallState::Changed(record) if record.task.announced => {
+            PlainCallState::Changed(record) if record.task.announced => {
                 if self.limit.answer.is_some() {
                     return Ok(Some(self.promoted(&record.task)));
                 }
                 // The client that has the task is asked instead.
                 self.open.clear();
             }
-            CallState::Changed(record) => {
+            PlainCallState::Changed(record) => {
                 // Its attempt may not have begun after all.
                 self.knows_drain &= record.task.state != State::Queued;
                 self.open = record.inputs;

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use longhaul_core::{AnsweredBy, ClientCapabilities, InputKey, Json, Scope, TaskId};
-use longhaul_runtime::Reply;
+use longhaul_runtime::QuestionReply;
 use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
@@ -107,7 +107,7 @@ struct ClientTaskPoller {
 /// How a client's task ended.
 enum ClientTaskEnd {
     /// Its result, or the error that stands for it.
-    Reply(Reply),
+    Reply(QuestionReply),
     /// The question was answered elsewhere or withdrawn, or a task of the client for it is polled by another node.
     Settled,
     /// The client has deleted it, or cannot be reached.
@@ -164,8 +164,8 @@ impl ClientTaskPoller {
     }
 
     /// Stores the client's answer; `false` if it is not valid.
-    async fn store_answer(&self, reply: Reply) -> bool {
-        if let Reply::Result(answer) = &reply
+    async fn store_answer(&self, reply: QuestionReply) -> bool {
+        if let QuestionReply::Result(answer) = &reply
             && super::check(&self.request, answer).is_err()
         {
             return false;
@@ -183,7 +183,7 @@ impl ClientTaskPoller {
         loop {
             self.pause(interval).await;
             interval = (interval * 3 / 2).min(POLL.1);
-            let Some(Reply::Result(got)) = self.ask(wire::write_get).await else {
+            let Some(QuestionReply::Result(got)) = self.ask(wire::write_get).await else {
                 return ClientTaskEnd::Lost;
             };
             let got = serde_json::from_str::<&RawValue>(got.as_str()).ok();
@@ -205,7 +205,7 @@ impl ClientTaskPoller {
     }
 
     /// The client's response to a request about its task; `None` if it cannot be reached.
-    async fn ask(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<Reply> {
+    async fn ask(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<QuestionReply> {
         let mut asked = self.send(write).await?;
         self.interaction.engine.ports().within(TIMEOUT, asked.reply()).await
     }

@@ -32,14 +32,14 @@ pub(crate) struct HostedQuestions(Arc<Mutex<Table>>);
 
 #[derive(Default)]
 struct Table {
-    here: HashMap<Key, Hosted>,
+    here: HashMap<Key, HostedTask>,
     elsewhere: HashMap<Key, Claim>,
     /// When the claims that have expired are removed.
     purge_at: UnixMillis,
 }
 
 /// A client's task that this node polls.
-struct Hosted {
+struct HostedTask {
     state: HostedState,
     /// The client's name for its task.
     theirs: String,
@@ -112,7 +112,7 @@ impl HostedQuestions {
             None => {}
         }
         let superseded = CancellationToken::new();
-        let hosted = Hosted {
+        let hosted = HostedTask {
             state: HostedState::Working,
             theirs: theirs.to_owned(),
             superseded: superseded.clone(),

@@ -7,14 +7,14 @@ use crate::{
     session::{Session, other_nodes, replies},
 };
 use longhaul_core::{AnsweredBy, InputKey, Json, RpcFailure, TaskId};
-use longhaul_runtime::{QuestionLookup, Reply};
+use longhaul_runtime::{QuestionLookup, QuestionReply};
 use longhaul_wire::{RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// What a response was taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum ResponseMatch {
     /// It answers a request of ours.
     Answer,
     /// Nothing awaits it, or not any more.
@@ -31,10 +31,10 @@ pub(crate) async fn accept(
     interaction: &Arc<Interaction>,
     session: &Session,
     response: &Response<'_>,
-) -> Result<Taken, RpcError> {
+) -> Result<ResponseMatch, RpcError> {
     // It names no request of ours.
     let Some(id) = response.id.and_then(text_of) else {
-        return Ok(Taken::NotAwaited);
+        return Ok(ResponseMatch::NotAwaited);
     };
     let sender = interaction.sessions.replies.other_sender(&id);
     let question = replies::question_of(&id);
@@ -43,11 +43,11 @@ pub(crate) async fn accept(
         && (question.is_none() || response.outcome.is_ok_and(client_tasks::is_task))
     {
         other_nodes::pass_on(&interaction.engine, &interaction.sessions, sender, session, response);
-        return Ok(Taken::Answer);
+        return Ok(ResponseMatch::Answer);
     }
     let reply = match response.outcome {
-        Ok(result) => Reply::Result(strip_related_task(result.get())?),
-        Err(error) => Reply::Error(failure(error)),
+        Ok(result) => QuestionReply::Result(strip_related_task(result.get())?),
+        Err(error) => QuestionReply::Error(failure(error)),
     };
     match question {
         Some((task, key)) => {
@@ -55,8 +55,8 @@ pub(crate) async fn accept(
             answer_question(interaction, session, &task, key, reply).await
         }
         None => match interaction.sessions.replies.take(&session.key, id, reply) {
-            true => Ok(Taken::Answer),
-            false => Ok(Taken::NotAwaited),
+            true => Ok(ResponseMatch::Answer),
+            false => Ok(ResponseMatch::NotAwaited),
         },
     }
 }
@@ -66,17 +66,17 @@ async fn answer_question(
     session: &Session,
     task: &TaskId,
     key: InputKey,
-    reply: Reply,
-) -> Result<Taken, RpcError> {
+    reply: QuestionReply,
+) -> Result<ResponseMatch, RpcError> {
     let question = interaction.engine.open_question(&session.principal, task, &key).await;
     let request = match question.map_err(store_failed)? {
         QuestionLookup::Open(request) => request,
-        QuestionLookup::NotOpen => return Ok(Taken::NotAwaited),
-        QuestionLookup::UnknownTask => return Ok(Taken::UnknownTask),
+        QuestionLookup::NotOpen => return Ok(ResponseMatch::NotAwaited),
+        QuestionLookup::UnknownTask => return Ok(ResponseMatch::UnknownTask),
     };
-    if let Reply::Result(answer) = &reply {
+    if let QuestionReply::Result(answer) = &reply {
         if client_tasks::take(interaction, session, task, &key, &request, answer) {
-            return Ok(Taken::Answer);
+            return Ok(ResponseMatch::Answer);
         }
         check(&request, answer)?;
     }
@@ -85,7 +85,7 @@ async fn answer_question(
         .answer_question(task, key, reply.into_answer(), AnsweredBy::Client)
         .await;
     answered.map_err(store_failed)?;
-    Ok(Taken::Answer)
+    Ok(ResponseMatch::Answer)
 }
 
 fn text_of(id: RequestId<'_>) -> Option<String> {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     admission::caller::Caller,
     interaction::{Interaction, push::streams::PushChannel},
-    response::stream::{Events, Gone, Sink},
+    response::stream::{Events, ReaderGone, Sink},
     session::{
         Session,
         other_nodes::{self, SessionMessage},
@@ -164,8 +164,8 @@ enum FollowError {
     Unreadable(StoreError),
 }
 
-impl From<Gone> for FollowError {
-    fn from(Gone: Gone) -> Self {
+impl From<ReaderGone> for FollowError {
+    fn from(ReaderGone: ReaderGone) -> Self {
         Self::Gone
     }
 }
@@ -227,7 +227,7 @@ impl SessionStream {
         mut sent: Versions,
         mut changes: watch::Receiver<Versions>,
         mut updates: broadcast::Receiver<ResourceUpdate>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ReaderGone> {
         if self.session.version.has_core_tasks()
             && let Err(error) = self.follow_live().await
         {
@@ -258,7 +258,7 @@ impl SessionStream {
     }
 
     /// Sends the log messages that belong to no request. Of too many at once some are missed.
-    async fn send_logs(&self, mut logged: broadcast::Receiver<Arc<SessionLog>>) -> Result<(), Gone> {
+    async fn send_logs(&self, mut logged: broadcast::Receiver<Arc<SessionLog>>) -> Result<(), ReaderGone> {
         let Session { principal, key, .. } = &self.session;
         loop {
             let message = match logged.recv().await {
@@ -333,7 +333,7 @@ impl SessionStream {
         self.tells_of_resources || uri.parse::<TaskUri>().is_ok()
     }
 
-    async fn send_list_changes(&self, sent: Versions, now: Versions) -> Result<(), Gone> {
+    async fn send_list_changes(&self, sent: Versions, now: Versions) -> Result<(), ReaderGone> {
         let lists = [
             (ListChange::Tools, sent.tools, now.tools),
             (ListChange::Prompts, sent.prompts, now.prompts),

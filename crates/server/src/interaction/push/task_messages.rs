@@ -11,7 +11,7 @@ use crate::{
     },
     response::{
         OwnedRequestId,
-        stream::{Gone, Sink},
+        stream::{ReaderGone, Sink},
     },
     session::{Session, other_nodes::HostedState},
 };
@@ -37,13 +37,12 @@ pub(crate) struct TaskMessages {
     /// The progress token, if the client gave one.
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
-    sent: HashMap<InputKey, Sent>,
+    sent: HashMap<InputKey, SentRequest>,
     /// When a question that another node may put has to be put here, unless that has said more.
     look_again_at: Option<UnixMillis>,
 }
 
-/// A request that was sent.
-struct Sent {
+struct SentRequest {
     id: String,
     /// Whether the client may answer it with a task of its own.
     with_task: bool,
@@ -103,7 +102,7 @@ impl TaskMessages {
 
     /// Cancels the requests whose questions are closed, sends those that are open and were not sent on this stream, and sends the
     /// progress if the client does not have it.
-    pub(crate) async fn update(&mut self, record: &Record) -> Result<(), Gone> {
+    pub(crate) async fn update(&mut self, record: &Record) -> Result<(), ReaderGone> {
         let open = &record.task.open_inputs;
         let closed: Vec<InputKey> = self.sent.keys().filter(|key| !open.contains(key)).cloned().collect();
         for key in closed {
@@ -127,7 +126,7 @@ impl TaskMessages {
     }
 
     /// Sends a message of the work.
-    pub(crate) async fn send(&mut self, message: ToolMessage) -> Result<(), Gone> {
+    pub(crate) async fn send(&mut self, message: ToolMessage) -> Result<(), ReaderGone> {
         if !self.candidate.carries() {
             return Ok(());
         }
@@ -167,7 +166,12 @@ impl TaskMessages {
         }
     }
 
-    async fn progress(&self, progress: Progress, message: Option<&str>, relayed: Option<&Json>) -> Result<(), Gone> {
+    async fn progress(
+        &self,
+        progress: Progress,
+        message: Option<&str>,
+        relayed: Option<&Json>,
+    ) -> Result<(), ReaderGone> {
         let Some(token) = &self.token else { return Ok(()) };
         if !self.candidate.rises_to(progress.current) {
             return Ok(());
@@ -215,7 +219,7 @@ impl TaskMessages {
             .is_ok_and(|question| client_tasks::task_metadata(&self.session.capabilities, &question).is_some())
     }
 
-    async fn ask(&mut self, input: &Input) -> Result<(), Gone> {
+    async fn ask(&mut self, input: &Input) -> Result<(), ReaderGone> {
         let task = &self.task;
         let Ok(question) = InputRequest::read(input.request.as_str()) else {
             warn!(
@@ -247,7 +251,7 @@ impl TaskMessages {
         if metadata.is_some() && self.kind == CandidateKind::TaskResult {
             client_tasks::tell(&self.interaction, &self.question(&input.key), HostedState::Asked);
         }
-        let sent = Sent {
+        let sent = SentRequest {
             id,
             with_task: metadata.is_some(),
         };
@@ -257,8 +261,8 @@ impl TaskMessages {
         self.candidate.sink().message(text).await
     }
 
-    async fn withdraw(&mut self, key: &InputKey) -> Result<(), Gone> {
-        let Some(Sent { id, .. }) = self.sent.remove(key) else {
+    async fn withdraw(&mut self, key: &InputKey) -> Result<(), ReaderGone> {
+        let Some(SentRequest { id, .. }) = self.sent.remove(key) else {
             return Ok(());
         };
         match self.interaction.input_requests.unanswered.withdraw(&id) {

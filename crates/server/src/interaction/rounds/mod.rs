@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub(crate) const LIFETIME: Millis = 15 * 60 * 1_000;
 
 /// What is needed of a request that can be answered with questions.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RoundRequest<'a> {
     pub(crate) method: Method,
     /// The tool's or prompt's name, or the resource's URI.
     pub(crate) target: &'a str,
@@ -50,7 +50,7 @@ impl Round {
     pub(crate) fn of(
         interaction: &Interaction,
         request: &AdmittedRequest<'_>,
-        asked: Asked<'_>,
+        asked: RoundRequest<'_>,
     ) -> Result<Option<Self>, RpcError> {
         if request.caller.generation == Generation::Legacy {
             return Ok(None);

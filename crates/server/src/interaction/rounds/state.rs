@@ -1,6 +1,6 @@
 //! The state that a client carries from one round to the next: signed, bound to its request and its sender, and valid for a limited time.
 
-use crate::signer::{Signer, Verified};
+use crate::signer::{Signer, VerifiedBody};
 use longhaul_core::{Json, Principal, UnixMillis, canonical_digest};
 use longhaul_wire::{Method, RpcError};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl State {
                 "params.requestState is not one that this server gave out for this request, or it is too old: retry with the same name, arguments and sender, or send the request anew, without it",
             )
         };
-        let Verified(body) = signer.verify(text).ok_or_else(altered)?;
+        let VerifiedBody(body) = signer.verify(text).ok_or_else(altered)?;
         let (head, state) = body.split_at_checked(HEAD_BYTES).ok_or_else(altered)?;
         let (digest, until) = head.split_at(DIGEST_BYTES);
         let until = UnixMillis(i64::from_be_bytes(until.try_into().map_err(|_| altered())?));

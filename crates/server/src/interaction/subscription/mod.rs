@@ -7,7 +7,7 @@ use crate::{
     interaction::Interaction,
     response::{
         OwnedRequestId,
-        stream::{Gone, KEEP_ALIVE, Sink},
+        stream::{KEEP_ALIVE, ReaderGone, Sink},
     },
     session::preferences::SubscriptionGuard,
 };
@@ -92,7 +92,7 @@ impl Subscription {
 
     /// Sends the acknowledgement, then the state of each task, then changes, until the reader leaves, nothing more can
     /// come, or the server drains; the response is the last message.
-    pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), Gone> {
+    pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), ReaderGone> {
         sink.message(acknowledged).await?;
         loop {
             match self.next().await {

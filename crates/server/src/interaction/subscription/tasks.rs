@@ -7,7 +7,7 @@ use longhaul_core::{
     BoxFuture, Scope, TaskId,
     store::{Record, StoreError},
 };
-use longhaul_runtime::{Engine, Watch};
+use longhaul_runtime::{Engine, TaskWatch};
 use longhaul_wire::{RequestId, modern};
 use std::{
     sync::Arc,
@@ -24,12 +24,12 @@ pub(crate) struct SubscribedTasks {
     /// In the order they were asked for.
     accepted: Vec<TaskId>,
     /// Those that are to be sent: at first as they were when they were accepted.
-    pending: VecDeque<Changed>,
-    watched: FuturesUnordered<BoxFuture<'static, Option<Changed>>>,
+    pending: VecDeque<WatchedRecord>,
+    watched: FuturesUnordered<BoxFuture<'static, Option<WatchedRecord>>>,
 }
 
 /// A task that has changed, and what to watch it by.
-type Changed = (Box<Record>, Watch);
+type WatchedRecord = (Box<Record>, TaskWatch);
 
 /// A task to notify of.
 pub(crate) struct ChangedTask {
@@ -95,7 +95,13 @@ impl SubscribedTasks {
 }
 
 /// The task once it has changed since `version`; `None` if it was deleted.
-async fn changed(engine: Engine, scope: Scope, id: TaskId, version: u64, mut watch: Watch) -> Option<Changed> {
+async fn changed(
+    engine: Engine,
+    scope: Scope,
+    id: TaskId,
+    version: u64,
+    mut watch: TaskWatch,
+) -> Option<WatchedRecord> {
     watch.changed().await;
     loop {
         match engine.get(&scope, &id).await {

@@ -1,4 +1,4 @@
-//! Allowed hosts and origins: validation of `Host` and `Origin` against DNS rebinding.
+//! Allowed hosts and origins: validation of `Host` and `AllowedOrigin` against DNS rebinding.
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 /// `127.0.0.1` and `[::1]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AllowedHosts {
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Vec<AllowedOrigin>,
     pub(crate) hosts: Vec<HostName>,
     /// Whether any address of a machine is allowed as a host. DNS rebinding needs a name.
     pub(crate) any_address: bool,
@@ -19,12 +19,12 @@ pub(crate) struct AllowedHosts {
 /// The origin of web pages, as browsers send it: `https://app.example.com`, perhaps with a port.
 ///
 /// ```
-/// use longhaul_server::http::Origin;
+/// use longhaul_server::http::AllowedOrigin;
 /// assert!("https://app.example.com:8443".parse::<Origin>().is_ok());
 /// assert!("*".parse::<Origin>().is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin(String);
+pub struct AllowedOrigin(String);
 
 /// A name under which clients reach this server: `mcp.example.com` with any port, `mcp.example.com:8080` with that one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct InvalidOrigin;
 #[error("a host is a name, perhaps with a port, for example \"mcp.example.com\": no scheme, no path, no *")]
 pub struct InvalidHost;
 
-impl FromStr for Origin {
+impl FromStr for AllowedOrigin {
     type Err = InvalidOrigin;
 
     fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
@@ -106,8 +106,8 @@ pub(crate) enum NotAllowed {
 }
 
 impl AllowedHosts {
-    /// Whether the request's `Host` and `Origin` are allowed: all of them, since it is undefined which of two counts. Programs send no
-    /// `Origin`, which is allowed.
+    /// Whether the request's `Host` and `AllowedOrigin` are allowed: all of them, since it is undefined which of two counts. Programs send no
+    /// `AllowedOrigin`, which is allowed.
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
         let host_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|host| self.allows_host(host));
         let authority = uri.authority().map(|authority| authority.as_str());
@@ -120,7 +120,7 @@ impl AllowedHosts {
         self.check_origin(headers)
     }
 
-    /// Whether the request's `Origin` is allowed.
+    /// Whether the request's `AllowedOrigin` is allowed.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), NotAllowed> {
         let origin_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|origin| self.allows_origin(origin));
         if !headers.get_all(header::ORIGIN).iter().all(origin_allowed) {
@@ -342,7 +342,7 @@ mod tests {
             "https://u@a",
             "",
         ] {
-            assert_eq!(wrong.parse::<Origin>(), Err(InvalidOrigin), "{wrong}");
+            assert_eq!(wrong.parse::<AllowedOrigin>(), Err(InvalidOrigin), "{wrong}");
         }
         for wrong in ["*", "https://a", "a/b", "a b", "", ":80", "[::1", "a:b"] {
             assert_eq!(wrong.parse::<HostName>(), Err(InvalidHost), "{wrong}");

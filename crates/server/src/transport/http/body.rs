@@ -1,8 +1,8 @@
 //! Reading bodies, within limits of size, time and the memory of all of them.
 
 use crate::{
-    admission::limits::{BodyReservation, Busy, Exhausted, Reservation, SMALL},
-    transport::front::Front,
+    admission::limits::{BodyReservation, BudgetExhausted, Busy, Reservation, SMALL},
+    transport::protocol_server::ProtocolServer,
 };
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -36,59 +36,59 @@ pub(super) struct ReceivedBody {
 /// Reads a body of at most `max_body` bytes.
 pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
-    front: &Front,
+    protocol: &ProtocolServer,
     principal: &Principal,
 ) -> Result<ReceivedBody, RpcError> {
-    let read = receive(&mut body, front, principal).await;
-    if matches!(&read, Err(Unread::NoRoom)) {
-        drop_rest(&mut body, front).await;
+    let read = receive(&mut body, protocol, principal).await;
+    if matches!(&read, Err(BodyError::NoRoom)) {
+        drop_rest(&mut body, protocol).await;
     }
     read.map_err(|unread| match unread {
-        Unread::NoRoom => front.admission.memory.refuse(Busy::Bodies),
-        Unread::Refused(error) => error,
+        BodyError::NoRoom => protocol.admission.memory.refuse(Busy::Bodies),
+        BodyError::Refused(error) => error,
     })
 }
 
 /// Why a body was not read to its end.
-enum Unread {
+enum BodyError {
     NoRoom,
     Refused(RpcError),
 }
 
-impl From<RpcError> for Unread {
+impl From<RpcError> for BodyError {
     fn from(error: RpcError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<Exhausted> for Unread {
-    fn from(_: Exhausted) -> Self {
+impl From<BudgetExhausted> for BodyError {
+    fn from(_: BudgetExhausted) -> Self {
         Self::NoRoom
     }
 }
 
 async fn receive<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
-    front: &Front,
+    protocol: &ProtocolServer,
     principal: &Principal,
-) -> Result<ReceivedBody, Unread> {
+) -> Result<ReceivedBody, BodyError> {
     let length = body.size_hint().lower();
     // A body that announces too much is not read at all.
-    if length > front.admission.max_body as u64 {
-        return Err(too_large(front.admission.max_body).into());
+    if length > protocol.admission.max_body as u64 {
+        return Err(too_large(protocol.admission.max_body).into());
     }
     if length > SMALL as u64 {
         // At most the limit, which is a `usize`.
-        let fits = front.admission.memory.fits(principal, length as usize);
-        let fits = front.engine.ports().within(MEMORY_TIMEOUT, fits).await;
-        fits.ok_or(Unread::NoRoom)?;
+        let fits = protocol.admission.memory.fits(principal, length as usize);
+        let fits = protocol.engine.ports().within(MEMORY_TIMEOUT, fits).await;
+        fits.ok_or(BodyError::NoRoom)?;
     }
-    let reservation = front.admission.memory.body(principal);
-    let mut whole = pin!(collect(body, front.admission.max_body, reservation));
+    let reservation = protocol.admission.memory.body(principal);
+    let mut whole = pin!(collect(body, protocol.admission.max_body, reservation));
     if let Some(read) = at_once(whole.as_mut()).await {
         return read;
     }
-    match front.engine.ports().within(TIMEOUT, whole).await {
+    match protocol.engine.ports().within(TIMEOUT, whole).await {
         Some(read) => read,
         None => Err(RpcError::parse("The body took too long to arrive")
             .with_status(408)
@@ -99,23 +99,23 @@ async fn receive<B: Body<Data = Bytes> + Unpin>(
 /// The body of a request that is refused whatever is in it, if that is little.
 pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
-    front: &Front,
+    protocol: &ProtocolServer,
     principal: &Principal,
 ) -> Bytes {
     let length = body.size_hint().upper();
     if length.is_some_and(|length| length <= SMALL as u64) {
-        return read(body, front, principal)
+        return read(body, protocol, principal)
             .await
             .map(|whole| whole.bytes)
             .unwrap_or_default();
     }
-    drop_rest(&mut body, front).await;
+    drop_rest(&mut body, protocol).await;
     Bytes::new()
 }
 
 /// Reads and drops some of the body of a request whose sender is not known: enough for an honest client, which then reads why it is refused.
-pub(super) async fn drop_denied<B: Body<Data = Bytes> + Unpin>(body: B, front: &Front) {
-    drop_some(body, DENIED_BYTES, front.engine.ports()).await;
+pub(super) async fn drop_denied<B: Body<Data = Bytes> + Unpin>(body: B, protocol: &ProtocolServer) {
+    drop_some(body, DENIED_BYTES, protocol.engine.ports()).await;
 }
 
 /// Reads and drops so many bytes of a body, for a short time.
@@ -135,16 +135,16 @@ pub(super) async fn drop_some<B: Body<Data = Bytes> + Unpin>(mut body: B, most: 
 }
 
 /// Reads and drops what is left, up to `max_body`: a client whose connection is reset while it writes may never read why.
-async fn drop_rest<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) {
+async fn drop_rest<B: Body<Data = Bytes> + Unpin>(body: &mut B, protocol: &ProtocolServer) {
     let drop_all = async {
         let mut length = 0;
         while let Ok(Some(piece)) = next(body).await
-            && length <= front.admission.max_body
+            && length <= protocol.admission.max_body
         {
             length += piece.len();
         }
     };
-    let _ = front.engine.ports().within(TIMEOUT, drop_all).await;
+    let _ = protocol.engine.ports().within(TIMEOUT, drop_all).await;
 }
 
 /// The result of `read` if all of the body has arrived, which is nearly always so; then no timer is needed. HTTP hands a body over only
@@ -169,7 +169,7 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     limit: usize,
     mut reservation: BodyReservation<'_>,
-) -> Result<ReceivedBody, Unread> {
+) -> Result<ReceivedBody, BodyError> {
     let whole = |bytes: Bytes, reservation: BodyReservation<'_>| ReceivedBody {
         bytes,
         reservation: reservation.keep(),

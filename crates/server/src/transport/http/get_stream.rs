@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
-    dispatch::{Incoming, permission},
+    dispatch::{IncomingMessage, permission},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
         Answer, answer_lost,
@@ -14,26 +14,26 @@ use crate::{
         stream::{self, Events, send_answer},
     },
     session::Session,
-    transport::front::Front,
+    transport::protocol_server::ProtocolServer,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use longhaul_core::KeptEvent;
-use longhaul_wire::{Headers, RequestId, RpcError, Transport};
+use longhaul_wire::{Headers, MessageTransport, RequestId, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Ends the streams of a session that was ended while one of them was opened: ending the session did not find that one.
-pub(super) async fn end_if_ended(front: &Front, session: &Session) {
+pub(super) async fn end_if_ended(protocol: &ProtocolServer, session: &Session) {
     // On a failed read the stream goes on as if the session had not ended.
-    if front
+    if protocol
         .engine
         .store()
         .session_ended(&session.key)
         .await
         .unwrap_or_default()
     {
-        front.http.replay_buffers.end_session(session).await;
+        protocol.http.replay_buffers.end_session(session).await;
     }
 }
 
@@ -42,27 +42,31 @@ pub(super) async fn end_if_ended(front: &Front, session: &Session) {
 /// Whoever may read a stream may read what is replayed of it: both are decided here, when the stream is opened and when it is resumed. A push stream needs
 /// what `tasks/get` needs, and tells of resources only whoever may read them; a stream that does is resumed by nobody else. An answer may have told anything that its sender may read, so it is only replayed to whoever has all permissions of
 /// that sender. They are not known of an answer that an earlier process began: it needs all there are.
-pub(super) fn refused(front: &Front, identity: &Identity, needs: &Permissions) -> Option<Response> {
+pub(super) fn refused(protocol: &ProtocolServer, identity: &Identity, needs: &Permissions) -> Option<Response> {
     let missing = identity.permissions().lacks(needs);
-    let refusal = permission::refuse_stream(&front.interaction, identity, &missing)?;
-    Some(response(front, refusal))
+    let refusal = permission::refuse_stream(&protocol.interaction, identity, &missing)?;
+    Some(response(protocol, refusal))
 }
 
 /// Opens a push stream of `kind` for `session`.
-pub(super) async fn open(front: &Arc<Front>, session: &Session, kind: StreamKind) -> Result<Response, RpcError> {
-    let permit = front.admission.meter.stream(&session.principal)?;
+pub(super) async fn open(
+    protocol: &Arc<ProtocolServer>,
+    session: &Session,
+    kind: StreamKind,
+) -> Result<Response, RpcError> {
+    let permit = protocol.admission.meter.stream(&session.principal)?;
     let resources = kind
         == StreamKind::Push {
             tells_of_resources: true,
         };
-    let events = session_stream::open(&front.interaction, session, (PushChannel::Dedicated, resources));
-    let buffer = front
+    let events = session_stream::open(&protocol.interaction, session, (PushChannel::Dedicated, resources));
+    let buffer = protocol
         .http
         .replay_buffers
         .begin(session, events, kind)
         .map_err(|TooManyStreams { busy, .. }| busy)?;
-    end_if_ended(front, session).await;
-    read(front, &buffer, 0, permit)
+    end_if_ended(protocol, session).await;
+    read(protocol, &buffer, 0, permit)
 }
 
 /// Resumes the stream that `last_event` belongs to, after that event.
@@ -70,40 +74,40 @@ pub(super) async fn open(front: &Arc<Front>, session: &Session, kind: StreamKind
 /// A push stream that is not kept, because it was at another node or in an earlier process, is opened anew: clients ask again with the same event id when they are refused, and give up
 /// after a few times. Then nothing would reach them any more. On a new stream the questions of their tasks are asked again.
 pub(super) async fn resume(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     (identity, session): (&Arc<Identity>, &Session),
     last_event: &[u8],
 ) -> Result<Response, RpcError> {
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
     let id = id.ok_or_else(not_kept)?;
-    if let Some(resumed) = resume_kept(front, (identity, session), &id).await? {
+    if let Some(resumed) = resume_kept(protocol, (identity, session), &id).await? {
         return Ok(resumed);
     }
     if !is_push(id.stream) {
         return Err(not_kept());
     }
     let kind = StreamKind::push_for(identity.permissions());
-    match refused(front, identity, &kind.needs()) {
+    match refused(protocol, identity, &kind.needs()) {
         Some(refused) => Ok(refused),
-        None => open(front, session, kind).await,
+        None => open(protocol, session, kind).await,
     }
 }
 
 /// As [`resume`]; `None` if not all that comes after the event is kept.
 async fn resume_kept(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     (identity, session): (&Arc<Identity>, &Session),
     &EventId { stream, nth }: &EventId<'_>,
 ) -> Result<Option<Response>, RpcError> {
-    let permit = front.admission.meter.stream(&session.principal)?;
-    let replay_buffers = &front.http.replay_buffers;
+    let permit = protocol.admission.meter.stream(&session.principal)?;
+    let replay_buffers = &protocol.http.replay_buffers;
     if let Some(buffer) = replay_buffers.find(session, stream) {
-        if let Some(refused) = refused(front, identity, buffer.needs()) {
+        if let Some(refused) = refused(protocol, identity, buffer.needs()) {
             return Ok(Some(refused));
         }
         let first = buffer.first();
         if nth + 1 >= first {
-            return read(front, &buffer, nth + 1, permit).map(Some);
+            return read(protocol, &buffer, nth + 1, permit).map(Some);
         }
         let Some(mut missed) = replay_buffers.kept_after(&session.key, stream, nth).await else {
             return Ok(None);
@@ -112,7 +116,7 @@ async fn resume_kept(
         if missed.last().is_none_or(|last| last.nth + 1 < first) {
             return Ok(None);
         }
-        return followed_by(front, stream, &missed, (&buffer, first), permit).map(Some);
+        return followed_by(protocol, stream, &missed, (&buffer, first), permit).map(Some);
     }
     if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
         let kind = match is_push(stream) {
@@ -121,27 +125,27 @@ async fn resume_kept(
             },
             false => StreamKind::Answer(Permissions::all()),
         };
-        if let Some(refused) = refused(front, identity, &kind.needs()) {
+        if let Some(refused) = refused(protocol, identity, &kind.needs()) {
             return Ok(Some(refused));
         }
         // A client that has the end of an answer, and not the response, resumes again.
         if is_push(stream) || !missed.is_empty() {
-            return go_on(front, session, (stream, nth), missed, permit).await.map(Some);
+            return go_on(protocol, session, (stream, nth), missed, permit).await.map(Some);
         }
     }
     if is_push(stream) {
         return Ok(None);
     }
-    match answer_anew(front, (identity, session), stream, nth + 1).await? {
-        Anew::Going(buffer) => read(front, &buffer, nth + 1, permit).map(Some),
-        Anew::Refused(refusal) => Ok(Some(response(front, refusal))),
+    match answer_anew(protocol, (identity, session), stream, nth + 1).await? {
+        Anew::Going(buffer) => read(protocol, &buffer, nth + 1, permit).map(Some),
+        Anew::Refused(refusal) => Ok(Some(response(protocol, refusal))),
     }
 }
 
 /// Continues a stream of an earlier process with the events that the client has missed. A push stream then goes on; the request of any other
 /// has ended with its process.
 async fn go_on(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     session: &Session,
     (stream, nth): (&str, u64),
     missed: Vec<KeptEvent>,
@@ -153,8 +157,8 @@ async fn go_on(
     let last = missed.last().map_or(nth, |event| event.nth);
     let tells_of_resources = tells_of_resources(stream);
     let channel = (PushChannel::Dedicated, tells_of_resources);
-    let events = session_stream::open(&front.interaction, session, channel);
-    let buffer = front
+    let events = session_stream::open(&protocol.interaction, session, channel);
+    let buffer = protocol
         .http
         .replay_buffers
         .begin_again(
@@ -164,19 +168,19 @@ async fn go_on(
             StreamKind::Push { tells_of_resources },
         )
         .map_err(|TooManyStreams { busy, .. }| busy)?;
-    end_if_ended(front, session).await;
-    followed_by(front, stream, &missed, (&buffer, last + 1), permit)
+    end_if_ended(protocol, session).await;
+    followed_by(protocol, stream, &missed, (&buffer, last + 1), permit)
 }
 
 /// Events of a stream, and then what its buffer has from the event `next` on.
 fn followed_by(
-    front: &Front,
+    protocol: &ProtocolServer,
     stream: &str,
     missed: &[KeptEvent],
     (buffer, next): (&Arc<ReplayBuffer>, u64),
     permit: StreamPermit,
 ) -> Result<Response, RpcError> {
-    let reader = buffer.read(next, &front.engine.ports().clock);
+    let reader = buffer.read(next, &protocol.engine.ports().clock);
     let rest = replayed(reader.map_err(|NotKept| not_kept())?);
     let events = sent_again(stream, missed).chain(rest);
     Ok(event_stream(counted(events, Some(permit))))
@@ -187,8 +191,13 @@ fn sent_again(stream: &str, events: &[KeptEvent]) -> impl Stream<Item = Bytes> +
     futures_util::stream::iter(events)
 }
 
-fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPermit) -> Result<Response, RpcError> {
-    let reader = buffer.read(next, &front.engine.ports().clock);
+fn read(
+    protocol: &ProtocolServer,
+    buffer: &Arc<ReplayBuffer>,
+    next: u64,
+    permit: StreamPermit,
+) -> Result<Response, RpcError> {
+    let reader = buffer.read(next, &protocol.engine.ports().clock);
     let events = replayed(reader.map_err(|NotKept| not_kept())?);
     Ok(event_stream(counted(events, Some(permit))))
 }
@@ -213,30 +222,31 @@ enum Anew {
 /// Answers the requests of a stream that an earlier process started, or that was dropped here, if its name says how: clients of which a request is
 /// open wait for its response until their own time limit when resuming is refused.
 async fn answer_anew(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     (identity, session): (&Arc<Identity>, &Session),
     stream: &str,
     first: u64,
 ) -> Result<Anew, RpcError> {
-    let resumption = front.http.replay_buffers.resumption_of(session, stream);
+    let resumption = protocol.http.replay_buffers.resumption_of(session, stream);
     let (request, call) = match resumption.ok_or_else(not_kept)? {
         Resumption::Repeat(request) => (request, None),
         Resumption::Rejoin { call, request } => (request, Some(call)),
         Resumption::Fail(ids) => {
-            let events = stream::events(front.engine.ports(), |sink| async move {
+            let events = stream::events(protocol.engine.ports(), |sink| async move {
                 for failed in lost(&ids) {
                     // Nothing more is sent to a client that has left.
                     let _ = sink.message(failed).await;
                 }
             });
-            return begin_again(front, (identity, session), events, (stream, first)).await;
+            return begin_again(protocol, (identity, session), events, (stream, first)).await;
         }
     };
-    let (front_of_work, identity_of_work, session_of_work) = (Arc::clone(front), Arc::clone(identity), session.clone());
-    let answer = front.engine.ports().run_to_completion(async move {
-        let incoming = Incoming {
+    let (front_of_work, identity_of_work, session_of_work) =
+        (Arc::clone(protocol), Arc::clone(identity), session.clone());
+    let answer = protocol.engine.ports().run_to_completion(async move {
+        let incoming = IncomingMessage {
             bytes: request.as_bytes(),
-            peer: Transport::Http {
+            peer: MessageTransport::Http {
                 headers: Headers::default(),
                 session: longhaul_wire::SessionState::Live(session_of_work.version),
                 sessionless: false,
@@ -255,26 +265,26 @@ async fn answer_anew(
         Answer::Stream(events) => events.with_permit(None),
         refusal @ Answer::Challenge { .. } => return Ok(Anew::Refused(refusal)),
         // The client sees at once that its stream goes on.
-        answer => stream::events(front.engine.ports(), |sink| async move {
+        answer => stream::events(protocol.engine.ports(), |sink| async move {
             send_answer(answer, &sink).await;
         }),
     };
-    begin_again(front, (identity, session), events, (stream, first)).await
+    begin_again(protocol, (identity, session), events, (stream, first)).await
 }
 
 async fn begin_again(
-    front: &Arc<Front>,
+    protocol: &Arc<ProtocolServer>,
     (identity, session): (&Arc<Identity>, &Session),
     events: Events,
     (stream, first): (&str, u64),
 ) -> Result<Anew, RpcError> {
     let kind = StreamKind::Answer(identity.permissions().clone());
-    let buffer = front
+    let buffer = protocol
         .http
         .replay_buffers
         .begin_again(session, events, (stream, first), kind)
         .map_err(|TooManyStreams { busy, .. }| busy)?;
-    end_if_ended(front, session).await;
+    end_if_ended(protocol, session).await;
     Ok(Anew::Going(buffer))
 }
 

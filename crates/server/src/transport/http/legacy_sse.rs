@@ -10,7 +10,7 @@ use super::{
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permission},
     response::stream::{KEEP_ALIVE, Text, held},
-    transport::{duplex::Duplex, front::Front},
+    transport::{duplex::Duplex, protocol_server::ProtocolServer},
 };
 use axum::extract::OriginalUri;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ struct Open {
     streams: LegacySseStreams,
     name: String,
     duplex: Arc<Duplex>,
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     outgoing: mpsc::Receiver<Text>,
     /// The first event.
     endpoint: Option<String>,
@@ -52,23 +52,23 @@ impl Drop for Open {
 }
 
 /// Opens a stream.
-pub(super) fn open(front: &Arc<Front>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
+pub(super) fn open(protocol: &Arc<ProtocolServer>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
     let principal = identity.principal();
-    let permit = front.admission.meter.stream(principal)?;
-    let (duplex, outgoing) = Duplex::open(front, identity.permissions().allows(Permission::ReadResources));
-    let name = random_name(&*front.engine.ports().entropy);
-    front
+    let permit = protocol.admission.meter.stream(principal)?;
+    let (duplex, outgoing) = Duplex::open(protocol, identity.permissions().allows(Permission::ReadResources));
+    let name = random_name(&*protocol.engine.ports().entropy);
+    protocol
         .http
         .legacy_sse_streams
         .0
         .lock()
         .insert(name.clone(), (principal.clone(), Arc::clone(&duplex)));
     let open = Open {
-        streams: front.http.legacy_sse_streams.clone(),
+        streams: protocol.http.legacy_sse_streams.clone(),
         endpoint: Some(endpoint(parts, &name)),
         name,
         duplex,
-        front: Arc::clone(front),
+        protocol: Arc::clone(protocol),
         outgoing,
         _permit: permit,
     };
@@ -80,19 +80,19 @@ pub(super) fn open(front: &Arc<Front>, identity: &Identity, parts: &Parts) -> Re
 
 /// Takes a message; its answer goes to the stream.
 pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
-    front: &Front,
+    protocol: &ProtocolServer,
     identity: &Arc<Identity>,
     parts: &Parts,
     body: B,
 ) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
-    let found = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
+    let found = name.and_then(|name| protocol.http.legacy_sse_streams.0.lock().get(name).cloned());
     // Who knows the name of a stream is not thereby its owner.
     let (_, duplex) = found
         .filter(|(owner, _)| owner == identity.principal())
         .ok_or_else(RpcError::session_not_found)?;
-    let ReceivedBody { bytes, reservation } = body::read(body, front, identity.principal()).await?;
-    if let Some(denied) = denied_by_now(front, identity) {
+    let ReceivedBody { bytes, reservation } = body::read(body, protocol, identity.principal()).await?;
+    if let Some(denied) = denied_by_now(protocol, identity) {
         return Ok(denied);
     }
     match duplex.take(identity, bytes, reservation).await {
@@ -128,17 +128,17 @@ impl Open {
             return Some(format!("event: endpoint\ndata: {endpoint}\n\n").into());
         }
         let ending = async {
-            self.front.shutdown.drained().await;
+            self.protocol.shutdown.drained().await;
             tokio::select! {
                 () = self.duplex.done() => {}
-                () = self.front.shutdown.closed() => {}
+                () = self.protocol.shutdown.closed() => {}
             }
         };
         tokio::select! {
             biased;
             message = self.outgoing.recv() => message.map(|message| held(event(&message.text), message.reservation)),
             () = ending => None,
-            () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => {
+            () = self.protocol.engine.ports().clock.sleep(KEEP_ALIVE) => {
                 Some(Bytes::from_static(sse::KEEP_ALIVE.as_bytes()))
             }
         }
@@ -147,10 +147,10 @@ impl Open {
 
 fn event(message: &str) -> Bytes {
     let mut event = String::with_capacity(message.len() + 32);
-    sse::Event {
+    sse::SseEvent {
         name: Some("message"),
         data: message,
-        ..sse::Event::default()
+        ..sse::SseEvent::default()
     }
     .write(&mut event);
     event.into()

@@ -20,7 +20,7 @@ use crate::{
         authenticator::{Peer, PeerUser},
         limits::{ConnectionPermit, Source},
     },
-    transport::front::Front,
+    transport::protocol_server::ProtocolServer,
 };
 use hyper_util::{server::graceful::GracefulShutdown, service::TowerToHyperService};
 use longhaul_wire::RpcError;
@@ -100,18 +100,23 @@ impl Listener {
 
     /// Serves until `stop` completes; then accepts no connections, and ends streams and waits for tasks. Plain calls have 5 s
     /// to complete, and the rest has 2 s more.
-    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
-        let server = endpoint(&front);
+    pub async fn serve(self, protocol: Arc<ProtocolServer>, stop: impl Future<Output = ()> + Send) {
+        let server = endpoint(&protocol);
         Socket::Tcp(self.socket, self.address, self.tls)
-            .serve(server, front, pin!(stop))
+            .serve(server, protocol, pin!(stop))
             .await;
     }
 
     /// As [`serve`](Self::serve), with an application around the endpoint.
-    pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
+    pub async fn serve_router(
+        self,
+        app: axum::Router,
+        protocol: Arc<ProtocolServer>,
+        stop: impl Future<Output = ()> + Send,
+    ) {
         let server = Server::Application(TowerToHyperService::new(app));
         Socket::Tcp(self.socket, self.address, self.tls)
-            .serve(server, front, pin!(stop))
+            .serve(server, protocol, pin!(stop))
             .await;
     }
 }
@@ -136,16 +141,16 @@ impl SocketListener {
     }
 
     /// As [`Listener::serve`].
-    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
-        let server = endpoint(&front);
-        Socket::Unix(self.0).serve(server, front, pin!(stop)).await;
+    pub async fn serve(self, protocol: Arc<ProtocolServer>, stop: impl Future<Output = ()> + Send) {
+        let server = endpoint(&protocol);
+        Socket::Unix(self.0).serve(server, protocol, pin!(stop)).await;
     }
 }
 
-fn endpoint(front: &Arc<Front>) -> Server {
+fn endpoint(protocol: &Arc<ProtocolServer>) -> Server {
     Server::Endpoint {
-        front: Arc::clone(front),
-        others: TowerToHyperService::new(router(Arc::clone(front)).fallback(elsewhere)),
+        protocol: Arc::clone(protocol),
+        others: TowerToHyperService::new(router(Arc::clone(protocol)).fallback(elsewhere)),
     }
 }
 
@@ -155,26 +160,25 @@ enum Socket {
     Unix(UnixSocket),
 }
 
-/// A connection.
-enum Accepted {
+enum AcceptedConnection {
     Tcp(TcpStream, SocketAddr),
     /// Of this user.
     Unix(UnixStream, u32),
 }
 
 impl Socket {
-    async fn accept(&self) -> io::Result<Accepted> {
+    async fn accept(&self) -> io::Result<AcceptedConnection> {
         match self {
             Self::Tcp(socket, ..) => {
                 let (stream, from) = socket.accept().await?;
                 // Without this a small answer would wait for the acknowledgement of the one before.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted::Tcp(stream, from))
+                Ok(AcceptedConnection::Tcp(stream, from))
             }
             Self::Unix(socket) => {
                 let (stream, _) = socket.listener.accept().await?;
                 let user = stream.peer_cred()?.uid();
-                Ok(Accepted::Unix(stream, user))
+                Ok(AcceptedConnection::Unix(stream, user))
             }
         }
     }
@@ -187,28 +191,33 @@ impl Socket {
     }
 
     /// Whether TLS ends at the proxies, so nobody else may send anything over a network.
-    fn serves_only_proxies(&self, front: &Front) -> bool {
-        let http = &front.http;
+    fn serves_only_proxies(&self, protocol: &ProtocolServer) -> bool {
+        let http = &protocol.http;
         matches!(self, Self::Tcp(_, address, None) if !is_loopback(address.ip()))
             && !http.plain_http
             && !http.trusted_proxies.is_empty()
     }
 
     /// Not generic, so that it is compiled with the optimization level of this crate.
-    async fn serve(self, server: Server, front: Arc<Front>, mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+    async fn serve(
+        self,
+        server: Server,
+        protocol: Arc<ProtocolServer>,
+        mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) {
         let server = Arc::new(server);
         let graceful = GracefulShutdown::new();
-        let most = front
+        let most = protocol
             .admission
             .meter
             .most_connections()
             .min(descriptors_for_connections());
         let permits = Arc::new(Semaphore::new(most));
         let refusals = Arc::new(Semaphore::new(REFUSALS));
-        let ports = front.engine.ports().clone();
-        let only_proxies = self.serves_only_proxies(&front);
+        let ports = protocol.engine.ports().clone();
+        let only_proxies = self.serves_only_proxies(&protocol);
         if let Some(tls) = self.tls() {
-            let shutdown = front.shutdown.clone();
+            let shutdown = protocol.shutdown.clone();
             let reload = tls
                 .clone()
                 .reload(ports.clone(), async move { shutdown.drained().await });
@@ -223,7 +232,7 @@ impl Socket {
             let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
-                () = front.shutdown.closed() => break,
+                () = protocol.shutdown.closed() => break,
             };
             let accepted = match accepted {
                 Ok(accepted) => accepted,
@@ -237,40 +246,40 @@ impl Socket {
                     continue;
                 }
             };
-            let Some(present) = front.admission.connections.enter() else {
+            let Some(present) = protocol.admission.connections.enter() else {
                 continue;
             };
-            let is_proxy = accepted.is_of_proxy(&front);
-            let (server, is_refused, held) = match accepted.admit(&front, only_proxies, most) {
-                Ok(of_holder) => (Arc::clone(&server), false, Held::Served(permit, of_holder)),
+            let is_proxy = accepted.is_of_proxy(&protocol);
+            let (server, is_refused, held) = match accepted.admit(&protocol, only_proxies, most) {
+                Ok(of_holder) => (Arc::clone(&server), false, HeldPermits::Served(permit, of_holder)),
                 Err(error) => {
                     let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
                         continue;
                     };
-                    let refusing = Arc::new(Server::Refusal(Arc::clone(&front), error));
-                    (refusing, true, Held::Refusal(refusal))
+                    let refusing = Arc::new(Server::Refusal(Arc::clone(&protocol), error));
+                    (refusing, true, HeldPermits::Refusal(refusal))
                 }
             };
             let connection = ServedConnection {
                 server,
                 is_refused,
-                state: Arc::new(Connection::new(accepted.peer(&front), is_proxy.then_some(most))),
-                knows_senders: front.admission.access.knows_senders(),
+                state: Arc::new(Connection::new(accepted.peer(&protocol), is_proxy.then_some(most))),
+                knows_senders: protocol.admission.access.knows_senders(),
                 ports: ports.clone(),
                 watcher: graceful.watcher(),
             };
-            let (tls, shutdown) = (self.tls().cloned(), front.shutdown.clone());
+            let (tls, shutdown) = (self.tls().cloned(), protocol.shutdown.clone());
             ports.spawner.spawn(Box::pin(async move {
                 match (accepted, tls) {
-                    (Accepted::Tcp(stream, _), None) => {
+                    (AcceptedConnection::Tcp(stream, _), None) => {
                         let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
                         connection.serve(guarded).await;
                     }
-                    (Accepted::Unix(stream, _), _) => {
+                    (AcceptedConnection::Unix(stream, _), _) => {
                         let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
                         connection.serve(guarded).await;
                     }
-                    (Accepted::Tcp(stream, _), Some(tls)) => {
+                    (AcceptedConnection::Tcp(stream, _), Some(tls)) => {
                         let accepted = tokio::select! {
                             accepted = tls.accept(stream, &connection.ports) => accepted,
                             () = shutdown.drained() => None,
@@ -286,27 +295,32 @@ impl Socket {
             }));
         }
         drop(self);
-        front.drain();
+        protocol.drain();
         let finished = graceful.shutdown();
         tokio::pin!(finished);
         if ports.within(CALL_TIMEOUT, &mut finished).await.is_some() {
             return;
         }
-        front.close();
+        protocol.close();
         if ports.within(DRAIN_TIMEOUT, finished).await.is_none() {
             warn!("some connections did not finish in time");
         }
     }
 }
 
-impl Accepted {
-    fn is_of_proxy(&self, front: &Front) -> bool {
-        matches!(self, Self::Tcp(_, from) if front.http.trusted_proxies.include(from.ip()))
+impl AcceptedConnection {
+    fn is_of_proxy(&self, protocol: &ProtocolServer) -> bool {
+        matches!(self, Self::Tcp(_, from) if protocol.http.trusted_proxies.include(from.ip()))
     }
 
     /// Whether it is served: with its permit, which a trusted proxy does not need.
-    fn admit(&self, front: &Front, only_proxies: bool, most: usize) -> Result<Option<ConnectionPermit>, RpcError> {
-        if self.is_of_proxy(front) {
+    fn admit(
+        &self,
+        protocol: &ProtocolServer,
+        only_proxies: bool,
+        most: usize,
+    ) -> Result<Option<ConnectionPermit>, RpcError> {
+        if self.is_of_proxy(protocol) {
             return Ok(None);
         }
         let source = match self {
@@ -316,12 +330,12 @@ impl Accepted {
             Self::Tcp(_, from) => Source::Address(from.ip()),
             Self::Unix(_, user) => Source::User(*user),
         };
-        let permit = front.admission.meter.connection(source, most);
+        let permit = protocol.admission.meter.connection(source, most);
         permit.map(Some).map_err(RpcError::from)
     }
 
     /// What is known of it.
-    fn peer(&self, front: &Front) -> Peer {
+    fn peer(&self, protocol: &ProtocolServer) -> Peer {
         let (stream, remote) = match self {
             Self::Tcp(stream, from) => (stream, *from),
             Self::Unix(_, uid) => return Peer::Unix { uid: *uid },
@@ -331,8 +345,8 @@ impl Accepted {
             return Peer::Unknown;
         };
         // Whoever runs a proxy, its requests are those of others.
-        if front.admission.access.knows_senders() && !self.is_of_proxy(front) {
-            return front.admission.access.peer(stream, (local, remote));
+        if protocol.admission.access.knows_senders() && !self.is_of_proxy(protocol) {
+            return protocol.admission.access.peer(stream, (local, remote));
         }
         Peer::Tcp {
             local,
@@ -356,7 +370,7 @@ fn is_client_disconnect(error: &io::Error) -> bool {
 
 /// What a connection holds until it closes.
 #[expect(dead_code, reason = "only ever dropped")]
-enum Held {
+enum HeldPermits {
     /// A trusted proxy's has no permit of its own.
     Served(Option<OwnedSemaphorePermit>, Option<ConnectionPermit>),
     Refusal(OwnedSemaphorePermit),

@@ -27,7 +27,7 @@ mod tls;
 mod trusted_proxies;
 mod unix_socket;
 
-pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_local_request, is_loopback};
+pub use allowed_hosts::{AllowedOrigin, HostName, InvalidHost, InvalidOrigin, is_local_request, is_loopback};
 pub use certificate::TlsError;
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
@@ -54,7 +54,7 @@ const MESSAGES_PATH: &str = "/messages";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Web pages that may speak to this server, besides those of this machine.
-    pub allowed_origins: Vec<Origin>,
+    pub allowed_origins: Vec<AllowedOrigin>,
     /// Names under which clients reach this server, besides those of this machine: a proxy's, for example.
     pub allowed_hosts: Vec<HostName>,
     /// The URL under which clients reach the endpoint. Its host is one of the allowed hosts.

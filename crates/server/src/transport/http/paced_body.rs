@@ -175,9 +175,9 @@ mod tests {
     use std::{future::poll_fn, time::Duration};
 
     /// Tokio's paused clock, which advances as soon as all tasks wait.
-    struct Paused;
+    struct PausedClock;
 
-    impl Clock for Paused {
+    impl Clock for PausedClock {
         fn now(&self) -> UnixMillis {
             UnixMillis(0)
         }
@@ -202,12 +202,12 @@ mod tests {
             async move {
                 let reading = async {
                     while poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.is_some() {
-                        Paused.sleep(Duration::from_secs(every)).await;
+                        PausedClock.sleep(Duration::from_secs(every)).await;
                     }
                 };
                 tokio::select! {
                     () = reading => true,
-                    () = pace.is_too_slow(&Paused) => false,
+                    () = pace.is_too_slow(&PausedClock) => false,
                 }
             }
         };

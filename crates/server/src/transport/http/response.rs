@@ -3,7 +3,7 @@
 use super::{connection::AcceptedRequest, replay::Reader};
 use crate::{
     admission::{
-        access::Refused,
+        access::AccessRefusal,
         authenticator::{Denied, ENDED},
         identity::Identity,
         limits::{ConnectionPermit, Reservation},
@@ -12,7 +12,7 @@ use crate::{
         Answer,
         stream::{Events, Frame, Text, held},
     },
-    transport::front::Front,
+    transport::protocol_server::ProtocolServer,
 };
 use axum::body::Body;
 use bytes::Bytes;
@@ -35,10 +35,10 @@ const SESSION_ID: &str = "mcp-session-id";
 pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The response to a request whose sender is not known: it tells nothing else.
-pub(super) fn denied(front: &Front, refused: &Refused) -> Response {
+pub(super) fn denied(protocol: &ProtocolServer, refused: &AccessRefusal) -> Response {
     let denied = match refused {
-        Refused::Busy(busy) => return refuse(front, &busy.clone().into()),
-        Refused::Denied(denied) => denied,
+        AccessRefusal::Busy(busy) => return refuse(protocol, &busy.clone().into()),
+        AccessRefusal::Denied(denied) => denied,
     };
     let mut response = match denied {
         Denied::Unavailable { retry_after }
@@ -56,7 +56,7 @@ pub(super) fn denied(front: &Front, refused: &Refused) -> Response {
         }
         _ => {
             let mut response = empty(StatusCode::UNAUTHORIZED);
-            let challenge = front.admission.access.challenge(denied);
+            let challenge = protocol.admission.access.challenge(denied);
             if let Ok(challenge) = HeaderValue::try_from(challenge) {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
@@ -68,16 +68,16 @@ pub(super) fn denied(front: &Front, refused: &Refused) -> Response {
 }
 
 /// The response to a request whose sender's credentials have ended while its body was read, which may last 30 s.
-pub(super) fn denied_by_now(front: &Front, identity: &Identity) -> Option<Response> {
-    let clock = &front.engine.ports().clock;
+pub(super) fn denied_by_now(protocol: &ProtocolServer, identity: &Identity) -> Option<Response> {
+    let clock = &protocol.engine.ports().clock;
     identity.has_ended(clock.wall()).then(|| {
         let ended = Denied::ended_of(identity.principal(), ENDED);
-        denied(front, &Refused::Denied(ended))
+        denied(protocol, &AccessRefusal::Denied(ended))
     })
 }
 
 /// The response with a settled answer.
-pub(super) fn response(front: &Front, answer: Answer) -> Response {
+pub(super) fn response(protocol: &ProtocolServer, answer: Answer) -> Response {
     match answer {
         Answer::Message {
             status,
@@ -92,8 +92,8 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
         }
         Answer::Session { text, session } => {
             let mut response = json(200, text.into());
-            if front.http.mode.sessions
-                && let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions.ids))
+            if protocol.http.mode.sessions
+                && let Ok(id) = HeaderValue::try_from(session.to_id(&protocol.sessions.ids))
             {
                 response.headers_mut().insert(SESSION_ID, id);
             }
@@ -117,8 +117,8 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
 }
 
 /// The response with an error that belongs to no message.
-pub(super) fn refuse(front: &Front, error: &RpcError) -> Response {
-    response(front, Answer::error(None, error))
+pub(super) fn refuse(protocol: &ProtocolServer, error: &RpcError) -> Response {
+    response(protocol, Answer::error(None, error))
 }
 
 fn json(status: u16, text: Text) -> Response {
@@ -160,9 +160,9 @@ pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'st
 }
 
 /// The response with a stream, which ends when its reader's credentials expire or are revoked.
-pub(super) fn ended_with(front: &Front, identity: &Arc<Identity>, mut response: Response) -> Response {
+pub(super) fn ended_with(protocol: &ProtocolServer, identity: &Arc<Identity>, mut response: Response) -> Response {
     if identity.can_end() {
-        let (identity, clock) = (Arc::clone(identity), Arc::clone(&front.engine.ports().clock));
+        let (identity, clock) = (Arc::clone(identity), Arc::clone(&protocol.engine.ports().clock));
         response.body_mut().until = Some(Box::pin(async move { identity.ended(&*clock).await }));
     }
     response
@@ -295,9 +295,9 @@ fn event(frame: Frame) -> Bytes {
     match frame {
         Frame::Message(Text { text, reservation }) => {
             let mut event = String::with_capacity(text.len() + 16);
-            sse::Event {
+            sse::SseEvent {
                 data: &text,
-                ..sse::Event::default()
+                ..sse::SseEvent::default()
             }
             .write(&mut event);
             held(event.into(), reservation)

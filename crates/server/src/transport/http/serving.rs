@@ -6,7 +6,7 @@ use super::{
     endpoint::answer,
     response::{Response, accepted_with, refuse},
 };
-use crate::transport::front::Front;
+use crate::transport::protocol_server::ProtocolServer;
 use axum::BoxError;
 use bytes::Bytes;
 use http::StatusCode;
@@ -27,14 +27,14 @@ pub(super) const HEAD_BYTES: usize = 64 * 1024;
 pub(super) enum Server {
     /// The endpoint. Requests for it go neither through a router nor through layers, which would cost more than most answers.
     Endpoint {
-        front: Arc<Front>,
+        protocol: Arc<ProtocolServer>,
         /// Answers requests for other paths.
         others: TowerToHyperService<axum::Router>,
     },
     /// An application around the endpoint.
     Application(TowerToHyperService<axum::Router>),
     /// Every request is answered with the limit that was reached. The client may be sending one already, which must be read first.
-    Refusal(Arc<Front>, RpcError),
+    Refusal(Arc<ProtocolServer>, RpcError),
 }
 
 impl Server {
@@ -44,12 +44,12 @@ impl Server {
     {
         let _open = connection.begin();
         let (app, of_request) = match self {
-            Self::Endpoint { front, .. } if request.uri().path() == PATH => {
-                return answer(front, connection, request).await;
+            Self::Endpoint { protocol, .. } if request.uri().path() == PATH => {
+                return answer(protocol, connection, request).await;
             }
             Self::Endpoint { others, .. } => (others, RequestConnection::of_endpoint(Arc::clone(connection))),
             Self::Application(app) => (app, RequestConnection::of_application(Arc::clone(connection))),
-            Self::Refusal(front, error) => return refuse(front, error),
+            Self::Refusal(protocol, error) => return refuse(protocol, error),
         };
         request.extensions_mut().insert(of_request.clone());
         let Ok(response) = Box::pin(app.call(request.map(axum::body::Body::new))).await;

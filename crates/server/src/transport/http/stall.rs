@@ -120,9 +120,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     /// Tokio's paused clock, which advances as soon as all tasks wait.
-    struct Paused;
+    struct PausedClock;
 
-    impl Clock for Paused {
+    impl Clock for PausedClock {
         fn now(&self) -> UnixMillis {
             UnixMillis(0)
         }
@@ -140,7 +140,7 @@ mod tests {
     /// Writes `bytes` for one who reads so much every so many seconds; whether all of it was written.
     async fn write(bytes: usize, read: usize, every: u64) -> bool {
         let (near, mut far) = duplex(64 * 1024);
-        let mut guard = StallGuard::new(near, Arc::new(Paused));
+        let mut guard = StallGuard::new(near, Arc::new(PausedClock));
         let writing = async {
             let written = guard.write_all(&vec![0; bytes]).await.is_ok() && guard.flush().await.is_ok();
             drop(guard);
@@ -149,7 +149,7 @@ mod tests {
         let reading = async {
             let mut piece = vec![0; read];
             loop {
-                Paused.sleep(Duration::from_secs(every)).await;
+                PausedClock.sleep(Duration::from_secs(every)).await;
                 let (mut bytes_read, mut ended) = (0, false);
                 while bytes_read < read && !ended {
                     let more = far.read(&mut piece[bytes_read..]).await.unwrap_or(0);

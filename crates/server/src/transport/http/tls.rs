@@ -47,11 +47,11 @@ const NOT_TLS_TIMEOUT: Duration = Duration::from_secs(2);
 /// certificate stays.
 ///
 /// ```no_run
-/// use longhaul_server::{Front, http::{Exposure, Listener, Tls}};
-/// # async fn f(front: std::sync::Arc<Front>, exposure: Exposure) -> Result<(), Box<dyn std::error::Error>> {
+/// use longhaul_server::{ProtocolServer, http::{Exposure, Listener, Tls}};
+/// # async fn f(protocol: std::sync::Arc<ProtocolServer>, exposure: Exposure) -> Result<(), Box<dyn std::error::Error>> {
 /// let tls = Tls::from_pem_files("/etc/mcp/fullchain.pem", "/etc/mcp/privkey.pem")?;
 /// let listener = Listener::bind_exposed(([0, 0, 0, 0], 7411).into(), exposure).await?.with_tls(tls);
-/// listener.serve(front, std::future::pending()).await;
+/// listener.serve(protocol, std::future::pending()).await;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]

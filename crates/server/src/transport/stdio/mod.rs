@@ -15,7 +15,7 @@ use crate::{
     admission::identity::Identity,
     transport::{
         connection::{self, Received, Transport},
-        front::Front,
+        protocol_server::ProtocolServer,
     },
 };
 use bytes::BytesMut;
@@ -34,15 +34,15 @@ const KEPT_BUFFER: usize = 128 * 1024;
 /// Serves one connection of this user, as [`serve`](crate::serve) does.
 ///
 /// ```no_run
-/// # async fn example(front: std::sync::Arc<longhaul_server::Front>) -> std::io::Result<()> {
-/// longhaul_server::stdio::serve(front, tokio::io::stdin(), tokio::io::stdout()).await
+/// # async fn example(protocol: std::sync::Arc<longhaul_server::ProtocolServer>) -> std::io::Result<()> {
+/// longhaul_server::stdio::serve(protocol, tokio::io::stdin(), tokio::io::stdout()).await
 /// # }
 /// ```
 ///
 /// # Errors
 /// If reading or writing fails. A client that no longer reads has left, which is no error.
 pub async fn serve(
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     reader: impl AsyncRead + Send + Unpin,
     writer: impl AsyncWrite + Send + Unpin,
 ) -> io::Result<()> {
@@ -53,7 +53,7 @@ pub async fn serve(
             buffer: BytesMut::new(),
         }),
     };
-    connection::serve(front, transport).await
+    connection::serve(protocol, transport).await
 }
 
 /// Messages as lines.

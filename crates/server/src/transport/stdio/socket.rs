@@ -4,7 +4,7 @@
 //! The socket is in the data directory, and only the owner's user can open it. The owner first sends a line of greeting: then it has accepted
 //! the connection. Everything after that is as in [`serve`](super::serve).
 
-use crate::transport::front::Front;
+use crate::transport::protocol_server::ProtocolServer;
 use longhaul_private_dir::{PrivateDir, SocketPath, is_socket};
 use std::{
     fs::{self, Permissions},
@@ -55,9 +55,9 @@ impl OwnerSocket {
 
     /// Serves until `stop` completes; then accepts no more connections and ends subscriptions and other streams. Plain calls get a few
     /// seconds to finish.
-    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
+    pub async fn serve(self, protocol: Arc<ProtocolServer>, stop: impl Future<Output = ()>) {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let ports = front.engine.ports().clone();
+        let ports = protocol.engine.ports().clone();
         tokio::pin!(stop);
         loop {
             let accepted = async {
@@ -68,13 +68,13 @@ impl OwnerSocket {
             let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
-                () = front.shutdown.closed() => break,
+                () = protocol.shutdown.closed() => break,
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let front = Arc::clone(&front);
+                    let protocol = Arc::clone(&protocol);
                     ports.spawner.spawn(Box::pin(async move {
-                        if let Err(error) = relay(front, stream).await {
+                        if let Err(error) = relay(protocol, stream).await {
                             debug!(%error, "a relay's connection ended");
                         }
                         drop(permit);
@@ -90,7 +90,7 @@ impl OwnerSocket {
             debug!(%error, "the socket could not be removed");
         }
         drop(self.listener);
-        front.drain();
+        protocol.drain();
         let all_closed = async {
             let _ = permits.acquire_many(MAX_CONNECTIONS as u32).await;
         };
@@ -98,21 +98,21 @@ impl OwnerSocket {
         if ports.within(CALL_TIMEOUT, &mut all_closed).await.is_some() {
             return;
         }
-        front.close();
+        protocol.close();
         if ports.within(DRAIN_TIMEOUT, all_closed).await.is_none() {
             warn!("some relays did not finish in time");
         }
     }
 }
 
-async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
+async fn relay(protocol: Arc<ProtocolServer>, mut stream: UnixStream) -> io::Result<()> {
     check_user(&stream)?;
-    let Some(_present) = front.admission.connections.enter() else {
+    let Some(_present) = protocol.admission.connections.enter() else {
         return Ok(());
     };
     stream.write_all(GREETING).await?;
     let (reader, writer) = stream.into_split();
-    super::serve(front, reader, writer).await
+    super::serve(protocol, reader, writer).await
 }
 
 /// Connects to the owner of `data_dir`, which has accepted the connection when this returns.

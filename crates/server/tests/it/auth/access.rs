@@ -10,7 +10,7 @@ use crate::{
 use longhaul_core::Principal;
 use longhaul_server::{
     Limits,
-    auth::{ANYONE, Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
+    auth::{ANYONE, AuthDecision, Authentication, Authenticator, Identity, Permissions, RequestHead},
     http::{Exposure, HttpOptions},
     stdio,
 };
@@ -164,10 +164,10 @@ async fn authenticators_are_asked_in_their_order() {
     struct Header(&'static str);
 
     impl Authenticator for Header {
-        fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
             match head.headers.get(self.0) {
-                None => Decision::NotMine,
-                Some(_) => Decision::Known(Ok(Arc::new(Identity::verified(
+                None => AuthDecision::NotMine,
+                Some(_) => AuthDecision::Known(Ok(Arc::new(Identity::verified(
                     Principal::named(self.0),
                     Permissions::all(),
                 )))),
@@ -222,7 +222,7 @@ async fn anyone_is_not_the_user_who_runs_the_server() {
     // The owner, over stdio, who calls the same under the same key.
     let (client, end) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(end);
-    let served = stdio::serve(Arc::clone(&server.front), reader, writer);
+    let served = stdio::serve(Arc::clone(&server.protocol), reader, writer);
     let served = async { served.await.unwrap() };
     server.engine.ports().spawner.spawn(Box::pin(served));
     let mut owner = BufReader::new(client);
@@ -251,8 +251,8 @@ fn s_13_which_addresses_may_be_listened_on() {
     struct Nobody;
 
     impl Authenticator for Nobody {
-        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> Decision<'a> {
-            Decision::NotMine
+        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> AuthDecision<'a> {
+            AuthDecision::NotMine
         }
     }
 

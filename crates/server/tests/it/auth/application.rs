@@ -25,7 +25,7 @@ async fn s_06_responses_of_own_routes_are_not_cut() {
         Some((Ok::<_, Infallible>(part), parts))
     });
     let parts = Arc::new(std::sync::Mutex::new(Some(parts)));
-    let app = router(Arc::clone(&served.server.front))
+    let app = router(Arc::clone(&served.server.protocol))
         .route(
             "/own",
             get(async move || Body::from_stream(parts.lock().unwrap().take().unwrap())),
@@ -33,9 +33,9 @@ async fn s_06_responses_of_own_routes_are_not_cut() {
         .route("/late", get(async || std::future::pending::<()>().await))
         .route("/refused", get(async || StatusCode::UNAUTHORIZED));
     let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let (address, front) = (listener.address(), Arc::clone(&served.server.front));
+    let (address, protocol) = (listener.address(), Arc::clone(&served.server.protocol));
     let spawner = &served.server.engine.ports().spawner;
-    spawner.spawn(Box::pin(listener.serve_router(app, front, std::future::pending())));
+    spawner.spawn(Box::pin(listener.serve_router(app, protocol, std::future::pending())));
 
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
     let mut own = Connection::open(address).await;

@@ -107,7 +107,7 @@ async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
             tokio::task::yield_now().await;
         }
         drop(connection);
-        while served.server.front.open().0 > 0 {
+        while served.server.protocol.open().0 > 0 {
             tokio::task::yield_now().await;
         }
         store.is_open.send_replace(true);

@@ -21,7 +21,7 @@ use longhaul_core::{Clock, Principal};
 use longhaul_server::{
     Limits,
     auth::{
-        Authentication, Authenticator, Challenge, Decision, Denied, Grant, Identity, Permissions, RequestHead,
+        AuthDecision, Authentication, Authenticator, Challenge, Denied, Grant, Identity, Permissions, RequestHead,
         Revocation,
     },
 };
@@ -84,20 +84,22 @@ impl Tokens {
 }
 
 impl Authenticator for Tokens {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         match head.bearer_token() {
-            None => Decision::NotMine,
-            Some("later-ann") => Decision::Pending(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
-            Some("again-ann") => Decision::Renewing(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
-            Some("later-nobody") => Decision::Pending(Box::pin(async { Err(Denied::invalid("it is nobody's")) })),
-            Some("down") => Decision::Known(Err(Denied::Unavailable {
+            None => AuthDecision::NotMine,
+            Some("later-ann") => AuthDecision::Pending(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
+            Some("again-ann") => {
+                AuthDecision::Renewing(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) }))
+            }
+            Some("later-nobody") => AuthDecision::Pending(Box::pin(async { Err(Denied::invalid("it is nobody's")) })),
+            Some("down") => AuthDecision::Known(Err(Denied::Unavailable {
                 retry_after: Duration::from_millis(2500),
             })),
-            Some("undecided") => Decision::Known(Err(Denied::Undecided {
+            Some("undecided") => AuthDecision::Known(Err(Denied::Undecided {
                 retry_after: Duration::from_secs(30),
             })),
-            Some(token) => Decision::Known(match self.identity(token) {
+            Some(token) => AuthDecision::Known(match self.identity(token) {
                 Some(identity) => Ok(Arc::new(identity)),
                 None => Err(Denied::invalid("the token is unknown")),
             }),

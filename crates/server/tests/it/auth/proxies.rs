@@ -9,7 +9,7 @@ use crate::{
 use longhaul_server::{
     Limits,
     audit::{Audit, AuditEvent},
-    auth::{Authentication, Authenticator, Decision, Denied, Identity, Peer, PeerUser, RequestHead},
+    auth::{AuthDecision, Authentication, Authenticator, Denied, Identity, Peer, PeerUser, RequestHead},
     http::{Exposure, HttpOptions, Listener},
 };
 use serde_json::json;
@@ -42,12 +42,12 @@ fn from(client: &str, post: Post) -> Post {
 struct SameUser(Arc<Mutex<Vec<PeerUser>>>);
 
 impl Authenticator for SameUser {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         match head.peer {
             Peer::Tcp { user, .. } => self.0.lock().unwrap().push(*user),
             other => panic!("{other:?}"),
         }
-        Decision::Known(Ok(Arc::new(Identity::same_user())))
+        AuthDecision::Known(Ok(Arc::new(Identity::same_user())))
     }
 
     fn peer_user(&self, _: &tokio::net::TcpStream) -> PeerUser {
@@ -217,8 +217,8 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
             .await
             .unwrap();
         let port = listener.address().port();
-        let front = Arc::clone(&served.server.front);
-        let serving = listener.serve(front, std::future::pending());
+        let protocol = Arc::clone(&served.server.protocol);
+        let serving = listener.serve(protocol, std::future::pending());
         let asking = async {
             let mut local = Connection::open((std::net::Ipv4Addr::LOCALHOST, port).into()).await;
             local.result(&of("ann", list())).await;
@@ -239,12 +239,12 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
 struct Unanswered;
 
 impl Authenticator for Unanswered {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         match head.peer {
             Peer::Tcp {
                 user: PeerUser::Unavailable,
                 ..
-            } => Decision::Known(Err(Denied::PeerUnavailable {
+            } => AuthDecision::Known(Err(Denied::PeerUnavailable {
                 retry_after: Duration::from_secs(1),
             })),
             other => panic!("{other:?}"),

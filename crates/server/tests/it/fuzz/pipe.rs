@@ -1,7 +1,7 @@
 //! A client at the end of a pipe, one message a line.
 
 use longhaul_runtime::Ports;
-use longhaul_server::{Front, stdio};
+use longhaul_server::{ProtocolServer, stdio};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
@@ -20,13 +20,13 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn open(front: &Arc<Front>, ports: &Ports) -> Self {
+    pub(super) fn open(protocol: &Arc<ProtocolServer>, ports: &Ports) -> Self {
         let (ours, theirs) = tokio::io::duplex(CAPACITY);
         let (reader, writer) = tokio::io::split(theirs);
         let (done, ended) = oneshot::channel();
-        let front = Arc::clone(front);
+        let protocol = Arc::clone(protocol);
         ports.spawner.spawn(Box::pin(async move {
-            let _ = done.send(stdio::serve(front, reader, writer).await);
+            let _ = done.send(stdio::serve(protocol, reader, writer).await);
         }));
         let (output, input) = tokio::io::split(ours);
         Self {

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use longhaul_core::HostId;
 use longhaul_runtime::{Engine, EngineOptions};
 use longhaul_server::{
-    Front, FrontOptions,
+    ProtocolServer, ProtocolServerOptions,
     http::{PATH, router},
 };
 use longhaul_store::MemoryStore;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct World {
     runtime: Runtime,
     router: Router,
-    front: Arc<Front>,
+    protocol: Arc<ProtocolServer>,
     engine: Engine,
     started: Arc<AtomicUsize>,
 }
@@ -53,7 +53,7 @@ impl World {
     pub(super) fn new() -> Self {
         let runtime = deterministic::runtime();
         let started = Arc::new(AtomicUsize::new(0));
-        let (engine, front) = runtime.block_on(async {
+        let (engine, protocol) = runtime.block_on(async {
             let (engine, _) = Engine::start(EngineOptions {
                 store: Arc::new(MemoryStore::default()),
                 ports: deterministic::ports(),
@@ -70,7 +70,7 @@ impl World {
             })
             .await
             .unwrap();
-            let front = Front::new(FrontOptions {
+            let protocol = ProtocolServer::new(ProtocolServerOptions {
                 engine: engine.clone(),
                 identity: longhaul_server::ServerInfo::new("tested", "1"),
                 max_body: 64 * 1024,
@@ -81,12 +81,12 @@ impl World {
                 events: None,
                 audit: None,
             });
-            (engine, Arc::new(front.await.unwrap()))
+            (engine, Arc::new(protocol.await.unwrap()))
         });
         Self {
             runtime,
-            router: router(Arc::clone(&front)),
-            front,
+            router: router(Arc::clone(&protocol)),
+            protocol,
             engine,
             started,
         }
@@ -108,7 +108,7 @@ impl World {
     /// Connects to the server over a pipe, until `talk` completes.
     pub(super) fn over_a_pipe<T>(&self, talk: impl AsyncFnOnce(Pipe) -> T) -> T {
         self.runtime.block_on(async {
-            let pipe = Pipe::open(&self.front, self.engine.ports());
+            let pipe = Pipe::open(&self.protocol, self.engine.ports());
             talk(pipe).await
         })
     }

@@ -31,9 +31,9 @@ impl Client {
         let (ours, theirs) = tokio::io::duplex(size);
         let (reader, writer) = tokio::io::split(theirs);
         let (done, ended) = oneshot::channel();
-        let front = Arc::clone(&server.front);
+        let protocol = Arc::clone(&server.protocol);
         server.engine.ports().spawner.spawn(Box::pin(async move {
-            let _ = done.send(longhaul_server::stdio::serve(front, reader, writer).await);
+            let _ = done.send(longhaul_server::stdio::serve(protocol, reader, writer).await);
         }));
         let (output, input) = tokio::io::split(ours);
         Self {

@@ -18,7 +18,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use longhaul_core::Principal;
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authentication, Authenticator, Identity, Permissions, RequestHead};
 use serde_json::{Value, json};
 use std::{
     convert::Infallible,
@@ -229,14 +229,14 @@ async fn a_reader_of_one_stream_that_stops_reading_loses_that_stream() {
 struct OneToken;
 
 impl Authenticator for OneToken {
-    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
         match head.bearer_token() {
             Some("ann") => {
                 let identity = Identity::verified(Principal::named("key:ann"), Permissions::all());
-                Decision::Known(Ok(Arc::new(identity)))
+                AuthDecision::Known(Ok(Arc::new(identity)))
             }
-            Some("asking") => Decision::Pending(Box::pin(std::future::pending())),
-            _ => Decision::NotMine,
+            Some("asking") => AuthDecision::Pending(Box::pin(std::future::pending())),
+            _ => AuthDecision::NotMine,
         }
     }
 }

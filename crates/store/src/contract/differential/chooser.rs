@@ -449,7 +449,7 @@ impl Chooser {
                     self.pick(&SPECS[..2])
                 }),
                 origin: self.pick(&[Origin::Legacy, Origin::Modern]),
-                front: NodeId(self.node),
+                accepted_by: NodeId(self.node),
                 created_at: UnixMillis(self.now),
                 deadline: self.length(),
                 queue_timeout: self.length(),

@@ -10,7 +10,7 @@ mod step;
 use super::{NewSubject, Subject};
 use crate::MemoryStore;
 use longhaul_core::{BoxFuture, Clock, Store, Task, TaskId, UnixMillis};
-use seen::Seen;
+use seen::SeenCases;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) use chooser::Chooser;
@@ -78,7 +78,7 @@ struct Run {
     model: MemoryStore,
     subject: Box<dyn Subject>,
     chooser: Chooser,
-    seen: Seen,
+    seen: SeenCases,
 }
 
 impl Run {
@@ -93,7 +93,7 @@ impl Run {
             },
             subject,
             chooser: Chooser::new(seed),
-            seen: Seen::default(),
+            seen: SeenCases::default(),
         }
     }
 

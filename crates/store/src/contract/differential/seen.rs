@@ -139,9 +139,9 @@ const ALL: &[&str] = &[
 ];
 
 #[derive(Default)]
-pub(super) struct Seen(BTreeSet<&'static str>);
+pub(super) struct SeenCases(BTreeSet<&'static str>);
 
-impl Seen {
+impl SeenCases {
     pub(super) fn missing(&self) -> Vec<&'static str> {
         ALL.iter().copied().filter(|name| !self.0.contains(name)).collect()
     }

@@ -25,7 +25,7 @@ const LOG: &str = "longhaul.db-wal";
 
 /// What is certain to be on the disk.
 #[derive(Default)]
-struct Synced {
+struct SyncedState {
     /// How often the log was synced by a commit.
     times: u64,
     /// The version of each task.
@@ -42,7 +42,7 @@ struct Disk {
     directory: TempDir,
     keeps_files: bool,
     log_length: Mutex<u64>,
-    synced: Mutex<Synced>,
+    synced: Mutex<SyncedState>,
 }
 
 impl Disk {
@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    fn synced(&self) -> MutexGuard<'_, Synced> {
+    fn synced(&self) -> MutexGuard<'_, SyncedState> {
         self.synced.lock().unwrap()
     }
 

@@ -3,7 +3,7 @@
 use super::CHANCES;
 use bolero::TypeGenerator;
 use longhaul_wire::{
-    AdmissionRules, Headers, Message, RpcError, SessionState, Transport, admit,
+    AdmissionRules, Headers, Message, MessageTransport, RpcError, SessionState, admit,
     header::{decode_value, encode_value},
 };
 use serde_json::json;
@@ -149,7 +149,7 @@ impl Case {
         };
         let fits =
             headers.protocol_version == Some(b"2026-07-28") && headers.method == Some(method.as_bytes()) && name_fits;
-        let peer = Transport::Http {
+        let peer = MessageTransport::Http {
             headers,
             session: SessionState::None,
             sessionless: true,

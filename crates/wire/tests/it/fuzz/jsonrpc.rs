@@ -3,7 +3,8 @@
 use super::CHANCES;
 use crate::hostile::process;
 use longhaul_wire::{
-    AdmissionRules, Headers, Message, Rejection, Request, RequestId, RpcError, SessionState, Transport, Version, admit,
+    AdmissionRules, Headers, Message, MessageTransport, Rejection, Request, RequestId, RpcError, SessionState, Version,
+    admit,
 };
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -92,7 +93,7 @@ fn knock(request: &Request<'_>) {
         method: Some(request.method.as_bytes()),
         ..bare()
     };
-    let http = |headers, session| Transport::Http {
+    let http = |headers, session| MessageTransport::Http {
         headers,
         session,
         sessionless: true,
@@ -102,8 +103,8 @@ fn knock(request: &Request<'_>) {
         http(fitting, SessionState::None),
         http(bare(), SessionState::Live(Version::V2025_11_25)),
         http(bare(), SessionState::Gone),
-        Transport::Stdio { initialized: None },
-        Transport::Stdio {
+        MessageTransport::Stdio { initialized: None },
+        MessageTransport::Stdio {
             initialized: Some(Version::V2025_06_18),
         },
     ] {

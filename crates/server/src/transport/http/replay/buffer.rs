@@ -195,7 +195,7 @@ impl ReplayBuffer {
             }
             let id = format!("{}.{}", self.name, state.next());
             let mut event = String::with_capacity(data.len() + id.len() + 32);
-            sse::Event {
+            sse::SseEvent {
                 name,
                 id: Some(&id),
                 retry_ms,

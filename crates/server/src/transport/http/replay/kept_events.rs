@@ -70,10 +70,10 @@ fn missed(kept: Vec<KeptEvent>, nth: u64) -> Option<Vec<KeptEvent>> {
 pub(crate) fn event(stream: &str, kept: &KeptEvent) -> Bytes {
     let id = format!("{stream}.{}", kept.nth);
     let mut event = String::with_capacity(kept.message.len() + id.len() + 32);
-    sse::Event {
+    sse::SseEvent {
         id: Some(&id),
         data: &kept.message,
-        ..sse::Event::default()
+        ..sse::SseEvent::default()
     }
     .write(&mut event);
     event.into()

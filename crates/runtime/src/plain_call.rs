@@ -1,7 +1,7 @@
 //! A plain call that somebody waits for.
 
 use crate::{
-    change_feed::Watch,
+    change_feed::TaskWatch,
     node::Node,
     progress_stream::{ProgressStream, ToolMessage},
 };
@@ -22,10 +22,10 @@ pub enum Promotion {
 
 /// A call whose client waits. Its attempt may run in the task that waits, until there is something to tell the client; dropping this hands it
 /// over, and changes nothing about the call.
-pub struct PendingCall {
+pub struct PlainCall {
     node: Arc<Node>,
     id: TaskId,
-    pub(crate) watch: Watch,
+    pub(crate) watch: TaskWatch,
     progress: ProgressStream,
     pub(crate) keyed: bool,
     /// Whether the store began it in memory, where no other node finds it.
@@ -36,7 +36,7 @@ pub struct PendingCall {
     pub(crate) attempt: Option<BoxFuture<'static, ()>>,
 }
 
-impl Drop for PendingCall {
+impl Drop for PlainCall {
     fn drop(&mut self) {
         self.hand_over();
     }
@@ -95,14 +95,14 @@ impl CallHandle {
 
 /// The state of a plain call.
 #[derive(Debug)]
-pub enum CallState {
+pub enum PlainCallState {
     /// The call runs; something about it changed.
     Changed(Box<Record>),
     /// It ended.
     Ended(Outcome),
 }
 
-impl PendingCall {
+impl PlainCall {
     pub(crate) fn on(node: &Arc<Node>, id: &TaskId) -> Self {
         Self {
             node: Arc::clone(node),
@@ -154,8 +154,8 @@ impl PendingCall {
     pub async fn ended(&mut self, mut changed: impl FnMut(&Task)) -> Result<Outcome, StoreError> {
         loop {
             match self.read().await? {
-                CallState::Ended(outcome) => return Ok(outcome),
-                CallState::Changed(record) => changed(&record.task),
+                PlainCallState::Ended(outcome) => return Ok(outcome),
+                PlainCallState::Changed(record) => changed(&record.task),
             }
             self.changed().await;
         }
@@ -165,19 +165,19 @@ impl PendingCall {
     ///
     /// # Errors
     /// The store's.
-    pub async fn read(&mut self) -> Result<CallState, StoreError> {
+    pub async fn read(&mut self) -> Result<PlainCallState, StoreError> {
         self.unread = false;
         if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
-            return Ok(CallState::Ended(outcome));
+            return Ok(PlainCallState::Ended(outcome));
         }
         let record = self.node.store.get_unscoped(&self.id).await?;
         // It may have ended since.
         if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
-            return Ok(CallState::Ended(outcome));
+            return Ok(PlainCallState::Ended(outcome));
         }
         let record = record.ok_or_else(|| StoreError::Failed("a call that is waited for has vanished".to_owned()))?;
         Ok(match record.outcome {
-            Some(outcome) => CallState::Ended(outcome),
+            Some(outcome) => PlainCallState::Ended(outcome),
             None => {
                 // The store has written it with the end of its attempt, which did not begin.
                 let is_queued_again = record.task.state == State::Queued && record.task.attempt.is_some();
@@ -186,7 +186,7 @@ impl PendingCall {
                 if is_queued_again || !record.inputs.is_empty() {
                     self.hand_over();
                 }
-                CallState::Changed(Box::new(record))
+                PlainCallState::Changed(Box::new(record))
             }
         })
     }
@@ -279,7 +279,7 @@ impl PendingCall {
             Err(ApplyError::Store(error)) => Err(error),
             // Over, or about to be, or a task already for someone who made the same call.
             Ok(_) | Err(_) => match self.read().await? {
-                CallState::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
+                PlainCallState::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
                 _ => self.ended(|_| ()).await.map(Promotion::Ended),
             },
         }

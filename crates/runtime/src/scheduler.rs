@@ -1,7 +1,7 @@
 //! Giving free slots to queued tasks: the oldest ready task of a tool, and the tools in turn.
 
 use crate::{
-    active_attempts::AttemptOrigin, attempt, engine::Inner, ports::LONGEST_SLEEP, queues::Unsettled, slots::Slot,
+    active_attempts::AttemptOrigin, attempt, engine::Inner, ports::LONGEST_SLEEP, queues::QueueGuard, slots::Slot,
     store_trouble::StoreTrouble,
 };
 use longhaul_core::{
@@ -76,7 +76,7 @@ async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError
     }
 }
 
-async fn claim_one(inner: &Arc<Inner>, look: Unsettled, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
+async fn claim_one(inner: &Arc<Inner>, look: QueueGuard, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
     let looked = match inner.is_found_paused(look.tool()).await {
         // It gets no slot from now on.
         Ok(true) => Ok(Some(now)),

@@ -2,7 +2,7 @@
 
 use super::{PAUSE, UpstreamExecutor};
 use longhaul_core::{AttemptState, Json};
-use longhaul_runtime::{Attempt, ExecutionEnd, JournalError, TaskContext};
+use longhaul_runtime::{ExecutionEnd, ExecutorAttempt, JournalError, TaskContext};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
@@ -12,11 +12,11 @@ const REFUSED: &str = r#"{"refused":true}"#;
 const SENT_AGAIN: &str = r#"{"refused":false}"#;
 
 /// Whether no process has sent the call of an attempt, or its upstream has refused it.
-pub(crate) fn is_unsent(attempt: &Attempt) -> bool {
+pub(crate) fn is_unsent(attempt: &ExecutorAttempt) -> bool {
     attempt.state == AttemptState::Starting || is_recorded_as_refused(attempt)
 }
 
-fn is_recorded_as_refused(attempt: &Attempt) -> bool {
+fn is_recorded_as_refused(attempt: &ExecutorAttempt) -> bool {
     attempt
         .checkpoint
         .as_ref()
@@ -24,15 +24,15 @@ fn is_recorded_as_refused(attempt: &Attempt) -> bool {
 }
 
 /// Whether the upstream may have received a call.
-pub(super) struct Begun {
+pub(super) struct SendState {
     has_begun: AtomicBool,
     /// A later process takes the call for one that was refused.
     is_recorded_as_refused: AtomicBool,
     refused: Notify,
 }
 
-impl Begun {
-    pub(super) fn of(attempt: &Attempt) -> Self {
+impl SendState {
+    pub(super) fn of(attempt: &ExecutorAttempt) -> Self {
         Self {
             has_begun: AtomicBool::new(!is_unsent(attempt)),
             is_recorded_as_refused: AtomicBool::new(is_recorded_as_refused(attempt)),
@@ -54,7 +54,7 @@ impl Begun {
     }
 
     /// The upstream has not received the call, or has refused it. That is recorded for the next process.
-    pub(super) async fn was_refused(&self, attempt: &Attempt, cx: &TaskContext) {
+    pub(super) async fn was_refused(&self, attempt: &ExecutorAttempt, cx: &TaskContext) {
         if !is_unsent(attempt) {
             return;
         }

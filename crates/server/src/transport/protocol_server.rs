@@ -25,8 +25,8 @@ use std::{sync::Arc, time::Duration};
 /// Between two checks whether the server is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a [`Front`] is made of.
-pub struct FrontOptions {
+/// What a [`ProtocolServer`] is made of.
+pub struct ProtocolServerOptions {
     /// Runs the tasks.
     pub engine: Engine,
     /// The server's name, its version, and what else clients are shown of it.
@@ -47,16 +47,16 @@ pub struct FrontOptions {
     pub audit: Option<Arc<dyn Audit>>,
 }
 
-/// A [`Front`] cannot be made.
+/// A [`ProtocolServer`] cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub enum FrontError {
+pub enum ProtocolServerError {
     /// The store failed while the signing keys were read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 /// The MCP server in front of an engine, whatever carries its messages.
-pub struct Front {
+pub struct ProtocolServer {
     pub(crate) engine: Engine,
     pub(crate) admission: Arc<Admission>,
     pub(crate) sessions: Arc<Sessions>,
@@ -66,13 +66,13 @@ pub struct Front {
     pub(crate) http: HttpContext,
 }
 
-impl Front {
+impl ProtocolServer {
     /// Reads the signing keys. Makes them at the very first start, and new ones when they are 30 days old, also while the server runs.
     ///
     /// # Errors
-    /// [`FrontError`] if the store fails.
-    pub async fn new(options: FrontOptions) -> Result<Self, FrontError> {
-        let FrontOptions {
+    /// [`ProtocolServerError`] if the store fails.
+    pub async fn new(options: ProtocolServerOptions) -> Result<Self, ProtocolServerError> {
+        let ProtocolServerOptions {
             engine,
             identity,
             max_body,

@@ -15,8 +15,8 @@ pub struct ListClient<'a> {
     pub requestor: &'a Requestor,
 }
 
-/// Knows which of the tools a client has: see [`Catalog::set_tool_view`](super::Catalog::set_tool_view).
-pub trait ToolView: Send + Sync + 'static {
+/// Knows which of the tools a client has: see [`Catalog::set_tool_visibility`](super::Catalog::set_tool_visibility).
+pub trait ToolVisibility: Send + Sync + 'static {
     /// Completes when it is known what this client has now; `None` if it is.
     fn until_known(&self, client: ListClient<'_>) -> Option<BoxFuture<'static, ()>>;
 
