@@ -33,7 +33,7 @@ use std::{
 /// How long a detached call looks for a question of its new task.
 const EARLY: Duration = Duration::from_secs(1);
 /// Said once of a call that is sent again.
-const SENT_AGAIN: &str = "the server may have the call; it is sent again under its idempotency key, so it runs once, for up to a minute. Ctrl-C gives it up";
+const SENT_AGAIN: &str = "the server may have the call; it is sent again under its idempotency key, so it runs once, for some seconds (over HTTP, for up to a minute). Ctrl-C gives it up";
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Calls the tool, waits, prints the result.

@@ -523,14 +523,39 @@ task = "never"
             .lines()
             .count()
     };
-    while starts() == 0 {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the command has begun", || starts() > 0);
     kill_process(place.owner(), Signal::KILL).unwrap();
     place.open_gate();
     let called = call.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&called.stdout).trim(), "through", "{called:?}");
     assert_eq!(starts(), 1);
+}
+
+/// What is wrong is said to the client, which keeps its session until it is mended.
+#[test]
+fn a_relay_outlives_a_file_that_cannot_be_served() {
+    let place = Place::new("10m");
+    let file = place.path().join("jobs.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut relay = place.relay();
+    relay.modern("tools/list", json!({}));
+    fs::write(&file, text.clone() + "x = [").unwrap();
+    kill_process(place.owner(), Signal::KILL).unwrap();
+    // What is sent before the relay knows that the server is gone is answered with that.
+    let why = ["a", "b"].map(|id| {
+        relay.tell(
+            &json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }}}),
+        );
+        let refused = relay.message().unwrap();
+        assert_eq!(refused["id"], id);
+        refused["error"]["message"].as_str().unwrap_or_default().to_owned()
+    });
+    assert!(why[1].contains("cannot be started again"), "{why:?}");
+    fs::write(&file, text).unwrap();
+    relay.modern("tools/list", json!({}));
 }
 
 /// Only its owner decides when a server that somebody has started reads its file.

@@ -20,7 +20,7 @@ pub(crate) fn error_of(failure: RpcFailure, address: &str) -> RequestError {
         // The relay is there, and the server is not.
         true => RequestError::Unreachable {
             address: masked_address(address),
-            reason: failure.message.to_string(),
+            reason: "its server has exited before it answered".to_owned(),
             stderr: None,
             connected: true,
         },

@@ -27,5 +27,5 @@ pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;
 pub use sqlite::{
     CopyError, DatabaseCopy, DirectoryReport, Disagreement, RESERVE_BYTES, RESERVE_FILE, Relocation, RelocationError,
-    RelocationRecord, SqliteOpenError, SqliteOptions, SqliteStore,
+    RelocationRecord, STOPPING, SqliteOpenError, SqliteOptions, SqliteStore,
 };

@@ -21,7 +21,7 @@ use longhaul_admin::DiskSpace;
 use longhaul_command::suspended_supervisors;
 use longhaul_core::TaskId;
 use longhaul_private_dir::check_named;
-use longhaul_store::{DirectoryReport, SqliteOpenError};
+use longhaul_store::{DirectoryReport, STOPPING, SqliteOpenError};
 use serde_json::{Value, json};
 use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -86,6 +86,14 @@ pub(super) async fn run(of: &AdminTarget) -> Result<Exit, Failure> {
         look_at_directory(&data_dir, &mut findings);
         findings.extend(suspended(&data_dir.join("attempts")));
         let owner = DirectoryReport::owner(&data_dir).ok().flatten();
+        if let Some(owner) = owner.as_ref().filter(|owner| owner.ends_with(STOPPING)) {
+            let stops = [Finding::new(
+                format!("the server stops: {owner}"),
+                "ask again in some seconds",
+            )];
+            print(of.json, &stops, &[]);
+            return Ok(exit(&stops));
+        }
         // A server that runs knows its tasks itself.
         let (mut at_rest, mut can_start) = (Vec::new(), is_sound);
         let of_next_start = obstacles(&data_dir, is_shared, owner.is_some());

@@ -435,10 +435,18 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         }
     };
     let waited_for = async {
-        stop.cancelled().await;
-        if let Err(error) = store.describe_stop() {
-            tracing::warn!(%error, "could not write to the lock file that this process stops");
+        let told = |written: io::Result<()>| {
+            if let Err(error) = written {
+                tracing::warn!(%error, "could not write to the lock file that this process stops");
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = engine.drain_begun() => told(store.describe_owner("it drains: it stops when what runs has ended")),
         }
+        stop.cancelled().await;
+        told(store.describe_stop());
     };
     tokio::join!(
         waited_for,

@@ -76,23 +76,18 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         SystemClock.sleep(pause(exits)).await;
-        let mut owner = match owner::find_or_start(target, exits > 0).await {
+        let mut owner = match connect(target, exits > 0).await {
             Ok(owner) => BufReader::new(owner),
             Err(error) => {
                 output::note(&format!("longhaul: {error}"));
+                // What is wrong may be mended before the next request, and the client has its session still.
+                if exits > 0 && target.claim.is_none() && session.refuse(&mut input, &mut output, &*error).await.is_ok()
+                {
+                    continue;
+                }
                 return ExitCode::FAILURE;
             }
         };
-        // The file of `longhaul wrap` is written by each of them.
-        if target.claim.is_none() {
-            if let Err(error) = served_file::follow(&target.file, &target.data_dir).await {
-                output::note(&format!("longhaul: {error}"));
-                return ExitCode::FAILURE;
-            }
-            if let Some(unread) = served_file::unread(&target.file, &target.data_dir, &target.settings) {
-                output::note(&format!("longhaul: {unread}"));
-            }
-        }
         let since = SystemClock.monotonic();
         if session.begin_again(&mut owner, &mut output).await.is_ok() {
             match session.relay(&mut input, &mut output, owner).await {
@@ -124,6 +119,19 @@ async fn relay(target: &owner::Target, handoff: Option<Millis>) -> ExitCode {
             log.display()
         ));
     }
+}
+
+/// Connects to a server that serves the file as it is now.
+async fn connect(target: &owner::Target, has_exited: bool) -> Result<UnixStream, Box<dyn std::error::Error>> {
+    let owner = owner::find_or_start(target, has_exited).await?;
+    // The file of `longhaul wrap` is written by each of them.
+    if target.claim.is_none() {
+        served_file::follow(&target.file, &target.data_dir).await?;
+        if let Some(unread) = served_file::unread(&target.file, &target.data_dir, &target.settings) {
+            output::note(&format!("longhaul: {unread}"));
+        }
+    }
+    Ok(owner)
 }
 
 /// How long the next owner waits when so many have exited in a row: the first one starts at once.

@@ -233,6 +233,29 @@ impl Session {
         output.flush().await
     }
 
+    /// Answers the next request of the client, for which there is no owner.
+    ///
+    /// # Errors
+    /// The client has gone.
+    pub(super) async fn refuse<R: AsyncBufRead + Unpin>(
+        &self,
+        input: &mut Input<R>,
+        output: &mut (impl AsyncWrite + Unpin),
+        why: &dyn std::error::Error,
+    ) -> io::Result<()> {
+        let line = input.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.sends(&line);
+        if let Ok(Message::Request(request)) = Message::parse(line.trim_ascii()) {
+            self.state.lock().open.remove(request.id.as_json());
+            let error = RpcError::internal(format!("The server has exited, and cannot be started again: {why}"));
+            let mut text = String::new();
+            error.write_response(&mut text, request.id);
+            text.push('\n');
+            output.write_all(text.as_bytes()).await?;
+        }
+        output.flush().await
+    }
+
     /// Begins the session of the client at another owner, and sets it as it was. The answers are not passed on: the client has some. What else the owner sends
     /// meanwhile is.
     ///

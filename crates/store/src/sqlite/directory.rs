@@ -25,8 +25,8 @@ const LOCK_ATTEMPTS: u32 = 40;
 const ATTEMPTS_AT_A_STOP: u32 = 200;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
 const LOCK: &str = "lock";
-/// What a process writes into it that is about to release it.
-const STOPPING: &str = "it is stopping";
+/// How the line of a process in the lock file of a data directory ends that is about to release it.
+pub const STOPPING: &str = "it is stopping";
 /// What SQLite keeps beside a database. It opens these itself.
 const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 

@@ -39,6 +39,7 @@ mod write;
 mod writer;
 
 pub use backup::{CopyError, DatabaseCopy};
+pub use directory::STOPPING;
 pub use directory_report::DirectoryReport;
 pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
