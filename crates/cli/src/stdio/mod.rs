@@ -15,7 +15,10 @@ use longhaul_client::SystemClock;
 use longhaul_core::{Clock as _, Millis};
 use relay::{Input, RelayEnd, Session};
 use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
-use tokio::io::{BufReader, stdin, stdout};
+use tokio::{
+    io::{BufReader, stdin, stdout},
+    net::UnixStream,
+};
 
 /// An owner that has lived so long does not count.
 const LONG: Duration = Duration::from_secs(60);

@@ -249,7 +249,7 @@ impl Session {
             self.state.lock().open.remove(request.id.as_json());
             let error = RpcError::internal(format!("The server has exited, and cannot be started again: {why}"));
             let mut text = String::new();
-            error.write_response(&mut text, request.id);
+            error.write_response(&mut text, Some(request.id));
             text.push('\n');
             output.write_all(text.as_bytes()).await?;
         }

@@ -24,6 +24,8 @@ enum ProgressOutput {
     Lines {
         /// The last line, so that it is not repeated.
         last: String,
+        /// When it was last said that a server is not there.
+        retried_at: Duration,
     },
 }
 
@@ -45,7 +47,10 @@ impl Display {
     /// Chooses by whether standard error is a terminal.
     pub(crate) fn new() -> Self {
         let shown = match io::stderr().is_terminal() {
-            false => ProgressOutput::Lines { last: String::new() },
+            false => ProgressOutput::Lines {
+                last: String::new(),
+                retried_at: Duration::ZERO,
+            },
             true => {
                 let bar = ProgressBar::new_spinner();
                 bar.set_style(spinner_style());
@@ -150,7 +155,7 @@ impl Display {
         self.fill(fraction);
         match &mut self.shown {
             ProgressOutput::Bar(bar) => bar.set_message(message),
-            ProgressOutput::Lines { last } if *last != message => {
+            ProgressOutput::Lines { last, .. } if *last != message => {
                 output::note(&message);
                 *last = message;
             }
@@ -190,17 +195,19 @@ impl Display {
         }
     }
 
-    /// Shows every retry on a terminal, else only the first of several.
+    /// Shows every retry on a terminal, else the first of several, and one a minute of the others.
     fn show_retry(&mut self, error: &str, attempt: u32, retry_in: Millis) {
         let wait = approximate_duration(retry_in.div_ceil(1000).max(1) * 1000);
         let line = format!("{error}; retrying");
         match &mut self.shown {
             ProgressOutput::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
-            ProgressOutput::Lines { last } if attempt == 1 => {
-                output::note(&line);
-                *last = line;
+            ProgressOutput::Lines { last, retried_at } => {
+                let now = SystemClock.monotonic();
+                if attempt == 1 || now.saturating_sub(*retried_at) >= BETWEEN_LOSSES {
+                    output::note(&line);
+                    (*last, *retried_at) = (line, now);
+                }
             }
-            ProgressOutput::Lines { .. } => {}
         }
     }
 }
