@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), CoverageError> {
     let page = Page::read(&text);
     let tests = Tests::find()?;
     let mut wrong = page.gaps();
-    for Row { line, id, shown_by } in &page.rows {
+    for CoverageRow { line, id, shown_by } in &page.rows {
         let named: Vec<_> = code_spans(shown_by).collect();
         let missing = named.iter().filter(|name| !tests.have(name));
         wrong.extend(missing.map(|name| format!("line {line}: {id} names `{name}`, which does not exist")));
@@ -56,12 +56,12 @@ pub(crate) fn run() -> Result<(), CoverageError> {
 /// The content of the page.
 #[derive(Default)]
 struct Page<'a> {
-    rows: Vec<Row<'a>>,
+    rows: Vec<CoverageRow<'a>>,
     /// All ids in the ranges of headings, with the heading's line.
     promised: BTreeMap<String, usize>,
 }
 
-struct Row<'a> {
+struct CoverageRow<'a> {
     line: usize,
     id: &'a str,
     shown_by: &'a str,
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
                 && id.contains('-')
                 && !id.starts_with('-')
             {
-                page.rows.push(Row { line, id, shown_by });
+                page.rows.push(CoverageRow { line, id, shown_by });
             }
         }
         page
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
     fn gaps(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen = BTreeSet::new();
-        for Row { line, id, .. } in &self.rows {
+        for CoverageRow { line, id, .. } in &self.rows {
             if !seen.insert(*id) {
                 wrong.push(format!("line {line}: {id} has a row already"));
             }
@@ -118,9 +118,9 @@ impl<'a> Page<'a> {
 
     /// Prints how many requirements have tests, and which have none.
     fn print(&self) {
-        let excused = |row: &&Row<'_>, word| row.shown_by.starts_with(word);
+        let excused = |row: &&CoverageRow<'_>, word| row.shown_by.starts_with(word);
         let count = |word| self.rows.iter().filter(|row| excused(row, word)).count();
-        for Row { id, shown_by, .. } in self.rows.iter().filter(|row| excused(row, NOT_TESTED)) {
+        for CoverageRow { id, shown_by, .. } in self.rows.iter().filter(|row| excused(row, NOT_TESTED)) {
             println!("{id:6} {shown_by}");
         }
         let (client, not_tested, left_out) = (count(CLIENT), count(NOT_TESTED), count(LEFT_OUT));

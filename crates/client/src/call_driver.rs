@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// What the server has answered.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum DriverAnswer {
     Task(TaskHandle),
     /// A result or an error.
     Outcome,
@@ -52,7 +52,7 @@ pub(crate) enum CancelReport {
 /// What a driver tells, and is told.
 pub(crate) struct Channels {
     pub(crate) status: watch::Sender<CallStatus>,
-    pub(crate) answer: watch::Sender<Option<Answer>>,
+    pub(crate) answer: watch::Sender<Option<DriverAnswer>>,
     /// Whether the call is to be cancelled.
     pub(crate) is_cancelled: watch::Receiver<bool>,
     pub(crate) cancel_report: watch::Sender<Option<CancelReport>>,
@@ -142,11 +142,11 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
     let response = call.send_unless(cancelled, &mut |event| reporter.observe(&event)).await;
     match response {
         Some(Ok(CallResponse::Task(task))) => {
-            channels.answer.send_replace(Some(Answer::Task(task.clone())));
+            channels.answer.send_replace(Some(DriverAnswer::Task(task.clone())));
             wait(task, reporter, channels).await
         }
         Some(Ok(CallResponse::Done(outcome))) => {
-            channels.answer.send_replace(Some(Answer::Outcome));
+            channels.answer.send_replace(Some(DriverAnswer::Outcome));
             Ok(UnrecordedOutcome::Call(Box::new(call), outcome))
         }
         Some(Err(error)) => Err(error.into()),

@@ -26,11 +26,11 @@ pub(crate) struct CallRecord(Arc<Record>);
 #[derive(Debug)]
 struct Record {
     journal: ClientJournal,
-    state: Mutex<State>,
+    state: Mutex<RecordState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct RecordState {
     call: CallId,
     /// Nothing is recorded of an answer.
     is_open: bool,
@@ -102,7 +102,7 @@ impl CallRecord {
     fn new(journal: &ClientJournal, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
         Self(Arc::new(Record {
             journal: journal.clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(RecordState {
                 call,
                 is_open,
                 lacks_task: false,

@@ -16,10 +16,10 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// The results of one connection, so of one authorization: `cacheScope` makes no difference.
 #[derive(Default)]
-pub(crate) struct ResponseCache(Mutex<State>);
+pub(crate) struct ResponseCache(Mutex<CacheState>);
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     results: HashMap<Key, CachedResult>,
     bytes: usize,
     /// Counts what was forgotten, so that a result is not kept that was requested before the server said that it has changed.

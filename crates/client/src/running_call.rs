@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallResponse, CallStatus, InputResponse, Outcome, PendingCall, TaskHandle,
-    call_driver::{Answer, CancelReport, Channels, UnrecordedOutcome, drive, follow, without_answered},
+    call_driver::{CancelReport, Channels, DriverAnswer, UnrecordedOutcome, drive, follow, without_answered},
     call_record::CallRecord,
 };
 use futures_util::{Stream, stream};
@@ -31,7 +31,7 @@ use tokio::{sync::watch, task::JoinHandle};
 #[derive(Debug)]
 pub struct RunningCall {
     status: watch::Receiver<CallStatus>,
-    answer: watch::Receiver<Option<Answer>>,
+    answer: watch::Receiver<Option<DriverAnswer>>,
     cancelled: watch::Sender<bool>,
     cancel_report: watch::Receiver<Option<CancelReport>>,
     driver: Driver,
@@ -63,7 +63,7 @@ impl RunningCall {
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     fn driven<D>(
         status: CallStatus,
-        answer: Option<Answer>,
+        answer: Option<DriverAnswer>,
         record: Option<CallRecord>,
         drive: impl FnOnce(Channels) -> D,
     ) -> Self
@@ -114,7 +114,7 @@ impl RunningCall {
         // Without a sender the call has ended.
         let answer = answer.wait_for(Option::is_some).await.ok()?.clone();
         match answer {
-            Some(Answer::Task(task)) => Some(task),
+            Some(DriverAnswer::Task(task)) => Some(task),
             _ => None,
         }
     }
@@ -148,9 +148,9 @@ impl RunningCall {
     pub async fn cancel(&self) -> Result<(), CallError> {
         let answer = self.answer.borrow().clone();
         match answer {
-            Some(Answer::Outcome) => return Ok(()),
-            Some(Answer::Task(_)) if self.driver.driving.is_finished() => return Ok(()),
-            Some(Answer::Task(task)) => return Ok(task.cancel().await.map(drop)?),
+            Some(DriverAnswer::Outcome) => return Ok(()),
+            Some(DriverAnswer::Task(_)) if self.driver.driving.is_finished() => return Ok(()),
+            Some(DriverAnswer::Task(task)) => return Ok(task.cancel().await.map(drop)?),
             None => drop(self.cancelled.send_replace(true)),
         }
         let mut report = self.cancel_report.clone();
@@ -173,7 +173,7 @@ impl RunningCall {
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), CallError> {
         let answered = self.answer.borrow().clone();
         match answered {
-            Some(Answer::Task(task)) => Ok(task.answer(key, answer).await?),
+            Some(DriverAnswer::Task(task)) => Ok(task.answer(key, answer).await?),
             _ => Err(CallError::AsksNothing),
         }
     }
@@ -209,16 +209,16 @@ impl TaskHandle {
     /// ```
     pub fn follow(&self) -> RunningCall {
         let status = CallStatus::Task(Arc::new(self.known_status()));
-        let answer = Some(Answer::Task(self.clone()));
+        let answer = Some(DriverAnswer::Task(self.clone()));
         let task = self.clone();
         RunningCall::driven(status, answer, None, |channels| follow(task, channels))
     }
 }
 
 /// The status as it is shown: without questions that are answered.
-fn shown(status: &CallStatus, answer: &watch::Receiver<Option<Answer>>) -> CallStatus {
+fn shown(status: &CallStatus, answer: &watch::Receiver<Option<DriverAnswer>>) -> CallStatus {
     match (status, &*answer.borrow()) {
-        (CallStatus::Task(snapshot), Some(Answer::Task(task))) if !snapshot.input_requests.is_empty() => {
+        (CallStatus::Task(snapshot), Some(DriverAnswer::Task(task))) if !snapshot.input_requests.is_empty() => {
             CallStatus::Task(Arc::new(without_answered(snapshot, task)))
         }
         _ => status.clone(),

@@ -11,13 +11,13 @@ const PATIENCE_MILLIS: u16 = 50;
 /// A pipe that is ready takes so many bytes without blocking (`pipe(7)`, `PIPE_BUF`).
 const CHUNK: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<StderrState> = Mutex::new(StderrState {
     dropped: 0,
     is_cut: false,
 });
 static NOTICE: OnceLock<fn(u64) -> String> = OnceLock::new();
 
-struct State {
+struct StderrState {
     /// Lines that were dropped since the last one that was written.
     dropped: u64,
     /// The last line was written in part.
@@ -60,7 +60,7 @@ fn plain_notice(dropped: u64) -> String {
     format!("{dropped} log lines were dropped here: nobody read standard error\n")
 }
 
-impl State {
+impl StderrState {
     fn write(&mut self, bytes: &[u8], patience_millis: u16) -> bool {
         if self.is_cut && !(is_writable(patience_millis) && write_some(b"\n").is_ok()) {
             return false;

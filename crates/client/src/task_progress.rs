@@ -14,10 +14,10 @@ const MAX_EARLY: usize = 16;
 
 /// The progress of the live tasks of a connection.
 #[derive(Default)]
-pub(crate) struct TaskProgress(Mutex<State>);
+pub(crate) struct TaskProgress(Mutex<ProgressState>);
 
 #[derive(Default)]
-struct State {
+struct ProgressState {
     tasks: HashMap<String, LatestProgress>,
     early: VecDeque<(u64, Progress)>,
 }

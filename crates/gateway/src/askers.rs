@@ -47,7 +47,7 @@ const MAY_STILL_RUN: Duration = Duration::from_secs(600);
 pub(crate) struct Askers {
     upstream: String,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<AskerState>,
     /// Notified when a task is known.
     changed: Notify,
     /// The client's last answer to `roots/list`, which upstreams also ask outside of calls.
@@ -73,7 +73,7 @@ pub(crate) struct Listeners {
 }
 
 #[derive(Default)]
-struct State {
+struct AskerState {
     last: u64,
     by_number: BTreeMap<u64, Arc<Asker>>,
     by_task: HashMap<String, u64>,
@@ -248,7 +248,7 @@ impl Askers {
 
     fn enter(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut AskerState,
         client: Client,
         context: Context,
         delivered: BTreeMap<String, u32>,
@@ -440,7 +440,7 @@ impl Askers {
     }
 }
 
-impl State {
+impl AskerState {
     fn of_task(&self, task: &str) -> Option<Arc<Asker>> {
         self.by_number.get(self.by_task.get(task)?).cloned()
     }

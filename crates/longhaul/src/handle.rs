@@ -36,10 +36,10 @@ const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3);
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct ServerHandle(Arc<State>);
+pub struct ServerHandle(Arc<HandleState>);
 
 #[derive(Default)]
-struct State {
+struct HandleState {
     running: RwLock<Option<RunningServer>>,
     lease_lost: watch::Sender<bool>,
     /// Cancelled when an operator asks for a stop, and by the stop itself.

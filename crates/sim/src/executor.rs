@@ -22,11 +22,11 @@ impl Process {
 
 /// A single-threaded executor with simulated time.
 pub(crate) struct Executor {
-    state: Mutex<State>,
+    state: Mutex<ExecutorState>,
     ready: Arc<Mutex<BTreeSet<u64>>>,
 }
 
-struct State {
+struct ExecutorState {
     jobs: BTreeMap<u64, Job>,
     spawned: u64,
     dead: BTreeSet<Process>,
@@ -71,7 +71,7 @@ pub(crate) enum TurnOutcome {
 impl Executor {
     pub(crate) fn new(schedule: fastrand::Rng) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(ExecutorState {
                 jobs: BTreeMap::new(),
                 spawned: 0,
                 dead: BTreeSet::new(),
@@ -130,7 +130,7 @@ impl Executor {
         self.drop_jobs(state, |_| true);
     }
 
-    fn drop_jobs(&self, mut state: MutexGuard<'_, State>, which: impl Fn(&Job) -> bool) {
+    fn drop_jobs(&self, mut state: MutexGuard<'_, ExecutorState>, which: impl Fn(&Job) -> bool) {
         let dropped: Vec<u64> = (state.jobs.iter().filter(|(_, job)| which(job)))
             .map(|(id, _)| *id)
             .collect();

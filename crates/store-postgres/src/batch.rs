@@ -10,7 +10,7 @@ use crate::{
     ledger::{Ledger, Part},
     pauses::{KnownPauses, PAUSE_VERSION},
     quota_turns::{NearQuotas, QuotaTurns, TAKE_TURNS},
-    request::{Answer, Request},
+    request::{Request, RequestAnswer},
     row::{self, select_tasks, texts},
     text::encode,
     transaction::{Execute, Param, Then, Tx},
@@ -98,7 +98,7 @@ pub(crate) struct Batch {
 
 /// What a batch has done, to be told now that it is committed.
 pub(crate) struct Done {
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<RequestAnswer>,
     pub(crate) effects: Effects,
     pub(crate) sessions: BTreeMap<SessionKey, UnixMillis>,
     pub(crate) have_pauses_changed: bool,
@@ -237,22 +237,22 @@ impl Batch {
         Some(&self.tasks.get(id)?.task)
     }
 
-    fn decide(&mut self, request: &Request) -> Answer {
+    fn decide(&mut self, request: &Request) -> RequestAnswer {
         match request {
             Request::Create(new) if new.claim.is_some() && self.have_pauses_changed => {
                 let queued = NewTask {
                     claim: None,
                     ..NewTask::clone(new)
                 };
-                Answer::Created(Box::new(self.create(&queued)))
+                RequestAnswer::Created(Box::new(self.create(&queued)))
             }
-            Request::Create(new) => Answer::Created(Box::new(self.create(new))),
-            Request::WriteCall(call, change) => Answer::Applied(Box::new(self.write_call(call, change))),
-            Request::Apply(change) => Answer::Applied(Box::new(self.apply(change))),
+            Request::Create(new) => RequestAnswer::Created(Box::new(self.create(new))),
+            Request::WriteCall(call, change) => RequestAnswer::Applied(Box::new(self.write_call(call, change))),
+            Request::Apply(change) => RequestAnswer::Applied(Box::new(self.apply(change))),
             Request::EndSession(session, until) => {
                 let kept = self.sessions.entry(session.clone()).or_insert(*until);
                 *kept = (*kept).max(*until);
-                Answer::SessionEnded(Ok(()))
+                RequestAnswer::SessionEnded(Ok(()))
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     PostgresOpenError, PostgresOptions,
     connections::Connections,
     fault::Fault,
-    row::{self, Row},
+    row::{self, PostgresRow},
     session::quoted,
     text::encode,
     transaction::{Connection, Execute, Tx},
@@ -87,7 +87,7 @@ pub(crate) async fn look(
         return Err(Fault::Outage("the database says nothing of itself".to_owned()));
     };
     let text = |at| row::text(&found, at);
-    let may = |at| Ok::<_, Fault>(Row(&found).integer(at)?.map(|may| may == 1));
+    let may = |at| Ok::<_, Fault>(PostgresRow(&found).integer(at)?.map(|may| may == 1));
     let server_version = text(0)?.to_string();
     if row::number(&found, 1)? < OLDEST {
         return Ok(Err(PostgresOpenError::OldServer(server_version)));

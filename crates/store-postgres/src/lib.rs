@@ -70,7 +70,7 @@ use notifications::Notifications;
 use options::RESERVED;
 use origin::{Establish, HostFile, HostFileContents, Identity};
 use quota_turns::NearQuotas;
-use request::{Answer, PendingRequest, Request};
+use request::{PendingRequest, Request, RequestAnswer};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
 use transaction::PoolerSettings;
@@ -298,7 +298,7 @@ impl PostgresStore {
     }
 
     /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.
-    async fn send(&self, request: Request) -> Result<Answer, StoreError> {
+    async fn send(&self, request: Request) -> Result<RequestAnswer, StoreError> {
         let (reply_to, answer) = oneshot::channel();
         let pending = PendingRequest { request, reply_to };
         self.queue.send(pending).map_err(|_| StoreError::Closed)?;

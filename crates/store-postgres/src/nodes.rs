@@ -6,7 +6,7 @@ use crate::{
     effects::PublishedState,
     fault::Fault,
     origin::Identity,
-    row::{self, Row},
+    row::{self, PostgresRow},
     text::encode,
     traffic::NodeTraffic,
     transaction::{Execute, Param, Tx},
@@ -76,7 +76,10 @@ impl Work for OpenNode {
         for lease in &held {
             let ends_at = UnixMillis(row::number(lease, 1)?);
             if ends_at > now && !self.new.is_on_same_directory(lease.try_get(4)?) {
-                let (name, address) = (row::text(lease, 2)?, Row(lease).text(3, |text| Arc::<str>::from(text))?);
+                let (name, address) = (
+                    row::text(lease, 2)?,
+                    PostgresRow(lease).text(3, |text| Arc::<str>::from(text))?,
+                );
                 let by = NodeStatus::describe(NodeId(row::number(lease, 0)?), &name, address.as_deref());
                 let left = ends_at.since(now);
                 return Err(StoreError::HostInUse { by, left }.into());
@@ -142,7 +145,7 @@ impl Work for Renew {
             .row(LEASE, &[&self.node.0, &offset])
             .await?
             .ok_or(StoreError::LeaseLost)?;
-        let read = Row(&lease);
+        let read = PostgresRow(&lease);
         if read.integer(2)?.is_some() {
             return Err(StoreError::LeaseLost.into());
         }
@@ -191,7 +194,7 @@ fn sent_by(row: &tokio_postgres::Row) -> Result<NodeTraffic, Fault> {
 }
 
 fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
-    let row = Row(row);
+    let row = PostgresRow(row);
     Ok(HeldAttempt {
         task: task_row::id(&row, 0)?,
         epoch: task_row::count(&row, 1)?,
@@ -223,7 +226,7 @@ pub(crate) async fn statuses(on: &impl Execute, clock: &Clock) -> Result<Vec<Nod
 }
 
 fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fault> {
-    let row = Row(found);
+    let row = PostgresRow(found);
     let count = |at| row::number(found, at).map(|count| u64::try_from(count).unwrap_or_default());
     Ok(NodeStatus {
         node: NodeId(row::number(found, 0)?),
@@ -285,7 +288,7 @@ impl Work for GiveUpHost {
         if let Some(alive) = alive {
             let (name, address) = (
                 row::text(&alive, 1)?,
-                Row(&alive).text(2, |text| Arc::<str>::from(text))?,
+                PostgresRow(&alive).text(2, |text| Arc::<str>::from(text))?,
             );
             return Ok(Err(GiveUpError::Alive {
                 by: NodeStatus::describe(NodeId(row::number(&alive, 0)?), &name, address.as_deref()),

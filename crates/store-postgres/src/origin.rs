@@ -12,7 +12,7 @@
 
 use crate::{
     fault::Fault,
-    row::{self, Row},
+    row::{self, PostgresRow},
     text::encode,
     transaction::{Execute, Tx},
     work::{Work, take_turn},
@@ -93,9 +93,9 @@ impl Identity {
     pub(crate) async fn read(on: &impl Execute) -> Result<Self, Fault> {
         let found = on.row(IDENTITY, &[]).await?;
         let found = found.ok_or_else(|| Fault::Outage("the database says nothing of itself".to_owned()))?;
-        let text = |at| Row(&found).text(at, |text| Arc::<str>::from(text));
+        let text = |at| PostgresRow(&found).text(at, |text| Arc::<str>::from(text));
         let (system, database, tables) = (text(0)?, row::number(&found, 1)?, row::number(&found, 2)?);
-        let known = (Row(&found).integer(6)?, Row(&found).integer(7)?);
+        let known = (PostgresRow(&found).integer(6)?, PostgresRow(&found).integer(7)?);
         let is_other = |before: &Option<Arc<str>>| before.is_some() && system.is_some() && *before != system;
         Ok(Self {
             origin: text(4)?,
@@ -103,8 +103,8 @@ impl Identity {
             system,
             database,
             tables,
-            timeline: Row(&found).integer(3)?,
-            first_node: Row(&found).integer(8)?.unwrap_or(1),
+            timeline: PostgresRow(&found).integer(3)?,
+            first_node: PostgresRow(&found).integer(8)?.unwrap_or(1),
         })
     }
 

@@ -5,7 +5,7 @@ use crate::{
     clock::Clock,
     effects::Effects,
     fault::Fault,
-    row::{self, Row},
+    row::{self, PostgresRow},
     text::encode,
     transaction::{Execute, Tx},
     work::{Work, take_turn},
@@ -119,7 +119,7 @@ fn holder(row: &tokio_postgres::Row) -> Result<PermitHolder, Fault> {
         held: count(row, 1)?,
         wanted: count(row, 2)?,
         share: count(row, 3)?,
-        short_since: task_row::timestamp(&Row(row), 4)?,
+        short_since: task_row::timestamp(&PostgresRow(row), 4)?,
         got_at: longhaul_core::UnixMillis(row::number(row, 5)?),
     })
 }

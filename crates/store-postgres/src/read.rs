@@ -2,7 +2,7 @@
 
 use crate::{
     fault::Fault,
-    row::{self, Row, select_tasks, texts},
+    row::{self, PostgresRow, select_tasks, texts},
     text::encode,
     transaction::Execute,
 };
@@ -161,7 +161,7 @@ pub(crate) async fn arguments(on: &impl Execute, id: &TaskId) -> Result<Option<J
 
 async fn json(on: &impl Execute, sql: &str, id: &TaskId) -> Result<Option<Json>, Fault> {
     let row = on.row(sql, &[&id.as_str()]).await?;
-    row.map(|row| task_row::json(&Row(&row), 0)).transpose()
+    row.map(|row| task_row::json(&PostgresRow(&row), 0)).transpose()
 }
 
 /// [`longhaul_core::Store::spec`].
@@ -173,7 +173,7 @@ pub(crate) async fn spec(on: &impl Execute, id: &SpecId) -> Result<Option<ToolSp
         Ok(ToolSpec {
             id: SpecId::named(row::text(&row, 0)?),
             kind: row::text(&row, 1)?,
-            definition: task_row::json(&Row(&row), 2)?,
+            definition: task_row::json(&PostgresRow(&row), 2)?,
         })
     };
     row.map(spec).transpose()
@@ -236,7 +236,7 @@ pub(crate) async fn newest_created_at(on: &impl Execute) -> Result<Option<UnixMi
 
 fn first_timestamp(row: Option<tokio_postgres::Row>) -> Result<Option<UnixMillis>, Fault> {
     match row {
-        Some(row) => task_row::timestamp(&Row(&row), 0),
+        Some(row) => task_row::timestamp(&PostgresRow(&row), 0),
         None => Ok(None),
     }
 }
@@ -404,7 +404,7 @@ pub(crate) async fn live_tasks(on: &impl Execute) -> Result<Vec<LiveTasks>, Faul
         let state = code::state(row::number(row, 1)?);
         Ok(LiveTasks {
             tool: row::text(row, 0)?,
-            state: state.ok_or_else(|| Row(row).meaningless(1))?,
+            state: state.ok_or_else(|| PostgresRow(row).meaningless(1))?,
             count: row::number(row, 2)?.cast_unsigned(),
             asking: row::number(row, 3)?.cast_unsigned(),
             ready_at: UnixMillis(row::number(row, 4)?),

@@ -21,7 +21,7 @@ pub(crate) enum Request {
 
 /// What became of a change, of the same kind as its [`Request`].
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum RequestAnswer {
     Created(Box<Result<Created, CreateError>>),
     Applied(Box<Result<Task, ApplyError>>),
     SessionEnded(Result<(), StoreError>),
@@ -30,12 +30,12 @@ pub(crate) enum Answer {
 /// A change whose caller waits.
 pub(crate) struct PendingRequest {
     pub(crate) request: Request,
-    pub(crate) reply_to: Sender<Answer>,
+    pub(crate) reply_to: Sender<RequestAnswer>,
 }
 
 impl PendingRequest {
     /// The caller may have stopped waiting.
-    pub(crate) fn answer(self, answer: Answer) {
+    pub(crate) fn answer(self, answer: RequestAnswer) {
         let _ = self.reply_to.send(answer);
     }
 
@@ -47,11 +47,11 @@ impl PendingRequest {
 }
 
 impl Request {
-    fn refused(&self, why: StoreError) -> Answer {
+    fn refused(&self, why: StoreError) -> RequestAnswer {
         match self {
-            Self::Create(_) => Answer::Created(Box::new(Err(why.into()))),
-            Self::WriteCall(..) | Self::Apply(_) => Answer::Applied(Box::new(Err(why.into()))),
-            Self::EndSession(..) => Answer::SessionEnded(Err(why)),
+            Self::Create(_) => RequestAnswer::Created(Box::new(Err(why.into()))),
+            Self::WriteCall(..) | Self::Apply(_) => RequestAnswer::Applied(Box::new(Err(why.into()))),
+            Self::EndSession(..) => RequestAnswer::SessionEnded(Err(why)),
         }
     }
 

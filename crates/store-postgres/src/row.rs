@@ -34,15 +34,15 @@ macro_rules! select_tasks {
 pub(crate) use select_tasks;
 
 /// One row of a result.
-pub(crate) struct Row<'a>(pub(crate) &'a tokio_postgres::Row);
+pub(crate) struct PostgresRow<'a>(pub(crate) &'a tokio_postgres::Row);
 
-impl Row<'_> {
+impl PostgresRow<'_> {
     fn get<'a, T: tokio_postgres::types::FromSql<'a>>(&'a self, column: usize) -> Result<Option<T>, Fault> {
         Ok(self.0.try_get(column)?)
     }
 }
 
-impl task_row::Row for Row<'_> {
+impl task_row::Row for PostgresRow<'_> {
     type Error = Fault;
 
     fn integer(&self, column: usize) -> Result<Option<i64>, Fault> {
@@ -72,7 +72,7 @@ impl task_row::Row for Row<'_> {
 
 /// Reads a task.
 pub(crate) fn task(row: &tokio_postgres::Row) -> Result<Task, Fault> {
-    task_row::task(&Row(row))
+    task_row::task(&PostgresRow(row))
 }
 
 /// Reads tasks.
@@ -84,31 +84,31 @@ pub(crate) fn tasks(rows: &[tokio_postgres::Row]) -> Result<Vec<Task>, Fault> {
 pub(crate) fn claimed(row: &tokio_postgres::Row) -> Result<Claimed, Fault> {
     Ok(Claimed {
         task: task(row)?,
-        arguments: task_row::json(&Row(row), MORE)?,
-        requestor: task_row::json(&Row(row), MORE + 1)?,
+        arguments: task_row::json(&PostgresRow(row), MORE)?,
+        requestor: task_row::json(&PostgresRow(row), MORE + 1)?,
     })
 }
 
 /// Reads a task that is followed by its outcome.
 pub(crate) fn with_outcome(row: &tokio_postgres::Row) -> Result<(Task, Option<Outcome>), Fault> {
     let task = task(row)?;
-    let outcome = task_row::outcome(&Row(row), MORE, &task)?;
+    let outcome = task_row::outcome(&PostgresRow(row), MORE, &task)?;
     Ok((task, outcome))
 }
 
 /// Reads a text.
 pub(crate) fn text(row: &tokio_postgres::Row, column: usize) -> Result<Arc<str>, Fault> {
-    task_row::text(&Row(row), column)
+    task_row::text(&PostgresRow(row), column)
 }
 
 /// Reads a number.
 pub(crate) fn number(row: &tokio_postgres::Row, column: usize) -> Result<i64, Fault> {
-    task_row::number(&Row(row), column)
+    task_row::number(&PostgresRow(row), column)
 }
 
 /// Reads the id of a task.
 pub(crate) fn id(row: &tokio_postgres::Row, column: usize) -> Result<TaskId, Fault> {
-    task_row::id(&Row(row), column)
+    task_row::id(&PostgresRow(row), column)
 }
 
 /// Reads the open questions of `task` from arrays of their keys, names, requests and times, beginning at `at`.
@@ -138,7 +138,7 @@ pub(crate) fn open_inputs(row: &tokio_postgres::Row, at: usize, task: &Task) -> 
 
 /// Reads a question: `key, name, request, state, answer, asked_at, settled_at, answered_by`.
 pub(crate) fn input(row: &tokio_postgres::Row) -> Result<Input, Fault> {
-    let row = Row(row);
+    let row = PostgresRow(row);
     Ok(Input {
         key: InputKey::named(task_row::text(&row, 0)?),
         name: row.text(1, |name| Arc::from(name))?,
@@ -157,7 +157,7 @@ pub(crate) fn input(row: &tokio_postgres::Row) -> Result<Input, Fault> {
 
 /// Reads an entry of a journal: `seq, kind, nth, beside, at, path, name, value, epoch`.
 pub(crate) fn entry(row: &tokio_postgres::Row) -> Result<Entry, Fault> {
-    let row = Row(row);
+    let row = PostgresRow(row);
     Ok(Entry {
         seq: task_row::count(&row, 0)?,
         key: EntryKey {

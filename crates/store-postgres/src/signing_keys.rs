@@ -2,7 +2,7 @@
 
 use crate::{
     fault::Fault,
-    row::{self, Row},
+    row::{self, PostgresRow},
     transaction::{Execute, Tx},
     work::{Work, take_turn},
 };
@@ -51,7 +51,7 @@ impl Work for RotateKeys {
 fn key(row: &tokio_postgres::Row) -> Result<SigningKey, Fault> {
     let secret: &[u8] = row.try_get(1)?;
     Ok(SigningKey {
-        id: task_row::count(&Row(row), 0)?,
+        id: task_row::count(&PostgresRow(row), 0)?,
         secret: secret.try_into().map_err(|_| {
             StoreError::Failed(format!(
                 "the signing key {} has no 32 bytes",

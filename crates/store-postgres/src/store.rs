@@ -7,7 +7,7 @@ use crate::{
     ledger, messages, nodes, notifications,
     origin::{self, HostFileContents},
     pauses, permits, read,
-    request::{Answer, Request},
+    request::{Request, RequestAnswer},
     search,
     signing_keys::RotateKeys,
     take,
@@ -34,7 +34,7 @@ const REMOVE_TOMBSTONES: &str = "DELETE FROM tombstones WHERE host = $1 AND task
 impl PostgresStore {
     async fn apply_request(&self, request: Request) -> Result<Task, ApplyError> {
         match self.send(request).await? {
-            Answer::Applied(answer) => *answer,
+            RequestAnswer::Applied(answer) => *answer,
             _ => Err(unexpected().into()),
         }
     }
@@ -256,7 +256,7 @@ impl Store for PostgresStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
             match self.send(Request::Create(Box::new(new))).await? {
-                Answer::Created(answer) => *answer,
+                RequestAnswer::Created(answer) => *answer,
                 _ => Err(unexpected().into()),
             }
         })
@@ -536,7 +536,7 @@ impl Store for PostgresStore {
         let request = Request::EndSession(session.clone(), until);
         Box::pin(async move {
             match self.send(request).await? {
-                Answer::SessionEnded(answer) => answer,
+                RequestAnswer::SessionEnded(answer) => answer,
                 _ => Err(unexpected()),
             }
         })

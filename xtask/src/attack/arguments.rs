@@ -103,7 +103,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 }
 
 /// A result with `isError`, which a model reads for invalid arguments, of a bounded length.
-fn tool_error(answer: &raw::Answer) -> Option<()> {
+fn tool_error(answer: &raw::RawAnswer) -> Option<()> {
     let message: serde_json::Value = serde_json::from_slice(answer.body()).ok()?;
     (message["result"]["isError"] == true && answer.body().len() <= 16 * 1024).then_some(())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     AttackError, mutation,
-    raw::{self, Answer, modern_call},
+    raw::{self, RawAnswer, modern_call},
     report::Report,
     site::{Programs, Site},
 };
@@ -44,7 +44,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 }
 
 /// A refusal: a status of 400 to 499 or 501 or 505, or a closed connection.
-fn refused(answer: &Answer) -> Result<(), String> {
+fn refused(answer: &RawAnswer) -> Result<(), String> {
     match answer.status() {
         Some(400..=499 | 501 | 503 | 505) => not_a_server_failure(answer),
         None if answer.closed => Ok(()),
@@ -53,7 +53,7 @@ fn refused(answer: &Answer) -> Result<(), String> {
 }
 
 /// Anything but an internal failure of the server.
-pub(super) fn not_a_server_failure(answer: &Answer) -> Result<(), String> {
+pub(super) fn not_a_server_failure(answer: &RawAnswer) -> Result<(), String> {
     match answer.status() {
         Some(500 | 502 | 504) => Err(format!("the server failed: {}", excerpt(answer))),
         _ if answer.bytes.len() > 256 * 1024 => Err(format!("an answer of {} bytes", answer.bytes.len())),
@@ -62,7 +62,7 @@ pub(super) fn not_a_server_failure(answer: &Answer) -> Result<(), String> {
     }
 }
 
-pub(super) fn excerpt(answer: &Answer) -> String {
+pub(super) fn excerpt(answer: &RawAnswer) -> String {
     answer.body_text().chars().take(300).collect()
 }
 

@@ -4,7 +4,7 @@ use super::{
     AttackError,
     http::{excerpt, not_a_server_failure},
     mutation,
-    raw::{self, Answer, post},
+    raw::{self, RawAnswer, post},
     report::Report,
     site::{Programs, Site},
 };
@@ -45,7 +45,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 }
 
 /// An error and no result, of a bounded length.
-pub(super) fn refused(answer: &Answer) -> Result<(), String> {
+pub(super) fn refused(answer: &RawAnswer) -> Result<(), String> {
     not_a_server_failure(answer)?;
     short_error(answer)?;
     let message: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
@@ -56,7 +56,7 @@ pub(super) fn refused(answer: &Answer) -> Result<(), String> {
     }
 }
 
-fn short_error(answer: &Answer) -> Result<(), String> {
+fn short_error(answer: &RawAnswer) -> Result<(), String> {
     let is_error = answer.status() != Some(200) || answer.body().windows(8).any(|bytes| bytes == b"\"error\":");
     if is_error && answer.body().len() > MAX_ERROR {
         return Err(format!("an error of {} bytes", answer.body().len()));

@@ -13,13 +13,13 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// What the server sent until it closed the connection or the answer was complete.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct RawAnswer {
     pub(super) bytes: Vec<u8>,
     /// Whether the server closed or reset the connection.
     pub(super) closed: bool,
 }
 
-impl Answer {
+impl RawAnswer {
     /// The HTTP status of the first response.
     pub(super) fn status(&self) -> Option<u16> {
         let line = self.bytes.strip_prefix(b"HTTP/1.1 ")?;
@@ -53,21 +53,21 @@ impl Answer {
 }
 
 /// Sends bytes on a connection of their own and reads one response.
-pub(super) fn send(address: SocketAddr, bytes: &[u8]) -> io::Result<Answer> {
+pub(super) fn send(address: SocketAddr, bytes: &[u8]) -> io::Result<RawAnswer> {
     send_in_pieces(address, bytes, bytes.len().max(1))
 }
 
 /// As [`send`], and then closes the sending side.
-pub(super) fn send_and_close(address: SocketAddr, bytes: &[u8]) -> io::Result<Answer> {
+pub(super) fn send_and_close(address: SocketAddr, bytes: &[u8]) -> io::Result<RawAnswer> {
     exchange(address, bytes, bytes.len().max(1), true)
 }
 
 /// As [`send`], with `piece` bytes in each write.
-pub(super) fn send_in_pieces(address: SocketAddr, bytes: &[u8], piece: usize) -> io::Result<Answer> {
+pub(super) fn send_in_pieces(address: SocketAddr, bytes: &[u8], piece: usize) -> io::Result<RawAnswer> {
     exchange(address, bytes, piece, false)
 }
 
-fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io::Result<Answer> {
+fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io::Result<RawAnswer> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -83,7 +83,7 @@ fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io:
         // The server may have closed it already.
         let _ = stream.shutdown(Shutdown::Write);
     }
-    let mut answer = Answer::default();
+    let mut answer = RawAnswer::default();
     let mut chunk = vec![0; 64 * 1024];
     while !answer.is_whole() && answer.bytes.len() < MAX_BYTES {
         match stream.read(&mut chunk) {

@@ -26,10 +26,10 @@ pub(crate) struct Balancer {
 struct Nodes {
     /// The network in which each node listens; `None`: this program's.
     namespaces: Vec<Option<Namespace>>,
-    state: Mutex<State>,
+    state: Mutex<BalancerState>,
 }
 
-struct State {
+struct BalancerState {
     /// Where each node listens, if it does.
     addresses: Vec<Option<SocketAddr>>,
     next: usize,
@@ -39,7 +39,7 @@ impl Balancer {
     /// Starts one for as many nodes, of which each listens in this namespace.
     pub(crate) fn start(namespaces: Vec<Option<Namespace>>) -> io::Result<Self> {
         let nodes = Arc::new(Nodes {
-            state: Mutex::new(State {
+            state: Mutex::new(BalancerState {
                 addresses: vec![None; namespaces.len()],
                 next: 0,
             }),

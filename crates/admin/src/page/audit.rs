@@ -23,10 +23,10 @@ struct AuditPage {
     actions: [&'static str; AuditAction::ALL.len()],
     outcomes: [&'static str; 5],
     missing: u64,
-    rows: Vec<Row>,
+    rows: Vec<AuditRow>,
 }
 
-struct Row {
+struct AuditRow {
     /// As RFC 3339.
     time: String,
     action: String,
@@ -41,7 +41,7 @@ struct Row {
     detail: String,
 }
 
-impl Row {
+impl AuditRow {
     fn of(line: &Value) -> Self {
         let text = |member: &str| plain_line(line[member].as_str().unwrap_or_default());
         let first_of = |members: &[&str]| {
@@ -78,7 +78,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query):
             actions: actions(),
             outcomes: OUTCOMES,
             missing: found.missing,
-            rows: found.lines.iter().map(Row::of).collect(),
+            rows: found.lines.iter().map(AuditRow::of).collect(),
         }),
         Err(error) => PageError::from(error).show(&context, "/"),
     }

@@ -18,7 +18,7 @@ const LAST_PAGE: Duration = Duration::from_secs(1);
 #[template(path = "nodes.html")]
 struct NodesPage {
     frame: Frame,
-    rows: Vec<Row>,
+    rows: Vec<NodeRow>,
     lost_after: String,
     drain_timeout: Option<String>,
 }
@@ -30,7 +30,7 @@ struct DrainedPage {
     timeout: Option<String>,
 }
 
-struct Row {
+struct NodeRow {
     node: NodeView,
     can_be_cordoned: bool,
     lease: String,
@@ -43,7 +43,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "nodes");
     let found = context.nodes().await?;
-    let row = |node: NodeView| Row {
+    let row = |node: NodeView| NodeRow {
         can_be_cordoned: node.state == "alive" && node.role != "front" && node.cordon != Some("draining"),
         lease: match (node.lease_ms, node.host_away_ms) {
             (Some(left), _) => format!("for {} more", approximate_duration(left)),

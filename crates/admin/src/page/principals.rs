@@ -16,10 +16,10 @@ struct PrincipalsPage {
     frame: Frame,
     counted: usize,
     or_more: bool,
-    rows: Vec<Row>,
+    rows: Vec<PrincipalRow>,
 }
 
-struct Row {
+struct PrincipalRow {
     shown: String,
     oldest: String,
     view: PrincipalView,
@@ -32,7 +32,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "principals");
     let found = context.principals().await?;
-    let row = |view: &PrincipalView| Row {
+    let row = |view: &PrincipalView| PrincipalRow {
         shown: plain_line(&view.principal),
         oldest: approximate_duration(view.oldest_ms),
         view: view.clone(),

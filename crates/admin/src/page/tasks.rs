@@ -27,7 +27,7 @@ struct TasksPage {
     upstreams: Vec<String>,
     error: Option<String>,
     hint: Option<String>,
-    tasks: Vec<Row>,
+    tasks: Vec<TaskRow>,
     next: Option<String>,
     /// What can be done to all tasks that the filter finds: the words, and the page that asks.
     bulk: Vec<(&'static str, String)>,
@@ -41,7 +41,7 @@ struct Tab {
     is_chosen: bool,
 }
 
-struct Row {
+struct TaskRow {
     id: String,
     tool: String,
     state: &'static str,
@@ -57,7 +57,7 @@ struct Row {
     progress: Option<f64>,
 }
 
-impl Row {
+impl TaskRow {
     fn of(task: TaskView) -> Self {
         Self {
             age: match task.ended_ms_ago {
@@ -184,7 +184,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         query,
         error,
         hint,
-        tasks: tasks.into_iter().map(Row::of).collect(),
+        tasks: tasks.into_iter().map(TaskRow::of).collect(),
         next,
     };
     let text = drawn(&page);

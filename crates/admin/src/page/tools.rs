@@ -20,10 +20,10 @@ use std::sync::Arc;
 #[template(path = "tools.html")]
 struct ToolsPage {
     frame: Frame,
-    rows: Vec<Row>,
+    rows: Vec<ToolRow>,
 }
 
-struct Row {
+struct ToolRow {
     tool: ToolView,
     queue_age: Option<String>,
     mean: String,
@@ -67,7 +67,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "tools");
-    let row = |tool: ToolView| Row {
+    let row = |tool: ToolView| ToolRow {
         queue_age: tool.queue_age_ms.map(approximate_duration),
         mean: mean(tool.mean_ms),
         rate: rate(tool.per_minute),

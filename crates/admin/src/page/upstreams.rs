@@ -18,10 +18,10 @@ use std::sync::Arc;
 #[template(path = "upstreams.html")]
 struct UpstreamsPage {
     frame: Frame,
-    rows: Vec<Row>,
+    rows: Vec<UpstreamRow>,
 }
 
-struct Row {
+struct UpstreamRow {
     mean: String,
     rate: String,
     failure: Option<LastFailure>,
@@ -34,7 +34,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "upstreams");
-    let row = |upstream: UpstreamView| Row {
+    let row = |upstream: UpstreamView| UpstreamRow {
         mean: mean(upstream.mean_ms),
         rate: rate(upstream.per_minute),
         failure: upstream.last_failure.clone().map(LastFailure::of),

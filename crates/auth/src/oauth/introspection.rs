@@ -52,11 +52,11 @@ pub(super) struct Introspector {
     endpoint: Introspection,
     fetcher: Fetcher,
     ports: Ports,
-    answers: Cache<TokenDigest, Arc<Answer>>,
+    answers: Cache<TokenDigest, Arc<IntrospectionAnswer>>,
     /// Tokens that the issuer has accepted when it was asked last. They are known as such also while it is asked again.
     accepted: Cache<TokenDigest, ()>,
     permits: Permits,
-    state: Mutex<State>,
+    state: Mutex<IntrospectorState>,
 }
 
 struct Permits {
@@ -65,7 +65,7 @@ struct Permits {
 }
 
 #[derive(Default)]
-struct State {
+struct IntrospectorState {
     /// When the issuer may be asked again, after it could not be reached.
     resumes: Duration,
     /// The last failure that was logged.
@@ -81,7 +81,7 @@ enum NotTold {
 }
 
 /// What the issuer said about a token.
-struct Answer {
+struct IntrospectionAnswer {
     outcome: Result<AcceptedToken, Denied>,
     until: UnixMillis,
 }
@@ -147,7 +147,7 @@ impl Introspector {
                             self.remember_outcome(digest, &answer);
                             answer
                         }
-                        Err(NotTold::Failed) => Answer::failure(self.ports.clock.wall()),
+                        Err(NotTold::Failed) => IntrospectionAnswer::failure(self.ports.clock.wall()),
                         Err(NotTold::NotAsked) => return Err(UNAVAILABLE),
                     };
                     let answer = Arc::new(answer);
@@ -159,7 +159,7 @@ impl Introspector {
         }
     }
 
-    fn remember_outcome(&self, digest: TokenDigest, answer: &Answer) {
+    fn remember_outcome(&self, digest: TokenDigest, answer: &IntrospectionAnswer) {
         match &answer.outcome {
             Ok(_) => self.accepted.insert(digest, ()),
             Err(_) => drop(self.accepted.remove(&digest)),
@@ -167,7 +167,12 @@ impl Introspector {
     }
 
     /// Gives an identity away, and sees to it that it is watched.
-    fn give(self: &Arc<Self>, token: &str, digest: TokenDigest, answer: &Arc<Answer>) -> Result<Arc<Identity>, Denied> {
+    fn give(
+        self: &Arc<Self>,
+        token: &str,
+        digest: TokenDigest,
+        answer: &Arc<IntrospectionAnswer>,
+    ) -> Result<Arc<Identity>, Denied> {
         let accepted = answer.outcome.as_ref().map_err(Denied::clone)?;
         // Before it is watched: nobody seems to hold it otherwise.
         let identity = Arc::clone(&accepted.identity);
@@ -179,7 +184,7 @@ impl Introspector {
     }
 
     /// Asks again while somebody holds the identity that the answer gave, so that a revoked token ends what it has opened.
-    async fn watch(self: Arc<Self>, token: String, digest: TokenDigest, mut answer: Arc<Answer>) {
+    async fn watch(self: Arc<Self>, token: String, digest: TokenDigest, mut answer: Arc<IntrospectionAnswer>) {
         let now = || self.ports.clock.monotonic();
         let (mut told, mut pause) = (now(), HOLDS);
         loop {
@@ -217,7 +222,7 @@ impl Introspector {
     }
 
     /// Asks the issuer. What the token has opened ends, if the answer is another one than before.
-    async fn ask(&self, token: &str, earlier: Option<&Answer>) -> Result<Answer, NotTold> {
+    async fn ask(&self, token: &str, earlier: Option<&IntrospectionAnswer>) -> Result<IntrospectionAnswer, NotTold> {
         if self.ports.clock.monotonic() < self.state.lock().resumes {
             return Err(NotTold::NotAsked);
         }
@@ -253,7 +258,7 @@ impl Introspector {
             .ok()
             .and_then(|accepted| accepted.identity.expires_at());
         let until = now.plus(HOLDS_MILLIS);
-        Ok(Answer {
+        Ok(IntrospectionAnswer {
             outcome,
             until: ends.map_or(until, |ends| ends.min(until)),
         })
@@ -324,7 +329,7 @@ fn is_refusal(status: StatusCode, body: &[u8]) -> bool {
     }
 }
 
-impl Answer {
+impl IntrospectionAnswer {
     /// Nothing is known, and the issuer is not asked again about this token at once.
     fn failure(now: UnixMillis) -> Self {
         Self {

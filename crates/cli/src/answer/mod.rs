@@ -6,7 +6,7 @@ mod held;
 use crate::{
     args,
     arguments::{self, Taker, Words},
-    ask::{self, Answer},
+    ask::{self, FormAnswer},
     failure::Failure,
     fields, output,
     pace::Pace,
@@ -390,8 +390,8 @@ async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure
         }));
     }
     match ask::on_terminal(question.into()).await {
-        Answer::Given(response) => Ok(InputResponse::result(response)),
-        Answer::Later | Answer::Interrupted => Err(Failure::usage(NOTHING_ANSWERED)),
+        FormAnswer::Given(response) => Ok(InputResponse::result(response)),
+        FormAnswer::Later | FormAnswer::Interrupted => Err(Failure::usage(NOTHING_ANSWERED)),
     }
 }
 

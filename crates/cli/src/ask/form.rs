@@ -48,7 +48,7 @@ impl From<&InputRequest> for Question {
 
 /// What has become of a question.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum FormAnswer {
     /// The server is answered this: an [`InputResponse`].
     Given(Value),
     /// The user decides later.
@@ -69,7 +69,7 @@ pub(crate) enum FormError {
 }
 
 /// Asks the user, and returns what the server is answered.
-pub(super) fn ask(question: &Question) -> Answer {
+pub(super) fn ask(question: &Question) -> FormAnswer {
     loop {
         let answered = match &question.url {
             Some(url) => agree_to_page(question, url),
@@ -78,10 +78,10 @@ pub(super) fn ask(question: &Question) -> Answer {
         let left = match answered {
             Ok(response) => return given(&response),
             Err(FormError::Dismissed) => left(question),
-            Err(FormError::Interrupted) => return Answer::Interrupted,
+            Err(FormError::Interrupted) => return FormAnswer::Interrupted,
             Err(FormError::NoTerminal(why)) => {
                 not_shown(&why);
-                return Answer::Later;
+                return FormAnswer::Later;
             }
         };
         if let Some(answer) = left {
@@ -90,8 +90,8 @@ pub(super) fn ask(question: &Question) -> Answer {
     }
 }
 
-fn given(response: &InputResponse) -> Answer {
-    Answer::Given(response.as_value().clone())
+fn given(response: &InputResponse) -> FormAnswer {
+    FormAnswer::Given(response.as_value().clone())
 }
 
 pub(super) fn not_shown(why: &str) {
@@ -125,7 +125,7 @@ pub(super) fn page_finished() -> Result<bool, FormError> {
 }
 
 /// What to do with a form that was left with Esc. `None` to show it again.
-fn left(question: &Question) -> Option<Answer> {
+fn left(question: &Question) -> Option<FormAnswer> {
     const BACK: &str = "back to the form";
     const LATER: &str = "decide later: the question stays open";
     const NO: &str = "say no";
@@ -135,11 +135,11 @@ fn left(question: &Question) -> Option<Answer> {
         ways.insert(1, LATER);
     }
     match Select::new("You have left the form.", ways).prompt() {
-        Ok(LATER) => Some(Answer::Later),
+        Ok(LATER) => Some(FormAnswer::Later),
         Ok(NO) => Some(given(&InputResponse::decline())),
         Ok(DISMISS) => Some(given(&InputResponse::cancel())),
         Ok(_) | Err(InquireError::OperationCanceled) => None,
-        Err(_) => Some(Answer::Interrupted),
+        Err(_) => Some(FormAnswer::Interrupted),
     }
 }
 

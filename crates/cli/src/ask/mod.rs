@@ -22,7 +22,7 @@ use std::{
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 pub(crate) use closed::closes_forms;
-pub(crate) use form::{Answer, FormError, Question};
+pub(crate) use form::{FormAnswer, FormError, Question};
 #[cfg(unix)]
 pub(crate) use process::become_form_if_asked;
 pub(crate) use process::{ask as on_terminal, fill_in};
@@ -177,10 +177,10 @@ impl InputHandler for TerminalPrompter {
             drop(hidden);
             *last = Some(request.clone());
             match answer {
-                Answer::Given(response) => return Ok(InputResponse::result(response)),
+                FormAnswer::Given(response) => return Ok(InputResponse::result(response)),
                 // Whoever waits ends the command, and the question stays open.
-                Answer::Later => drop(unasked.send(request)),
-                Answer::Interrupted => {
+                FormAnswer::Later => drop(unasked.send(request)),
+                FormAnswer::Interrupted => {
                     *left.lock() = Some(request);
                     interrupt_self();
                 }

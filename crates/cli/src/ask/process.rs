@@ -3,7 +3,7 @@
 //! What reads the keys of a form cannot be interrupted. A form whose question is withdrawn would go on to read, and take keys from the next one. So
 //! it runs in another process, this program again, which is killed then.
 
-use super::form::{self, Answer, FormError, Question};
+use super::form::{self, FormAnswer, FormError, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -19,14 +19,14 @@ enum Work {
 }
 
 /// Asks the user, and returns what the server is answered. When the future is dropped nothing reads the terminal any more, and it is as it was.
-pub(crate) async fn ask(question: Question) -> Answer {
+pub(crate) async fn ask(question: Question) -> FormAnswer {
     match shown(Work::Ask(question)).await {
         Ok(answer) => answer,
         Err(FormError::NoTerminal(why)) => {
             form::not_shown(&why);
-            Answer::Later
+            FormAnswer::Later
         }
-        Err(_) => Answer::Interrupted,
+        Err(_) => FormAnswer::Interrupted,
     }
 }
 

@@ -61,13 +61,13 @@ impl<R: AsyncBufRead + Unpin> Input<R> {
 /// What the client has said to an owner that another one has to know.
 #[derive(Default)]
 pub(super) struct Session {
-    state: Mutex<State>,
+    state: Mutex<RelayState>,
     /// What each owner is told before anything else.
     preface: Option<String>,
 }
 
 #[derive(Default)]
-struct State {
+struct RelayState {
     /// The ids of requests without a response, as JSON.
     open: BTreeSet<String>,
     /// The `initialize` request, and its id.
@@ -79,7 +79,7 @@ struct State {
     was_heard: bool,
 }
 
-impl State {
+impl RelayState {
     /// Keeps a request that sets something for the session.
     fn set(&mut self, method: &str, line: &[u8]) {
         let is_unsubscription = method == "resources/unsubscribe";

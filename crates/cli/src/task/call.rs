@@ -7,7 +7,7 @@ use crate::{
     output, record,
     result::{self, Exit},
     servers, states,
-    tasks::{Row, name_of},
+    tasks::{TaskRow, name_of},
     waiting::{answer_line, with_notice},
 };
 use longhaul_client::{
@@ -48,7 +48,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
         }
         _ => Vec::new(),
     };
-    let row = Row::recorded(call.clone());
+    let row = TaskRow::recorded(call.clone());
     if json {
         let mut shown = row.as_json();
         // Of a call that has ended, too: it was named.
@@ -88,7 +88,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
 pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
     let name = name_of(call);
     let ended = |call: &RecordedCall| {
-        let state = Row::recorded(call.clone()).state().0;
+        let state = TaskRow::recorded(call.clone()).state().0;
         Failure::refused(format!("{name} has ended ({state}); nothing was cancelled"))
     };
     let has_key = call.idempotency_key.is_some();

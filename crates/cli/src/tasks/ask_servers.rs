@@ -1,6 +1,6 @@
 //! Asking the servers of tasks, all at once and for a short time.
 
-use super::{Row, row::NotTold};
+use super::{TaskRow, row::NotTold};
 use crate::{record, servers::Server};
 use futures_util::{StreamExt, future::join_all, stream};
 use longhaul_client::{CallState, Connection, OtherLogin, RequestError, SessionRef, SystemClock, TaskSnapshot};
@@ -36,7 +36,7 @@ struct ServerAnswers {
 
 /// Asks the servers about the rows that are open, and returns the tasks that they list and that are not among the rows. A server that would have to be
 /// started is asked only if it was chosen.
-pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
+pub(super) async fn ask(chosen: &Server, rows: &mut [TaskRow]) -> Vec<TaskRow> {
     for row in rows.iter_mut().filter(|row| is_not_asked(chosen, row)) {
         row.not_told = Some(NotTold::not_asked());
     }
@@ -62,7 +62,7 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
         }
         for task in told.listed {
             if known.insert(task.id.clone()) {
-                more.push(Row::listed(&group.server, task));
+                more.push(TaskRow::listed(&group.server, task));
             }
         }
     }
@@ -75,14 +75,14 @@ fn is_asked_too(server: &Server) -> bool {
 }
 
 /// Whether the task is one of a server that would have to be started, and was not chosen. What a command that runs knows of its own child is recorded.
-fn is_not_asked(chosen: &Server, row: &Row) -> bool {
+fn is_not_asked(chosen: &Server, row: &TaskRow) -> bool {
     let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
         return false;
     };
     !row.has_ended() && !call.ends_with_process && !chosen.is_chosen() && chosen.clone().of_call(call).is_child()
 }
 
-fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
+fn groups(chosen: &Server, rows: &[TaskRow]) -> Vec<Group> {
     let mut groups: HashMap<(String, Option<String>, Option<String>), Group> = HashMap::new();
     let mut lost = 0;
     for (place, row) in rows.iter().enumerate() {
@@ -159,7 +159,7 @@ async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told:
 }
 
 /// Takes over what the server told, also into the journal.
-async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>, login: Option<&str>) {
+async fn note(row: &mut TaskRow, answer: Result<TaskSnapshot, RequestError>, login: Option<&str>) {
     let Some(call) = &mut row.call else { return };
     row.not_told = None;
     let is_lost = matches!(call.state, CallState::Lost { .. });

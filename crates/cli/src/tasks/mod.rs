@@ -5,7 +5,7 @@ mod row;
 mod table;
 
 use row::call_number;
-pub(crate) use row::{Row, call_name, name_of};
+pub(crate) use row::{TaskRow, call_name, name_of};
 pub(crate) use table::{shortened, terminal_width};
 
 use crate::{
@@ -59,14 +59,14 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
         }
     }
     if args.open {
-        rows.retain(Row::is_open);
+        rows.retain(TaskRow::is_open);
     }
     if !args.json {
         // They would bury the tasks.
-        rows.sort_by_key(Row::is_ended_call);
+        rows.sort_by_key(TaskRow::is_ended_call);
     }
     if args.json {
-        let listed: Vec<Value> = rows.iter().map(Row::as_json).collect();
+        let listed: Vec<Value> = rows.iter().map(TaskRow::as_json).collect();
         output::json_line(&json!({"calls": listed}));
     } else if rows.is_empty() {
         output::note(match args.open {
@@ -86,7 +86,7 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
 
 /// The only one of the tasks that asks, as their servers tell now. If others may ask, too, because their servers did not tell it, an error lists them.
 pub(crate) async fn only_that_asks(server: &Server, calls: Vec<RecordedCall>) -> Result<RecordedCall, Failure> {
-    let mut rows: Vec<Row> = calls.into_iter().map(Row::recorded).collect();
+    let mut rows: Vec<TaskRow> = calls.into_iter().map(TaskRow::recorded).collect();
     let asked = ask_servers::ask(server, &mut rows);
     with_notice("the servers", asked).await;
     rows.retain(|row| row.asks() || (row.not_told.is_some() && !row.is_lost()));
@@ -110,7 +110,7 @@ pub(crate) async fn only_that_asks(server: &Server, calls: Vec<RecordedCall>) ->
 }
 
 /// The recorded calls, the latest first; only those of the server, if the command line names one.
-async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
+async fn recorded(server: &Server) -> Result<Vec<TaskRow>, Failure> {
     let filter = CallFilter {
         // A child process may be recorded in several folders.
         server: (server.is_chosen() && !server.is_child()).then(|| server.recorded()),
@@ -118,5 +118,5 @@ async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
     };
     let calls = record::list(filter).await?;
     let calls = record::distinct(calls.iter().filter(|call| server.covers(call)));
-    Ok(calls.into_iter().cloned().map(Row::recorded).collect())
+    Ok(calls.into_iter().cloned().map(TaskRow::recorded).collect())
 }

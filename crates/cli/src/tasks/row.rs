@@ -44,7 +44,7 @@ pub(crate) fn call_number(name: &str) -> Option<CallId> {
 }
 
 /// A call that is recorded, or a task that a server lists.
-pub(crate) struct Row {
+pub(crate) struct TaskRow {
     /// `None` if only the server knows the task.
     pub(crate) call: Option<RecordedCall>,
     /// For people.
@@ -92,7 +92,7 @@ impl NotTold {
     }
 }
 
-impl Row {
+impl TaskRow {
     pub(crate) fn recorded(call: RecordedCall) -> Self {
         Self {
             server: servers::recorded(&call).shown(),

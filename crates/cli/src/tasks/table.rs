@@ -1,6 +1,6 @@
 //! The list on a terminal: columns under a header, cut at the terminal's width.
 
-use super::Row;
+use super::TaskRow;
 use crate::{
     columns::{columns, fit_cells, padded},
     fraction,
@@ -24,8 +24,8 @@ struct Column {
 }
 
 /// The rows under a header. Columns that would say nothing are left out; the ids are whole, so that they can be copied.
-pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
-    let column = |name, cell: &dyn Fn(&Row) -> String| Column {
+pub(super) fn table(rows: &[TaskRow], now: UnixMillis, width: usize) -> String {
+    let column = |name, cell: &dyn Fn(&TaskRow) -> String| Column {
         name,
         cells: rows.iter().map(|row| plain(&cell(row), "")).collect(),
     };

@@ -100,11 +100,11 @@ impl fmt::Debug for LoginOptions {
 /// ```
 pub struct Login {
     flow: Flow,
-    state: Mutex<State>,
+    state: Mutex<LoginState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LoginState {
     /// `None` until the file was read.
     tokens: Option<Option<Tokens>>,
     /// The file as it was read.
@@ -204,7 +204,11 @@ impl Login {
     }
 
     /// What may replace a token that was refused with 401.
-    async fn after_unauthorized(&self, state: &mut State, refusal: Refusal<'_>) -> Result<Option<Tokens>, TokenError> {
+    async fn after_unauthorized(
+        &self,
+        state: &mut LoginState,
+        refusal: Refusal<'_>,
+    ) -> Result<Option<Tokens>, TokenError> {
         // Another request, or another process, may have a newer one.
         let stored = self.flow.stored()?;
         if let Some(newer) = stored.as_ref().filter(|stored| Some(&stored.access) != refusal.sent) {
@@ -229,7 +233,11 @@ impl Login {
     }
 
     /// What may replace a token that permits too little.
-    async fn after_forbidden(&self, state: &mut State, refusal: Refusal<'_>) -> Result<Option<Tokens>, TokenError> {
+    async fn after_forbidden(
+        &self,
+        state: &mut LoginState,
+        refusal: Refusal<'_>,
+    ) -> Result<Option<Tokens>, TokenError> {
         let wanted = flow::scopes_of(refusal.challenge);
         let stored = self.flow.stored()?;
         if let Some(newer) = stored.as_ref().filter(|stored| Some(&stored.access) != refusal.sent) {

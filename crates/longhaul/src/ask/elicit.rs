@@ -134,12 +134,12 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Ask<Elicitation<T>> {
 
 /// An `ElicitResult`.
 #[derive(Deserialize)]
-pub(super) struct Answer {
+pub(super) struct ElicitAnswer {
     action: Action,
     content: Option<Value>,
 }
 
-impl Answer {
+impl ElicitAnswer {
     /// Reads what the user did, with the content if the question was accepted.
     pub(super) fn read(answer: &str) -> Result<ElicitResult<Option<Value>>, String> {
         let Self { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
@@ -178,7 +178,7 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
     }
 
     fn read(&self, answer: &str) -> Result<ElicitResult<T>, String> {
-        let content = match Answer::read(answer)? {
+        let content = match ElicitAnswer::read(answer)? {
             ElicitResult::Accepted(content) => content.unwrap_or_else(|| json!({})),
             ElicitResult::Declined => return Ok(ElicitResult::Declined),
             ElicitResult::Dismissed => return Ok(ElicitResult::Dismissed),

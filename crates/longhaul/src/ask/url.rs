@@ -1,6 +1,6 @@
 //! URL elicitation.
 
-use super::{Ask, AskError, ElicitResult, QuestionKind, elicit::Answer};
+use super::{Ask, AskError, ElicitResult, QuestionKind, elicit::ElicitAnswer};
 use crate::{Era, RequestContext};
 use longhaul_core::{BoxFuture, Capability};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl QuestionKind for UrlQuestion {
     }
 
     fn read(&self, answer: &str) -> Result<ElicitResult<UrlElicitation>, String> {
-        let accepted = Answer::read(answer)?;
+        let accepted = ElicitAnswer::read(answer)?;
         Ok(accepted.map(|_| self.elicitation.clone()))
     }
 }

@@ -12,10 +12,10 @@ mod present {
     use serde_json::Value;
 
     /// Checks the messages of one connection, or none.
-    pub(in crate::testing) struct SchemaCheck(Option<Mutex<State>>);
+    pub(in crate::testing) struct SchemaCheck(Option<Mutex<CheckState>>);
 
     #[derive(Default)]
-    struct State {
+    struct CheckState {
         checker: longhaul_schemas::MessageChecker,
         /// The first message that does not fit.
         violation: Option<String>,
@@ -26,7 +26,7 @@ mod present {
             Self(enabled.then(Mutex::default))
         }
 
-        fn lock(&self) -> Option<MutexGuard<'_, State>> {
+        fn lock(&self) -> Option<MutexGuard<'_, CheckState>> {
             Some(self.0.as_ref()?.lock())
         }
 

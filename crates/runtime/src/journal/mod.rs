@@ -32,12 +32,12 @@ pub const MAX_ENTRIES: u32 = 10_000;
 
 /// A task's journal, and how far the code of this attempt has been replayed.
 pub(crate) struct Journal {
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     /// Notified when the code diverges.
     diverged: Notify,
 }
 
-struct State {
+struct JournalState {
     known: HashMap<EntryKey, KnownEntry>,
     branches: HashMap<Arc<str>, Branch>,
     /// The number of entries that replay has not reached yet, in all branches.
@@ -87,7 +87,7 @@ struct Branch {
 impl Journal {
     /// The journal of a task that was `created` then, with the entries of earlier attempts in order.
     pub(crate) fn of(entries: Vec<Entry>, created: UnixMillis) -> Arc<Self> {
-        let mut state = State {
+        let mut state = JournalState {
             known: HashMap::with_capacity(entries.len()),
             branches: HashMap::new(),
             unreached: 0,
@@ -371,7 +371,7 @@ impl Journal {
     }
 }
 
-impl State {
+impl JournalState {
     /// Notes the forks that lead to an entry's branch.
     fn know_forks(&mut self, entry: &Entry) {
         for (path, fork) in forks_on_the_way(&entry.key.path) {

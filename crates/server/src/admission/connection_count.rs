@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 /// The connections of a server.
 #[derive(Clone, Default)]
-pub(crate) struct ConnectionCount(Arc<Mutex<State>>);
+pub(crate) struct ConnectionCount(Arc<Mutex<ConnectionState>>);
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     open: usize,
     refusing: bool,
 }

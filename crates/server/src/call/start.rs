@@ -14,7 +14,7 @@ use crate::{
         exchange::{self, ResponderEvent, Response},
         notifications::RequestNotifications,
         push::session_stream,
-        rounds::{Round, RoundRequest, State, call_ended},
+        rounds::{Round, RoundRequest, RoundState, call_ended},
     },
     response::{Answer, OwnedRequestId, answer_lost, create_failed, draining, store_failed},
     session::Session,
@@ -361,7 +361,7 @@ impl Start {
 /// The plain call that a round belongs to.
 pub(super) fn task_of(round: &Round) -> Result<TaskId, RpcError> {
     match &round.state {
-        Some(State::Call { task, .. }) => task.parse().map_err(|_| call_ended()),
+        Some(RoundState::Call { task, .. }) => task.parse().map_err(|_| call_ended()),
         _ => Err(call_ended()),
     }
 }

@@ -3,7 +3,7 @@
 use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{
     input_requests,
-    rounds::{Round, State},
+    rounds::{Round, RoundState},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AskError, Question, RequestChannel, ToolMessage, read_answer};
@@ -52,7 +52,7 @@ impl Replay {
     /// A first request may bring any answers, since its questions are not known yet.
     pub(super) fn of(round: &mut Round, outbox: Arc<Outbox>) -> Self {
         let mut answers = std::mem::take(&mut round.answers);
-        if let Some(State::Handler {
+        if let Some(RoundState::Handler {
             answers: earlier,
             asked,
         }) = &round.state
@@ -75,14 +75,14 @@ impl Replay {
     }
 
     /// The state for the next round, which these questions ask.
-    pub(super) fn state(&self, asked: impl IntoIterator<Item = String>) -> State {
+    pub(super) fn state(&self, asked: impl IntoIterator<Item = String>) -> RoundState {
         let question_log = self.question_log.lock();
         let raw = |answer: &Json| RawValue::from_string(answer.as_str().to_owned()).ok();
         let used = question_log
             .answers
             .iter()
             .filter(|(name, _)| question_log.used.contains(*name));
-        State::Handler {
+        RoundState::Handler {
             answers: used
                 .filter_map(|(name, answer)| Some((name.clone(), raw(answer)?)))
                 .collect(),

@@ -67,13 +67,13 @@ struct Shared {
     pace: &'static Pace,
     fetcher: Fetcher,
     ports: Ports,
-    state: Mutex<State>,
+    state: Mutex<KeySetState>,
     /// When the keys are not fresh any more, in milliseconds.
     stale_at: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct KeySetState {
     known: Option<KnownKeys>,
     /// When the last fetch began.
     tried: Option<Duration>,
@@ -250,7 +250,7 @@ impl Shared {
         })))
     }
 
-    fn start(self: &Arc<Self>, state: &mut State, now: Duration) {
+    fn start(self: &Arc<Self>, state: &mut KeySetState, now: Duration) {
         let (done, fetching) = watch::channel(());
         state.tried = Some(now);
         state.fetching = Some(fetching);

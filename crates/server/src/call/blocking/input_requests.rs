@@ -4,7 +4,7 @@ use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
     exchange::{ResponderEvent, Response},
     input_requests::{self, unanswered::UnansweredRequests},
-    rounds::{LIFETIME, Round, State, call_ended},
+    rounds::{LIFETIME, Round, RoundState, call_ended},
 };
 use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
 use longhaul_runtime::QuestionReply;
@@ -87,7 +87,7 @@ impl Answers {
     fn of(mut round: Round) -> Self {
         let mut by_name = std::mem::take(&mut round.answers);
         let mut by_key = BTreeMap::new();
-        if let Some(State::Call { asked, .. }) = &round.state {
+        if let Some(RoundState::Call { asked, .. }) = &round.state {
             let to_asked = asked.iter().filter_map(|(name, key)| {
                 let answer = by_name.remove(name)?;
                 Some((InputKey::named(key.as_str()), answer))
@@ -224,7 +224,7 @@ impl BlockingCall {
             return Err(call_ended());
         }
         let shown = shown(&self.open);
-        let state = State::Call {
+        let state = RoundState::Call {
             task: self.waiting.id().as_str().to_owned(),
             asked: shown
                 .iter()

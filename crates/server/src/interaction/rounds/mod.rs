@@ -1,13 +1,13 @@
 //! Multi-round-trip requests of modern clients: the request is answered with questions, and sent again
 //! with the answers.
 //!
-//! The questions come either from a handler, which is run again from its start with all answers so far, carried in the signed [`State`]; or
+//! The questions come either from a handler, which is run again from its start with all answers so far, carried in the signed [`RoundState`]; or
 //! from a plain call, which waits in the store, and which the state only names. Answers that come without the state of an earlier
 //! round answer the questions of these names, if they are asked.
 
 mod state;
 
-pub(crate) use state::{Binding, State};
+pub(crate) use state::{Binding, RoundState};
 
 use crate::{
     admission::request::AdmittedRequest,
@@ -37,7 +37,7 @@ pub(crate) struct RoundRequest<'a> {
 pub(crate) struct Round {
     binding: Binding,
     /// Where the last round left off, if there was one.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<RoundState>,
     /// The answers that came with this request, by name.
     pub(crate) answers: BTreeMap<String, Json>,
 }
@@ -46,7 +46,7 @@ impl Round {
     /// What a modern request carries from the round before; `None` for a legacy one.
     ///
     /// # Errors
-    /// As [`State::open`].
+    /// As [`RoundState::open`].
     pub(crate) fn of(
         interaction: &Interaction,
         request: &AdmittedRequest<'_>,
@@ -62,7 +62,7 @@ impl Round {
             arguments: asked.arguments,
         };
         let now = interaction.engine.ports().clock.now();
-        let open = |text| State::open(text, &interaction.round_states, &binding, now);
+        let open = |text| RoundState::open(text, &interaction.round_states, &binding, now);
         let state = asked.state.map(open).transpose()?;
         let answers = asked
             .answers
@@ -86,7 +86,7 @@ impl Round {
 
     /// Whether it continues a plain call.
     pub(crate) fn is_of_a_call(&self) -> bool {
-        matches!(self.state, Some(State::Call { .. }))
+        matches!(self.state, Some(RoundState::Call { .. }))
     }
 
     /// The response to `id` that asks `questions`, by name, and carries `state` to the next round.
@@ -98,7 +98,7 @@ impl Round {
         interaction: &Interaction,
         id: &OwnedRequestId,
         questions: impl IntoIterator<Item = (&'a str, &'a str)>,
-        state: &State,
+        state: &RoundState,
     ) -> Result<Response, RpcError> {
         let until = interaction.engine.ports().clock.now().plus(LIFETIME);
         let state = state.sign(&interaction.round_states, &self.binding, until);

@@ -13,7 +13,7 @@ const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 
 /// Where a series of rounds stands.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum RoundState {
     /// A plain call waits for its client's retry.
     Call {
         /// The task behind the call.
@@ -54,7 +54,7 @@ impl Binding {
     }
 }
 
-impl State {
+impl RoundState {
     /// The state as the client carries it.
     pub(crate) fn sign(&self, signer: &Signer, binding: &Binding, until: UnixMillis) -> String {
         let mut body = binding.digest().to_vec();
@@ -119,15 +119,15 @@ mod tests {
         binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"c"}"#))
     }
 
-    fn state() -> State {
-        State::Call {
+    fn state() -> RoundState {
+        RoundState::Call {
             task: "t-1".to_owned(),
             asked: BTreeMap::from([("name".to_owned(), "in-2".to_owned())]),
         }
     }
 
     fn why(text: &str, signer: &Signer, binding: &Binding, now: UnixMillis) -> String {
-        let error = State::open(text, signer, binding, now).unwrap_err();
+        let error = RoundState::open(text, signer, binding, now).unwrap_err();
         assert_eq!((error.code(), error.status()), (-32602, 200));
         error.message().to_owned()
     }
@@ -137,25 +137,25 @@ mod tests {
         let text = state().sign(&signer(1), &mine(), UNTIL);
         let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
         for binding in [mine(), same] {
-            let State::Call { task, asked } = State::open(&text, &signer(1), &binding, NOW).unwrap() else {
+            let RoundState::Call { task, asked } = RoundState::open(&text, &signer(1), &binding, NOW).unwrap() else {
                 panic!("another state")
             };
             assert_eq!(task, "t-1");
             assert_eq!(asked["name"], "in-2");
         }
         let bare = state().sign(&signer(1), &binding("me", "tool", None), UNTIL);
-        assert!(State::open(&bare, &signer(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
+        assert!(RoundState::open(&bare, &signer(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
     }
 
     #[test]
     fn answers_are_carried_byte_for_byte() {
         let answer = r#"{ "action":"accept", "content":{"n":1.50}}"#;
-        let state = State::Handler {
+        let state = RoundState::Handler {
             answers: BTreeMap::from([("a\"b".to_owned(), RawValue::from_string(answer.to_owned()).unwrap())]),
             asked: BTreeSet::from(["next".to_owned()]),
         };
         let text = state.sign(&signer(1), &mine(), UNTIL);
-        let State::Handler { answers, asked } = State::open(&text, &signer(1), &mine(), NOW).unwrap() else {
+        let RoundState::Handler { answers, asked } = RoundState::open(&text, &signer(1), &mine(), NOW).unwrap() else {
             panic!("another state")
         };
         assert_eq!(answers["a\"b"].get(), answer);

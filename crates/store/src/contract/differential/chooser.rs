@@ -2,7 +2,7 @@
 
 mod events;
 
-use super::step::{Answer, Refusal, StoreCall};
+use super::step::{Refusal, StepAnswer, StoreCall};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
@@ -58,10 +58,10 @@ impl Chooser {
         }
     }
 
-    pub(crate) fn learn(&mut self, step: &StoreCall, answer: &Result<Answer, Refusal>) {
+    pub(crate) fn learn(&mut self, step: &StoreCall, answer: &Result<StepAnswer, Refusal>) {
         match (step, answer) {
-            (StoreCall::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
-            (StoreCall::Create(_), Ok(Answer::Created(Created::New(task)))) => {
+            (StoreCall::OpenNode(..), Ok(StepAnswer::Node(node))) => self.node = node.0,
+            (StoreCall::Create(_), Ok(StepAnswer::Created(Created::New(task)))) => {
                 self.ids.push(task.id.clone());
                 self.parents
                     .extend(task.lineage.as_ref().map(|lineage| lineage.parent.clone()));

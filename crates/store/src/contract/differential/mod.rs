@@ -14,7 +14,7 @@ use seen::SeenCases;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) use chooser::Chooser;
-pub(crate) use step::{Answer, Refusal, StoreCall, perform};
+pub(crate) use step::{Refusal, StepAnswer, StoreCall, perform};
 
 /// The least steps of a run, and the most until every operation and refusal must have been seen.
 const LEAST_STEPS: u32 = 1_000;
@@ -115,7 +115,7 @@ impl Run {
     }
 
     /// Runs `step` in both stores and returns their common answer.
-    async fn agreed(&self, step: &StoreCall) -> Result<Answer, Refusal> {
+    async fn agreed(&self, step: &StoreCall) -> Result<StepAnswer, Refusal> {
         // Tasks that the step deletes can only be read before it.
         let expected = self.settle(step, perform(&self.model, step).await).await;
         let store = self.subject.store();
@@ -131,22 +131,22 @@ impl Run {
 
     /// Stores may order tasks that are due at the same moment differently, so lists are sorted, and tasks that the limit
     /// may have cut off are removed.
-    async fn settle(&self, step: &StoreCall, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
+    async fn settle(&self, step: &StoreCall, answer: Result<StepAnswer, Refusal>) -> Result<StepAnswer, Refusal> {
         Ok(match (step, answer?) {
-            (StoreCall::Due(_, limit), Answer::Tasks(tasks)) => {
+            (StoreCall::Due(_, limit), StepAnswer::Tasks(tasks)) => {
                 let ranked = tasks
                     .into_iter()
                     .map(|task| (task.wake_at(), task.id.clone(), task))
                     .collect();
-                Answer::Tasks(in_one_order(ranked, *limit))
+                StepAnswer::Tasks(in_one_order(ranked, *limit))
             }
-            (StoreCall::Expired(_, limit), Answer::Ids(ids)) => {
+            (StoreCall::Expired(_, limit), StepAnswer::Ids(ids)) => {
                 let mut ranked = Vec::new();
                 for id in ids {
                     let record = self.model.get_unscoped(&id).await.ok().flatten();
                     ranked.push((record.and_then(|record| record.task.delete_at()), id.clone(), id));
                 }
-                Answer::Ids(in_one_order(ranked, *limit))
+                StepAnswer::Ids(in_one_order(ranked, *limit))
             }
             (_, answer) => answer,
         })
@@ -190,13 +190,13 @@ fn in_one_order<R: Ord + Clone, T>(mut ranked: Vec<(R, TaskId, T)>, limit: usize
 }
 
 /// The tasks that an answer shows.
-fn tasks_of(answer: &Answer) -> Vec<&Task> {
+fn tasks_of(answer: &StepAnswer) -> Vec<&Task> {
     match answer {
-        Answer::Task(task) => vec![task],
-        Answer::Created(created) => vec![created.task()],
-        Answer::Tasks(tasks) => tasks.iter().collect(),
-        Answer::Found(found) => found.tasks.iter().collect(),
-        Answer::Claimed(claimed) => claimed.iter().map(|claimed| &claimed.task).collect(),
+        StepAnswer::Task(task) => vec![task],
+        StepAnswer::Created(created) => vec![created.task()],
+        StepAnswer::Tasks(tasks) => tasks.iter().collect(),
+        StepAnswer::Found(found) => found.tasks.iter().collect(),
+        StepAnswer::Claimed(claimed) => claimed.iter().map(|claimed| &claimed.task).collect(),
         _ => Vec::new(),
     }
 }

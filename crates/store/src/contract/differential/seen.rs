@@ -1,7 +1,7 @@
 //! What a run has seen, and what it still must see.
 
 use super::{
-    step::{Answer, Refusal, StoreCall},
+    step::{Refusal, StepAnswer, StoreCall},
     tasks_of,
 };
 use longhaul_core::{
@@ -151,7 +151,7 @@ impl SeenCases {
         self.0.insert(name);
     }
 
-    pub(super) fn step(&mut self, step: &StoreCall, answer: &Result<Answer, Refusal>) {
+    pub(super) fn step(&mut self, step: &StoreCall, answer: &Result<StepAnswer, Refusal>) {
         match answer {
             Ok(answer) => self.success(step, answer),
             Err(error) => self.note(match (step, error) {
@@ -189,20 +189,20 @@ impl SeenCases {
         }
     }
 
-    fn success(&mut self, step: &StoreCall, answer: &Answer) {
+    fn success(&mut self, step: &StoreCall, answer: &StepAnswer) {
         let some = match answer {
-            Answer::Tools(tools) => !tools.is_empty(),
-            Answer::Timestamp(at) => at.is_some(),
-            Answer::Record(record) => record.is_some(),
-            Answer::Input(input) => input.is_some(),
-            Answer::Json(json) => json.is_some(),
-            Answer::Entries(entries) => !entries.is_empty(),
-            Answer::Spec(spec) => spec.is_some(),
-            Answer::Held(held) => !held.is_empty(),
-            Answer::Ids(ids) => !ids.is_empty(),
-            Answer::Number(number) => *number > 0,
-            Answer::Truth(truth) => *truth,
-            Answer::LiveTasks(groups) => !groups.is_empty(),
+            StepAnswer::Tools(tools) => !tools.is_empty(),
+            StepAnswer::Timestamp(at) => at.is_some(),
+            StepAnswer::Record(record) => record.is_some(),
+            StepAnswer::Input(input) => input.is_some(),
+            StepAnswer::Json(json) => json.is_some(),
+            StepAnswer::Entries(entries) => !entries.is_empty(),
+            StepAnswer::Spec(spec) => spec.is_some(),
+            StepAnswer::Held(held) => !held.is_empty(),
+            StepAnswer::Ids(ids) => !ids.is_empty(),
+            StepAnswer::Number(number) => *number > 0,
+            StepAnswer::Truth(truth) => *truth,
+            StepAnswer::LiveTasks(groups) => !groups.is_empty(),
             other => !tasks_of(other).is_empty(),
         };
         let either = |yes, no| if some { yes } else { no };
@@ -211,14 +211,14 @@ impl SeenCases {
             StoreCall::PutSpec(_) => "put spec",
             StoreCall::Spec(_) => either("spec: some", "spec: none"),
             StoreCall::Create(new) => match answer {
-                Answer::Created(Created::Existing(_)) => "create: existing",
-                Answer::Created(Created::New(_)) if new.replaces.is_some() => "create: replaced",
-                Answer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
+                StepAnswer::Created(Created::Existing(_)) => "create: existing",
+                StepAnswer::Created(Created::New(_)) if new.replaces.is_some() => "create: replaced",
+                StepAnswer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
                     "create: child, over"
                 }
-                Answer::Created(Created::New(task)) if task.lineage.is_some() => "create: child",
-                Answer::Created(Created::New(task)) if task.is_done() => "create: over",
-                Answer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
+                StepAnswer::Created(Created::New(task)) if task.lineage.is_some() => "create: child",
+                StepAnswer::Created(Created::New(task)) if task.is_done() => "create: over",
+                StepAnswer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
                 _ => "create: queued",
             },
             StoreCall::Apply(change) => return self.applied(change, answer),
@@ -230,9 +230,9 @@ impl SeenCases {
             StoreCall::QueuedTools if some => "queued tools: some",
             StoreCall::NextReady(_) => either("next ready: some", "next ready: none"),
             StoreCall::Get(..) => match answer {
-                Answer::Record(Some(record)) if record.task.is_done() => "get: over",
-                Answer::Record(Some(record)) if !record.inputs.is_empty() => "get: asking",
-                Answer::Record(Some(_)) => "get: live",
+                StepAnswer::Record(Some(record)) if record.task.is_done() => "get: over",
+                StepAnswer::Record(Some(record)) if !record.inputs.is_empty() => "get: asking",
+                StepAnswer::Record(Some(_)) => "get: live",
                 _ => "get: none",
             },
             StoreCall::Keyed(..) => either("keyed: some", "keyed: none"),
@@ -250,13 +250,13 @@ impl SeenCases {
             StoreCall::Requestor(..) => either("requestor: some", "requestor: none"),
             StoreCall::Arguments(..) => either("arguments: some", "arguments: none"),
             StoreCall::Search(..) => match answer {
-                Answer::Found(found) if found.tasks.is_empty() => "search: empty",
-                Answer::Found(found) if found.next.is_some() => "search: more",
+                StepAnswer::Found(found) if found.tasks.is_empty() => "search: empty",
+                StepAnswer::Found(found) if found.next.is_some() => "search: more",
                 _ => "search: last",
             },
             StoreCall::List(..) => match answer {
-                Answer::Page(page) if page.more => "list: more",
-                Answer::Page(page) if page.tasks.is_empty() => "list: empty",
+                StepAnswer::Page(page) if page.more => "list: more",
+                StepAnswer::Page(page) if page.tasks.is_empty() => "list: empty",
                 _ => "list: last",
             },
             StoreCall::Live(..) => either("live: some", "live: none"),
@@ -276,8 +276,8 @@ impl SeenCases {
         self.note(name);
     }
 
-    fn applied(&mut self, change: &Change, answer: &Answer) {
-        if let Answer::Task(task) = answer {
+    fn applied(&mut self, change: &Change, answer: &StepAnswer) {
+        if let StepAnswer::Task(task) = answer {
             if task.lineage.is_some() && task.is_done() && task.active_attempt().is_none() {
                 self.note("apply: a child's end");
             }

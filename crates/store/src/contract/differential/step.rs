@@ -56,7 +56,7 @@ pub(crate) enum StoreCall {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum StepAnswer {
     Nothing,
     Node(NodeId),
     Spec(Option<ToolSpec>),
@@ -109,69 +109,71 @@ impl From<StoreError> for Refusal {
 }
 
 /// Runs one operation.
-pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answer, Refusal> {
+pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepAnswer, Refusal> {
     Ok(match step.clone() {
         StoreCall::OpenNode(before, host, at) => {
             store.end_lease(before).await?;
-            Answer::Node(store.open_node(&host.clone().into(), at).await?.node)
+            StepAnswer::Node(store.open_node(&host.clone().into(), at).await?.node)
         }
-        StoreCall::Renew(node) => Answer::Held(store.renew(node).await?.held),
-        StoreCall::Held(node, id) => Answer::Claimed(store.held(node, &id).await?.into_iter().collect()),
+        StoreCall::Renew(node) => StepAnswer::Held(store.renew(node).await?.held),
+        StoreCall::Held(node, id) => StepAnswer::Claimed(store.held(node, &id).await?.into_iter().collect()),
         StoreCall::PutSpec(spec) => {
             store.put_spec(spec).await?;
-            Answer::Nothing
+            StepAnswer::Nothing
         }
-        StoreCall::Spec(id) => Answer::Spec(store.spec(&id).await?),
-        StoreCall::Create(new) => Answer::Created(store.create(*new).await?),
-        StoreCall::Apply(change) => Answer::Task(store.apply(change).await?),
-        StoreCall::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
-        StoreCall::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
-        StoreCall::OrphanedCalls(node, limit) => Answer::Tasks(store.orphaned_calls(node, limit).await?),
+        StoreCall::Spec(id) => StepAnswer::Spec(store.spec(&id).await?),
+        StoreCall::Create(new) => StepAnswer::Created(store.create(*new).await?),
+        StoreCall::Apply(change) => StepAnswer::Task(store.apply(change).await?),
+        StoreCall::Claim(claim) => StepAnswer::Claimed(store.claim(claim).await?),
+        StoreCall::Adopt(node, host, limit, at) => StepAnswer::Claimed(store.adopt(node, &host, limit, at).await?),
+        StoreCall::OrphanedCalls(node, limit) => StepAnswer::Tasks(store.orphaned_calls(node, limit).await?),
         StoreCall::QueuedTools => {
             let mut tools = store.queued_tools().await?;
             tools.sort();
-            Answer::Tools(tools)
+            StepAnswer::Tools(tools)
         }
-        StoreCall::NextReady(tool) => Answer::Timestamp(store.next_ready(&tool).await?),
-        StoreCall::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
-        StoreCall::Keyed(principal, tool, idempotency) => Answer::Tasks(
+        StoreCall::NextReady(tool) => StepAnswer::Timestamp(store.next_ready(&tool).await?),
+        StoreCall::Get(scope, id) => StepAnswer::Record(store.get(&scope, &id).await?),
+        StoreCall::Keyed(principal, tool, idempotency) => StepAnswer::Tasks(
             store
                 .find_by_idempotency_key(&principal, &tool, &idempotency.key, Some(idempotency.digest))
                 .await?
                 .into_iter()
                 .collect(),
         ),
-        StoreCall::GetUnscoped(id) => Answer::Record(store.get_unscoped(&id).await?),
-        StoreCall::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
-        StoreCall::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
-        StoreCall::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
-        StoreCall::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
+        StoreCall::GetUnscoped(id) => StepAnswer::Record(store.get_unscoped(&id).await?),
+        StoreCall::Answer(id, key) => StepAnswer::Input(store.input(&id, &key).await?),
+        StoreCall::Journal(id, after, limit) => StepAnswer::Entries(store.journal(&id, after, limit).await?),
+        StoreCall::Emitted(id, after, limit) => StepAnswer::Entries(store.emitted(&id, after, limit).await?),
+        StoreCall::Children(parent, limit) => StepAnswer::Tasks(store.children(&parent, limit).await?),
         StoreCall::StartedBy(parent, after, limit) => {
-            Answer::Tasks(store.started_by(&parent, after.as_ref(), limit).await?)
+            StepAnswer::Tasks(store.started_by(&parent, after.as_ref(), limit).await?)
         }
-        StoreCall::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
-        StoreCall::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
-        StoreCall::Requestor(id) => Answer::Json(store.requestor(&id).await?),
-        StoreCall::Arguments(id) => Answer::Json(store.arguments(&id).await?),
-        StoreCall::Search(search) => Answer::Found(store.search(*search).await?),
-        StoreCall::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
-        StoreCall::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
+        StoreCall::ChildrenOfFinishedParents(limit) => {
+            StepAnswer::Tasks(store.children_of_finished_parents(limit).await?)
+        }
+        StoreCall::Blocked(after, limit) => StepAnswer::Tasks(store.blocked(after.as_ref(), limit).await?),
+        StoreCall::Requestor(id) => StepAnswer::Json(store.requestor(&id).await?),
+        StoreCall::Arguments(id) => StepAnswer::Json(store.arguments(&id).await?),
+        StoreCall::Search(search) => StepAnswer::Found(store.search(*search).await?),
+        StoreCall::Usage(of) => StepAnswer::Usage(store.usage(of.as_ref()).await?),
+        StoreCall::List(scope, before, limit) => StepAnswer::Page(store.list(&scope, before.as_ref(), limit).await?),
         StoreCall::Live(owner, session, after, limit) => {
-            Answer::Tasks(store.live_in_session(&owner, &session, after.as_ref(), limit).await?)
+            StepAnswer::Tasks(store.live_in_session(&owner, &session, after.as_ref(), limit).await?)
         }
-        StoreCall::Due(at, limit) => Answer::Tasks(store.due_timers(at, limit).await?),
-        StoreCall::NextWake => Answer::Timestamp(store.next_wake().await?),
-        StoreCall::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
-        StoreCall::Delete(ids, at) => Answer::Number(store.delete(&host(), ids, at).await?),
-        StoreCall::DeleteEnded(ids, at) => Answer::Number(store.delete_ended(&host(), ids, at).await?),
-        StoreCall::Counts => Answer::Counts(store.counts().await?),
-        StoreCall::LiveTasks => Answer::LiveTasks(store.live_tasks().await?),
-        StoreCall::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
+        StoreCall::Due(at, limit) => StepAnswer::Tasks(store.due_timers(at, limit).await?),
+        StoreCall::NextWake => StepAnswer::Timestamp(store.next_wake().await?),
+        StoreCall::Expired(at, limit) => StepAnswer::Ids(store.expired(at, limit).await?),
+        StoreCall::Delete(ids, at) => StepAnswer::Number(store.delete(&host(), ids, at).await?),
+        StoreCall::DeleteEnded(ids, at) => StepAnswer::Number(store.delete_ended(&host(), ids, at).await?),
+        StoreCall::Counts => StepAnswer::Counts(store.counts().await?),
+        StoreCall::LiveTasks => StepAnswer::LiveTasks(store.live_tasks().await?),
+        StoreCall::SigningKeys(purpose, fresh) => StepAnswer::Keys(store.signing_keys(purpose, fresh).await?),
         StoreCall::EndSession(session, until) => {
             store.end_session(&session, until).await?;
-            Answer::Nothing
+            StepAnswer::Nothing
         }
-        StoreCall::SessionEnded(session) => Answer::Truth(store.session_ended(&session).await?),
-        StoreCall::Reopen => Answer::Nothing,
+        StoreCall::SessionEnded(session) => StepAnswer::Truth(store.session_ended(&session).await?),
+        StoreCall::Reopen => StepAnswer::Nothing,
     })
 }

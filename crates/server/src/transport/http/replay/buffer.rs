@@ -23,7 +23,7 @@ pub(crate) struct ReplayBuffer {
     name: Arc<str>,
     /// What a reader needs.
     needs: Permissions,
-    state: watch::Sender<State>,
+    state: watch::Sender<BufferState>,
     reader_presence: ReaderPresence,
     /// Whose it is.
     principal: Principal,
@@ -32,7 +32,7 @@ pub(crate) struct ReplayBuffer {
 }
 
 #[derive(Default)]
-struct State {
+struct BufferState {
     kept: VecDeque<Event>,
     /// The number of the first event kept.
     first: u64,
@@ -59,7 +59,7 @@ struct Event {
 pub(crate) struct Reader {
     buffer: Arc<ReplayBuffer>,
     clock: Arc<dyn Clock>,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<BufferState>,
     /// Which of the buffer's readers it is.
     number: u64,
     /// The next event to read.
@@ -79,7 +79,7 @@ enum NextEvent {
     Over,
 }
 
-impl State {
+impl BufferState {
     fn next(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
@@ -135,10 +135,10 @@ impl ReplayBuffer {
         reader_presence: ReaderPresence,
         kept: PrincipalBytes,
     ) -> Self {
-        let state = State {
+        let state = BufferState {
             first,
             given: first,
-            ..State::default()
+            ..BufferState::default()
         };
         reader_presence.set(false);
         Self {
@@ -215,7 +215,7 @@ impl ReplayBuffer {
     }
 
     /// Drops the oldest events that were read, and all that were read while the principal's streams hold too much.
-    fn make_room(&self, state: &mut State) {
+    fn make_room(&self, state: &mut BufferState) {
         while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || self.kept.exceeds_share() {
             let Some(length) = state.drop_oldest() else { return };
             self.kept.subtract(length);
