@@ -238,6 +238,11 @@ impl CallRunner<'_> {
         } else if let Some(repeated) = record::RepeatedCall::of(&pending, &earlier) {
             let warning = repeated.describe(self.server, self.client).await;
             self.display.note(&warning);
+            if let Some(earlier) = repeated.to_cancel() {
+                let line = self.server.task_line("cancel", &tasks::call_name(earlier), &[]);
+                self.display
+                    .note(&format!("to end the earlier one, if it runs still:\n  {line}"));
+            }
         }
         let repeated = record::answered(&pending, &by_key);
         if let Some(earlier) = repeated {

@@ -8,8 +8,8 @@ use crate::{
     states,
 };
 use longhaul_client::{
-    CallFilter, CallResponse, CallState, Client, ClientJournal, Connection, Finished, InputRequest, JournalError,
-    PendingCall, RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    CallFilter, CallId, CallResponse, CallState, Client, ClientJournal, Connection, Finished, InputRequest,
+    JournalError, PendingCall, RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, approximate_duration};
 use std::{
@@ -134,6 +134,12 @@ impl<'a> RepeatedCall<'a> {
             latest: latest.or_else(|| same().filter(is_open).max_by_key(|call| call.begun_at))?,
             tasks: tasks.len(),
         })
+    }
+
+    /// The earlier call, if it is no task, and can be cancelled by its key.
+    pub(crate) fn to_cancel(&self) -> Option<CallId> {
+        let is_call = self.tasks == 0 && self.latest.idempotency_key.is_some();
+        is_call.then_some(self.latest.id)
     }
 
     /// What to say before the call. The server of its task is asked how that stands.
