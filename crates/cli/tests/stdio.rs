@@ -531,6 +531,37 @@ task = "never"
     assert_eq!(starts(), 1);
 }
 
+#[test]
+fn who_makes_a_call_again_is_told_how_to_end_the_earlier_one() {
+    let place = Place::new("10m");
+    let call = || {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let call = call.args(["call", "jobs.toml", "gate", "--timeout", "1s"]);
+        let called = call
+            .current_dir(place.path())
+            .env("HOME", place.path())
+            .output()
+            .unwrap();
+        assert_eq!(called.status.code(), Some(124), "{called:?}");
+        String::from_utf8_lossy(&called.stderr).into_owned()
+    };
+    let first = call();
+    assert!(!first.contains("the earlier one"), "{first}");
+    let again = call();
+    let line = again
+        .lines()
+        .find(|line| line.contains("longhaul cancel"))
+        .unwrap_or_else(|| panic!("{again}"));
+    let words = line.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
+    let cancelled = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(words)
+        .current_dir(place.path())
+        .env("HOME", place.path())
+        .output()
+        .unwrap();
+    assert!(cancelled.status.success(), "{line}: {cancelled:?}");
+}
+
 /// What is wrong is said to the client, which keeps its session until it is mended.
 #[test]
 fn a_relay_outlives_a_file_that_cannot_be_served() {
