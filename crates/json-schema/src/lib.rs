@@ -8,12 +8,12 @@
 //! use longhaul_json_schema::{SchemaAuthor, Schema};
 //! use serde_json::json;
 //!
-//! let schema = Schema::compile(&json!({"type": "string", "pattern": "^[a-z]+$"}), Origin::Own).unwrap();
+//! let schema = Schema::compile(&json!({"type": "string", "pattern": "^[a-z]+$"}), SchemaAuthor::Own).unwrap();
 //! let first = |violations: &mut dyn Iterator<Item = longhaul_json_schema::Violation<'_>>| violations.next().unwrap().to_string();
 //! assert_eq!(schema.check_now(&json!("abc"), 5, first), Some(Ok(())));
 //! assert_eq!(schema.check_now(&json!("?"), 3, first), Some(Err("\"?\" does not match \"^[a-z]+$\"".to_owned())));
 //!
-//! let password = Schema::compile(&json!({"pattern": r"(?=.*\d).{8,}"}), Origin::Own).err().unwrap();
+//! let password = Schema::compile(&json!({"pattern": r"(?=.*\d).{8,}"}), SchemaAuthor::Own).err().unwrap();
 //! assert!(password.to_string().starts_with("/pattern: "));
 //! ```
 

@@ -156,7 +156,7 @@ impl Tool {
     /// ```
     /// use longhaul::{
     ///     Era, Outcome, RawJson, Server, Tool,
-    ///     internals::{core::BoxFuture, runtime::{Attempt, ExecutionEnd, Executor, TaskContext}},
+    ///     internals::{core::BoxFuture, runtime::{ExecutorAttempt, ExecutionEnd, Executor, TaskContext}},
     /// };
     /// use serde_json::json;
     /// use std::sync::Arc;
@@ -164,7 +164,7 @@ impl Tool {
     /// struct Hello;
     ///
     /// impl Executor for Hello {
-    ///     fn run(self: Arc<Self>, attempt: Attempt, _cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    ///     fn run(self: Arc<Self>, attempt: ExecutorAttempt, _cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
     ///         let text = format!("Hello from attempt {}", attempt.epoch);
     ///         let result = json!({"content": [{"type": "text", "text": text}]});
     ///         Box::pin(async move { ExecutionEnd::Finished(Outcome::result(RawJson::from(result))) })
