@@ -24,7 +24,7 @@ impl SseEvent<'_> {
     /// ```
     /// use longhaul_wire::sse::SseEvent;
     /// let mut out = String::new();
-    /// Event { data: "{\n}", ..Event::default() }.write(&mut out);
+    /// SseEvent { data: "{\n}", ..SseEvent::default() }.write(&mut out);
     /// assert_eq!(out, "data: {\ndata: }\n\n");
     /// ```
     pub fn write(&self, out: &mut String) {

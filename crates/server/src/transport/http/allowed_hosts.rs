@@ -20,8 +20,8 @@ pub(crate) struct AllowedHosts {
 ///
 /// ```
 /// use longhaul_server::http::AllowedOrigin;
-/// assert!("https://app.example.com:8443".parse::<Origin>().is_ok());
-/// assert!("*".parse::<Origin>().is_err());
+/// assert!("https://app.example.com:8443".parse::<AllowedOrigin>().is_ok());
+/// assert!("*".parse::<AllowedOrigin>().is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(String);
