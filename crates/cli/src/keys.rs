@@ -128,7 +128,7 @@ async fn check_name_is_new(
     refused(shared.shown(), found.map_err(Into::into))
 }
 
-/// The name of a key is not used again, so that one with a mistyped tool could not be made right.
+/// Refuses a pattern that fits no tool. The name of a key is not used again, so a key with a mistyped pattern could not be replaced.
 fn check_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) -> Result<(), KeysError> {
     let Some(tools) = &config.tools else { return Ok(()) };
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();

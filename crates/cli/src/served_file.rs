@@ -168,7 +168,7 @@ impl Record {
     }
 }
 
-/// A path that stays right if a folder by which it was reached is removed. What a link at its end leads to may change.
+/// The absolute path of a file, with the links in its folder resolved. A link at its end is kept, since it may lead to another file later.
 fn in_present_folder(file: &Path) -> PathBuf {
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     match (absolute.parent().map(fs::canonicalize), absolute.file_name()) {

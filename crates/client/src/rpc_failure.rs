@@ -14,7 +14,7 @@ pub(crate) fn leaves_outcome_unknown(failure: &RpcFailure) -> bool {
     has_reason(failure, "interrupted")
 }
 
-/// The error of a request that a server at `address` has answered so.
+/// The error of a request that the server at `address` has answered with `failure`.
 pub(crate) fn error_of(failure: RpcFailure, address: &str) -> RequestError {
     match has_reason(&failure, CONNECTION_LOST) {
         // The relay is there, and the server is not.

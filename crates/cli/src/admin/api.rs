@@ -256,7 +256,7 @@ pub(super) fn data_dir(of: &AdminTarget) -> Option<PathBuf> {
     named.is_dir().then_some(named)
 }
 
-/// Where the data of the server are whose configuration is named. A server of another file is not operated by mistake.
+/// The data directory of the server whose configuration file is named. Fails if a server of another file runs there.
 pub(super) fn configured(of: &AdminTarget) -> Result<DataDirConfig, Failure> {
     let file = Path::new(&of.target);
     let config = config::load_for_data_dir(file, of.data_dir.as_deref()).map_err(Failure::usage)?;

@@ -53,7 +53,7 @@ pub(crate) fn foreign_data_dir(data_dir: &Path) -> Option<String> {
     Some(format!("cannot use the data directory {}: {error}", data_dir.display()))
 }
 
-/// The name or the number of the user, not root, in whose folder a data directory is to be made by root: that user, who runs the server, could not use it.
+/// The user who owns the folder in which root would make a data directory, if that is not root. A server of that user could not use the directory.
 pub(crate) fn owner_of_folder(data_dir: &Path) -> Option<String> {
     if data_dir.symlink_metadata().is_ok() || !rustix::process::geteuid().is_root() {
         return None;
@@ -65,7 +65,7 @@ pub(crate) fn owner_of_folder(data_dir: &Path) -> Option<String> {
     (folder.uid() != 0).then(|| user_name(folder.uid()))
 }
 
-/// The user whose data directory this is, if it is another one, whose files root should not judge.
+/// The owner of a data directory, if that is not the user of this process.
 pub(crate) fn other_owner(data_dir: &Path) -> Option<String> {
     let owner = fs::metadata(data_dir).ok()?.uid();
     (owner != rustix::process::geteuid().as_raw()).then(|| user_name(owner))

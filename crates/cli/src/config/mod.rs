@@ -66,7 +66,8 @@ pub(crate) struct Config {
     pub(crate) warnings: Vec<Problem>,
     /// The digest of the text that was read.
     pub(crate) digest: String,
-    /// That of the sections which are read at the start only, as they are written: what they come to depends on who reads them.
+    /// The digest of the text of `[server]` and `[admin]`, which a server reads at its start only. Not of their values: defaults and variables differ between
+    /// processes.
     pub(crate) settings: String,
 }
 

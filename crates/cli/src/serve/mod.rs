@@ -434,7 +434,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
                 .await;
         }
     };
-    let waited_for = async {
+    let describing_stop = async {
         let told = |written: io::Result<()>| {
             if let Err(error) = written {
                 tracing::warn!(%error, "could not write to the lock file that this process stops");
@@ -449,7 +449,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         told(store.describe_stop());
     };
     tokio::join!(
-        waited_for,
+        describing_stop,
         started,
         over_http,
         over_stdio,
