@@ -30,6 +30,7 @@ mod server;
 mod side_by_side;
 mod sim;
 mod site;
+mod size;
 mod test;
 mod workspace;
 
@@ -82,6 +83,8 @@ enum Task {
     Crates(crates::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
     Coverage,
+    /// Count the lines of code of each crate, and hold them to a table
+    Size(size::Args),
     /// Check dependencies: licenses, bans, sources
     Deny,
     /// The command that the server runs in the crash test
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Task::Site(args) => boxed(site::run(&args)),
         Task::Crates(args) => boxed(crates::run(&args)),
         Task::Coverage => boxed(coverage::run()),
+        Task::Size(args) => boxed(size::run(&args)),
         Task::Deny => boxed(deny::run()),
         Task::Worker(args) => return crash::work(&args),
     };

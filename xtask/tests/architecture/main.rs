@@ -3,6 +3,7 @@
 
 mod crate_table;
 mod cycle;
+mod limits;
 mod named_paths;
 mod names;
 mod package;
@@ -97,6 +98,29 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
         }
     }
     assert!(found.is_empty(), "modules that import each other:\n{found}");
+}
+
+#[test]
+fn folders_functions_traits_and_files_are_small() {
+    let mut found = limits::Excess::new();
+    for Package {
+        name, folder, roots, ..
+    } in package::all()
+    {
+        for root in roots {
+            limits::add_of_crate(&name, &source::read(&root), &mut found);
+        }
+        let sources = package::root().join(folder).join("src");
+        if sources.is_dir() {
+            limits::add_of_files(package::root(), &sources, &mut found);
+        }
+    }
+    let flaws = limits::compare(&found, &limits::read(include_str!("too_large.txt")));
+    assert!(
+        flaws.is_empty(),
+        "too large, or not any more (too_large.txt):\n{}",
+        flaws.join("\n")
+    );
 }
 
 /// Folders whose files may form a cycle. `ProtocolServer` owns the state of the HTTP endpoints, and their handlers are passed the `ProtocolServer`.
