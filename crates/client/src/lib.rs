@@ -208,124 +208,50 @@
 
 mod access_token;
 mod address;
-mod answer_check;
-mod asking;
-mod batch_run;
 mod call;
-mod call_driver;
-mod call_error;
-mod call_record;
-mod call_status;
-mod cancellation;
-mod challenge;
-mod client;
-mod client_changes;
-mod clock;
-mod completion;
-mod connection;
+mod connect;
 #[cfg(test)]
 mod crash_tests;
-mod earlier_requests;
-mod era;
-mod era_cache;
 mod error;
-mod event;
-mod finished_pages;
-mod forwarding;
-mod history;
-mod hosted_tasks;
-mod http_headers;
-mod idempotency_key;
-mod input;
 mod input_request;
-mod invalid_answer;
-mod jitter;
 mod journal;
-mod legacy_questions;
-mod legacy_tasks;
-mod listening;
-mod listing;
-mod logging;
+mod list;
 #[cfg(feature = "login")]
 mod login;
-mod open_questions;
+mod offer;
 mod options;
-mod origin;
-mod other_login;
-mod other_notifications;
-mod output_schema;
-mod param_headers;
-mod params_text;
-mod pending_call;
-mod polling;
-mod probe;
-mod progress;
-mod proxy;
-mod push_stream;
-mod recorded_call;
-mod recorded_questions;
-mod request;
-mod request_ref;
-mod required_pages;
-mod response;
-mod response_cache;
-mod result_request;
-mod result_shape;
-mod result_type;
-mod resumed_session;
-mod rounds;
-mod rpc_failure;
-mod running_call;
-mod sent_call;
-mod server_change;
-mod server_description;
-mod serving;
-mod session_check;
+mod question;
 mod snapshot;
-mod stale_era;
-pub mod stderr;
-mod stream_losses;
-mod subscription;
 mod task;
-mod task_log;
-mod task_progress;
-mod task_pushes;
-mod task_questions;
-mod task_streams;
-mod task_wait;
-mod tool_listing;
-mod tools;
 mod transport;
-mod warm_session;
-mod watch;
-mod wire_observer;
 
 /// The headers of [`Transport`] and [`Options`].
 pub use ::http::{HeaderMap, HeaderValue};
 pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
-pub use answer_check::{FormField, check_form};
-pub use batch_run::{BatchRun, BatchStep};
-pub use call::{CallOptions, CallResponse};
-pub use call_error::CallError;
-pub use call_status::CallStatus;
-pub use cancellation::KeyedCall;
-pub use client::Client;
-pub use clock::SystemClock;
-pub use completion::Completion;
-pub use connection::Connection;
-pub use earlier_requests::EarlierRequest;
-pub use era_cache::EraCache;
+pub use call::{
+    CallOptions, CallResponse,
+    batch_run::{BatchRun, BatchStep},
+    call_error::CallError,
+    call_status::CallStatus,
+    client::Client,
+    pending_call::{PendingCall, StopWaiting},
+    running_call::RunningCall,
+};
+pub use connect::{cancellation::KeyedCall, connection::Connection};
 pub use error::{OpenError, RequestError};
-pub use event::{Event, Observer};
-pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
-pub use http_headers::HttpHeaders;
-pub use input::{InputHandler, InputResponse, Inputs};
-pub use input_request::InputRequest;
-pub use invalid_answer::InvalidAnswer;
-pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalWatch};
-pub use listing::ListPage;
-pub use logging::{LogMessage, Logging};
+pub use input_request::{InputRequest, invalid_answer::InvalidAnswer, request_ref::RequestRef};
+pub use journal::{
+    Asked, CallCancellation, ClientJournal, JournalError, JournalWatch,
+    other_login::OtherLogin,
+    recorded_call::{
+        BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
+    },
+};
+pub use list::{
+    listing::ListPage,
+    watch::{Watch, WatchFilter},
+};
 #[cfg(feature = "login")]
 pub use login::{
     ClientIdentity, Consent, InvalidMetadataUrl, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, TokenFile,
@@ -336,32 +262,39 @@ pub use longhaul_core::{
     UnixMillis, Verdict,
 };
 pub use longhaul_wire::{Generation, TaskStatus};
-pub use options::{EraChoice, Options};
-pub use other_login::OtherLogin;
-pub use other_notifications::OtherNotifications;
-pub use pending_call::{PendingCall, StopWaiting};
-pub use polling::LONGEST_POLL_INTERVAL;
-pub use progress::Progress;
-pub use proxy::Proxy;
-pub use recorded_call::{
-    BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
+pub use offer::{
+    completion::Completion,
+    era_cache::EraCache,
+    server_change::ServerChange,
+    server_description::ServerDescription,
+    tools::{TaskSupport, Tool, UnusableTool},
 };
-pub use request_ref::RequestRef;
+pub use options::{
+    EraChoice, Options,
+    clock::SystemClock,
+    http_headers::HttpHeaders,
+    input::{InputHandler, InputResponse, Inputs},
+    logging::{LogMessage, Logging},
+    other_notifications::OtherNotifications,
+    proxy::Proxy,
+    wire_observer::{WireEvent, WireObserver},
+};
+pub use question::answer_check::{FormField, check_form};
 /// The URLs of [`Consent`].
 #[cfg(feature = "login")]
 pub use reqwest::Url;
-pub use running_call::RunningCall;
-pub use server_change::ServerChange;
-pub use server_description::ServerDescription;
-pub use snapshot::TaskSnapshot;
-pub use task::TaskHandle;
-pub use task_log::LogChunk;
-pub use tools::{TaskSupport, Tool, UnusableTool};
+pub use snapshot::{TaskSnapshot, progress::Progress};
+pub use task::{
+    TaskHandle,
+    earlier_requests::EarlierRequest,
+    event::{Event, Observer},
+    history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry},
+    log::LogChunk,
+};
 pub use transport::{
     ChildOptions, ChildProcess, ChildSupervisor, Outgoing, Reply, StreamTransport, Transport, install_tls_provider,
+    polling::LONGEST_POLL_INTERVAL, stderr,
 };
-pub use watch::{Watch, WatchFilter};
-pub use wire_observer::{WireEvent, WireObserver};
 
 /// The examples of the README.
 #[cfg(doctest)]

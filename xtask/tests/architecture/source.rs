@@ -83,7 +83,10 @@ fn is_test(attributes: &[Attribute]) -> bool {
             syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string(),
             meta => return meta.path().is_ident("test"),
         };
-        condition == "test" || condition.starts_with("all (test") || condition.starts_with("all(test")
+        condition == "test"
+            || condition == "doctest"
+            || condition.starts_with("all (test")
+            || condition.starts_with("all(test")
     })
 }
 

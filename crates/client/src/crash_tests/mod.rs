@@ -2,8 +2,9 @@
 
 use crate::{
     CallFilter, CallState, Client, ClientJournal, Connection, EraChoice, Finished, InputRequest, InputResponse, Inputs,
-    Options, Outgoing, Reply, RequestError, SystemClock, Transport, journal::crash_point_reached,
-    stream_losses::StreamLosses, transport::Http,
+    Options, Outgoing, Reply, RequestError, SystemClock, Transport,
+    journal::crash_point_reached,
+    transport::{Http, stream_losses::StreamLosses},
 };
 use act::{Act, has_detached};
 use axum::http::HeaderMap;

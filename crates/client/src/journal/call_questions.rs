@@ -1,20 +1,29 @@
 //! What calls ask before they are tasks, and what those tasks ask that only the process of the call reaches. Another process can show and answer it: the one that
 //! makes the call watches for the answer, and sends it.
 
-use super::{
-    ClientJournal,
-    error::{JournalError, Refusal},
-    questions::{Asked, ask, record_answer, release},
-    server_requests::{self, RequestNumber},
-    worker::Scope,
+use crate::{
+    input_request::InputRequest,
+    journal::{
+        ClientJournal,
+        error::{JournalError, Refusal},
+        questions::{Asked, ask, record_answer, release},
+        recorded_call::CallId,
+        server_requests::{self, RequestNumber},
+        worker::Scope,
+    },
+    options::input::InputResponse,
 };
-use crate::{input::InputResponse, input_request::InputRequest, recorded_call::CallId};
 use longhaul_core::ParsedJson;
 use rusqlite::OptionalExtension;
 use serde_json::Value;
 
 /// The longest question that other processes are shown, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
+
+/// The beginning of the names of all questions of legacy tasks.
+pub(crate) const LEGACY: &str = "legacy ";
+/// The beginning of the names that other questions may have later.
+pub(crate) const BY_TEXT: &str = "legacy text ";
 
 impl ClientJournal {
     /// What a call asks that is no task, or whose task [ends with its process](crate::RecordedCall::ends_with_process), and nobody has answered.

@@ -1,6 +1,6 @@
 //! Noticing what other processes do with the journal. This is the one rule by which anything here waits for another process.
 
-use super::{
+use crate::journal::{
     ClientJournal,
     error::JournalError,
     worker::{Scope, Worker},

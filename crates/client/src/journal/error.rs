@@ -1,6 +1,6 @@
 //! Why the journal cannot be opened or a change not be recorded.
 
-use crate::{InvalidAnswer, recorded_call::CallId};
+use crate::{InvalidAnswer, journal::recorded_call::CallId};
 use rusqlite::{Error, ErrorCode};
 use std::path::{Path, PathBuf};
 

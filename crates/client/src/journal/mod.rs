@@ -37,34 +37,30 @@
 //! Questions that come before there is a task (rounds of `tools/call`, and requests of a legacy server during a plain call) have names of their own, so `acknowledge` forgets them. Do not report their
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
-mod abandoned;
-mod batches;
-mod call_cancellation;
-mod call_questions;
-mod calls;
-mod changes;
-mod crash_point;
-mod error;
-mod file;
-mod list;
-mod process_lock;
-mod questions;
-mod retention;
-mod schema;
-mod server_requests;
-mod sessions;
-mod stored_call;
-mod worker;
+pub(crate) mod call;
+pub(crate) mod call_questions;
+pub(crate) mod call_record;
+pub(crate) mod changes;
+pub(crate) mod error;
+pub(crate) mod file;
+pub(crate) mod idempotency_key;
+pub(crate) mod other_login;
+pub(crate) mod questions;
+pub(crate) mod recorded_call;
+pub(crate) mod retention;
+pub(crate) mod server_requests;
+pub(crate) mod stored_call;
+pub(crate) mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batches::NewBatch;
-pub use call_cancellation::CallCancellation;
+pub(crate) use call::batches::NewBatch;
+pub use call::cancellation::CallCancellation;
 pub use changes::JournalWatch;
-#[cfg(test)]
-pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;
+#[cfg(test)]
+pub(crate) use file::crash_point::reached as crash_point_reached;
 pub use questions::Asked;
 pub(crate) use retention::TAKEN_OVER;
 pub(crate) use server_requests::{NewServerRequest, RequestNumber, ServerRequestRecord};

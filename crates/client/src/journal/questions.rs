@@ -1,13 +1,13 @@
 //! Questions to the user: each is asked once, by one of the processes that could.
 
-use super::{
+use crate::journal::{
     ClientJournal,
     error::{JournalError, Refusal},
+    recorded_call::{CallId, StateCode},
     server_requests::{self, RequestNumber},
     stored_call::StoredCall,
     worker::Scope,
 };
-use crate::recorded_call::{CallId, StateCode};
 use longhaul_core::Json;
 use rusqlite::{OptionalExtension, Params, named_params};
 use sha2::{Digest, Sha256};

@@ -1,12 +1,12 @@
 //! Requests of legacy servers that belong to a task. A response can be sent to them from any process, in their session.
 
-use super::{
+use crate::journal::{
     ClientJournal,
     error::{JournalError, Refusal},
+    recorded_call::{CallId, StateCode},
     stored_call::StoredCall,
     worker::Scope,
 };
-use crate::recorded_call::{CallId, StateCode};
 use rusqlite::{OptionalExtension, named_params};
 
 /// The most requests of a call that are recorded at once. More are served, and not recorded.

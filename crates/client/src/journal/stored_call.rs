@@ -1,10 +1,10 @@
 //! What is stored of a call.
 
-use super::{
+use crate::journal::{
     error::{JournalError, Refusal},
+    recorded_call::{CallId, StateCode},
     worker::Scope,
 };
-use crate::recorded_call::{CallId, StateCode};
 use rusqlite::{OptionalExtension, named_params};
 
 /// What decides which changes fit.

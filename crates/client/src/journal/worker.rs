@@ -1,11 +1,13 @@
 //! The thread that changes the journal: the changes that wait at the same time share one transaction, and one fsync.
 
-use super::{
-    crash_point,
+use crate::journal::{
     error::{JournalError, Refusal, because},
-    file::JournalFile,
-    process_lock::{ProcessLock, ProcessLocks},
-    retention, schema,
+    file::{
+        JournalFile, crash_point,
+        process_lock::{ProcessLock, ProcessLocks},
+        schema,
+    },
+    retention,
 };
 use longhaul_core::{Clock, UnixMillis};
 use parking_lot::Mutex;

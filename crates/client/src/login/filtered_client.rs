@@ -3,8 +3,8 @@
 use super::LoginOptions;
 use crate::{
     RequestError, TokenError,
-    proxy::{Proxy, is_loopback},
-    transport::unreachable,
+    options::proxy::{Proxy, is_loopback},
+    transport::http::unreachable::unreachable,
 };
 use reqwest::{
     Client, Request, Response, Url,

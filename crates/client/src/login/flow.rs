@@ -9,7 +9,7 @@ use super::{
     registered_client::{OwnLogin, RegisteredClient},
     token_file::{FileStamp, StoredLogin, TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError, other_login};
+use crate::{AccessToken, Address, TokenError, journal::other_login};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use oauth2::TokenResponse;
 use reqwest::Url;

@@ -22,7 +22,8 @@ pub use registered_client::{ClientIdentity, InvalidMetadataUrl, RegisteredByHand
 pub use token_file::{TokenFile, TokenFileError};
 
 use crate::{
-    AccessToken, Address, InvalidAddress, Proxy, Refusal, TokenError, TokenProvider, challenge, install_tls_provider,
+    AccessToken, Address, InvalidAddress, Proxy, Refusal, TokenError, TokenProvider, install_tls_provider,
+    transport::challenge,
 };
 use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;

@@ -11,7 +11,7 @@ use super::{
     loopback::query_value,
     registered_client::{RegisteredByHand, RegisteredClient},
 };
-use crate::{TokenError, challenge};
+use crate::{TokenError, transport::challenge};
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,

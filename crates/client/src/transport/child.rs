@@ -1,7 +1,7 @@
 //! A server that is a child process, with messages on its standard input and output.
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
-use super::{Outgoing, Reply, StreamTransport, Transport, open_requests::StreamEnd};
+use crate::transport::{Outgoing, Reply, StreamTransport, Transport, stream::open_requests::StreamEnd};
 use crate::{RequestError, address::masked_address};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
@@ -297,7 +297,7 @@ async fn keep_stderr(mut from: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, show
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         if show {
-            crate::stderr::write_or_drop(&buffer[..read]);
+            crate::transport::stderr::write_or_drop(&buffer[..read]);
         }
         let mut kept = kept.lock();
         kept.extend(&buffer[..read]);

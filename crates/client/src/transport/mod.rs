@@ -1,30 +1,21 @@
 //! Transports: how messages reach a server and come back.
 
-mod authorized;
-mod batch;
-mod child;
-mod demultiplexer;
-mod http;
-mod lines;
-mod observed;
-mod open_requests;
-mod recipient;
-mod retry_after;
-mod sse;
-mod sse_pair;
-mod stream;
-mod tls;
-mod unframed;
-mod unreachable;
-mod unreadable;
+pub(crate) mod batch;
+pub(crate) mod challenge;
+pub(crate) mod child;
+pub(crate) mod http;
+pub(crate) mod jitter;
+pub(crate) mod observed;
+pub(crate) mod polling;
+pub mod stderr;
+pub(crate) mod stream;
+pub(crate) mod stream_losses;
 
 pub use child::{ChildOptions, ChildProcess, ChildSupervisor};
+pub use http::tls::install_tls_provider;
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::ObservedTransport;
 pub use stream::StreamTransport;
-pub use tls::install_tls_provider;
-#[cfg(feature = "login")]
-pub(crate) use unreachable::unreachable;
 
 use crate::{RequestError, error::excerpt};
 use ::http::{HeaderMap, HeaderValue};

@@ -1,7 +1,9 @@
 //! A transport whose messages are shown to an observer.
 
-use super::{Outgoing, Reply, Transport};
-use crate::{RequestError, WireEvent, WireObserver};
+use crate::{
+    RequestError, WireEvent, WireObserver,
+    transport::{Outgoing, Reply, Transport},
+};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use longhaul_client::{
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 /// A modern server that takes idempotency keys.
@@ -65,10 +65,15 @@ async fn a_session_is_kept_after_an_error_of_the_journal() {
 #[tokio::test]
 async fn a_cancellation_beside_the_answer_loses_no_task() {
     for nth in 0..60 {
-        let peer = server(|seen| match seen.method() {
+        let is_cancelled = AtomicBool::new(false);
+        let peer = server(move |seen| match seen.method() {
             "tools/call" => seen.result(created()),
-            "tasks/cancel" => seen.result(json!({"resultType": "complete"})),
-            "tasks/get" => seen.result(modern_task("cancelled", json!({}))),
+            "tasks/cancel" => {
+                is_cancelled.store(true, Ordering::SeqCst);
+                seen.result(json!({"resultType": "complete"}))
+            }
+            "tasks/get" if is_cancelled.load(Ordering::SeqCst) => seen.result(modern_task("cancelled", json!({}))),
+            "tasks/get" => seen.result(modern_task("working", json!({}))),
             _ => plain(404, ""),
         });
         let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! The locks that show which processes live.
 
-use crate::journal::process_lock::ProcessLocks;
+use crate::journal::file::process_lock::ProcessLocks;
 use longhaul_private_dir::PrivateDir;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};

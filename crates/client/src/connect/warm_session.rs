@@ -1,0 +1,59 @@
+//! Keeping a legacy session in use while a task of it lives.
+
+use crate::{Connection, connect::connection::WeakConnection, journal::call_record::CallRecord};
+use longhaul_core::Clock;
+use std::{sync::Arc, time::Duration};
+
+/// How often to look whether a session is used. One that was not since is sent a `ping`, so it is never unused for twice as long. (The Python SDK 1.30 ends
+/// sessions after 30 minutes, and some proxies after five.)
+const LOOK_AT_USE: Duration = Duration::from_secs(2 * 60);
+impl Connection {
+    /// A task of the legacy session lives. Its questions go to `record` from now on.
+    pub(crate) fn follow_legacy_task(&self, task: &str, record: Option<&CallRecord>) {
+        self.legacy_tasks().add(task, record);
+        self.keep_warm();
+    }
+
+    /// Uses the legacy session over HTTP now and then, for as long as a task of it lives.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn keep_warm(&self) {
+        let mut warming = self.legacy_tasks().warming.lock();
+        if self.transport().is_session() || warming.is_some() {
+            return;
+        }
+        let clock = Arc::clone(&self.options().clock);
+        let keeping = keep_warm(self.downgrade(), clock, self.requests_sent());
+        *warming = Some(tokio::spawn(keeping).abort_handle());
+    }
+
+    async fn ping(&self) {
+        let Some(era) = self.known_era().await else { return };
+        if era.legacy().is_none_or(|legacy| legacy.session.is_none()) {
+            return;
+        }
+        // A session that is gone is noticed by who reads the task: nothing is probed here.
+        if let Err(error) = self.ping_in(&era).await {
+            tracing::debug!(%error, "a session with live tasks was not kept warm");
+        }
+    }
+}
+
+/// Sends a `ping` whenever nothing else was sent for a while; `sent` requests were sent before.
+async fn keep_warm(connection: WeakConnection, clock: Arc<dyn Clock>, mut sent: u64) {
+    loop {
+        clock.sleep(LOOK_AT_USE).await;
+        let Some(connection) = connection.upgrade() else { return };
+        {
+            // Under the lock: a task that comes now starts another one of these.
+            let mut warming = connection.legacy_tasks().warming.lock();
+            if connection.legacy_tasks().is_empty() {
+                *warming = None;
+                return;
+            }
+        }
+        if connection.requests_sent() == sent {
+            connection.ping().await;
+        }
+        sent = connection.requests_sent();
+    }
+}
