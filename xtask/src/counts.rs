@@ -2,9 +2,9 @@
 //!
 //! They are set beside those in docs/performance-parts.md. One that is clearly higher is an error: the page is updated by the commit that needs more, and says why.
 
-use crate::{
+use crate::requirement::{self, RequirementError};
+use harness::{
     process::{self, ProcessError},
-    requirement::{self, RequirementError},
     workspace,
 };
 use serde_json::{Value, json};

@@ -1,9 +1,7 @@
 //! `cargo xtask coverage`: checks that the tests which docs/protocol-coverage.md names for each requirement exist.
 
-use crate::{
-    conformance::{self, ConformanceError},
-    workspace,
-};
+use crate::conformance::{self, ConformanceError};
+use harness::workspace;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,

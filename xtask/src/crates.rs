@@ -1,6 +1,6 @@
 //! `cargo xtask crates`: packages the crates as they are published, and uses them outside this repository.
 
-use crate::{
+use harness::{
     process::{self, ProcessError},
     workspace,
 };

@@ -1,8 +1,8 @@
 //! `cargo xtask deny`: checks the dependencies against `deny.toml`.
 
-use crate::{
+use crate::requirement::{self, RequirementError};
+use harness::{
     process::{self, ProcessError},
-    requirement::{self, RequirementError},
     workspace,
 };
 

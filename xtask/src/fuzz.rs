@@ -6,7 +6,7 @@
 
 mod corpus;
 
-use crate::{
+use harness::{
     process::{self, ProcessError},
     workspace,
 };

@@ -3,7 +3,6 @@
 //! Results go to standard output, everything else to standard error.
 
 mod attack;
-mod clock;
 mod cluster;
 mod conformance;
 mod counts;
@@ -15,24 +14,16 @@ mod dist;
 mod durability;
 mod fuzz;
 mod hosts;
-mod http;
 mod interop;
-mod mcp;
-mod namespace;
 mod node;
 mod page;
-mod postgres;
-mod process;
 mod proxies;
 mod release;
 mod requirement;
-mod server;
-mod side_by_side;
 mod sim;
 mod site;
 mod size;
 mod test;
-mod workspace;
 
 use clap::{Parser, Subcommand};
 use std::{error::Error, process::ExitCode};
@@ -89,7 +80,7 @@ enum Task {
     Deny,
     /// The command that the server runs in the crash test
     #[command(hide = true)]
-    Worker(crash::WorkerArgs),
+    Worker(harness::commands::WorkerArgs),
     /// The server behind the proxies that are measured
     #[command(hide = true)]
     Upstream,
@@ -118,7 +109,7 @@ fn main() -> ExitCode {
         Task::Coverage => boxed(coverage::run()),
         Task::Size(args) => boxed(size::run(&args)),
         Task::Deny => boxed(deny::run()),
-        Task::Worker(args) => return crash::work(&args),
+        Task::Worker(args) => return harness::commands::work(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

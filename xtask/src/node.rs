@@ -1,10 +1,7 @@
 //! Node, for the conformance suite and the clients in TypeScript.
 
-use crate::{
-    process,
-    requirement::{self, RequirementError},
-    workspace,
-};
+use crate::requirement::{self, RequirementError};
+use harness::{process, workspace};
 use std::{
     path::{Path, PathBuf},
     process::Command,

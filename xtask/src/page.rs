@@ -1,25 +1,27 @@
 //! `cargo xtask page`: the pages of an operator in a real browser.
 
 use crate::{
-    attack::shim::Shim,
     interop::{
         InteropError,
         peer::{node_scripts, source},
     },
     node::Node,
-    process::{self, ProcessError},
     requirement::{self, RequirementError},
-    server::{Server, ServerError},
+};
+use harness::{
+    process::{self, ProcessError},
+    server::{self, Server, ServerError},
+    shim::Shim,
     workspace::{self, Program},
 };
 use serde_json::Value;
 use std::{
     fs::{self, DirBuilder},
-    io::{self, BufRead as _, BufReader},
+    io,
     net::{Ipv4Addr, TcpListener},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
 };
 
 /// Debian's package, and where it puts the program.
@@ -58,21 +60,10 @@ pub(crate) enum PageError {
     Packages(#[from] InteropError),
     #[error(transparent)]
     Process(#[from] ProcessError),
-    #[error("the server did not start: {0}")]
-    Server(io::Error),
-    #[error("the server with durable tools: {0}")]
-    Durable(#[from] ServerError),
-}
-
-/// A server that dies with this value.
-struct ServerProcess(Child);
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("a file of the run cannot be used: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// A server with durable tools, whose code depends on a file.
@@ -86,10 +77,9 @@ struct Durable {
 impl Durable {
     fn start(program: &Path, data: &Path) -> Result<Self, PageError> {
         // A port that is free now.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let admin = free.map_err(PageError::Server)?.to_string();
+        let admin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.to_string();
         let word = data.join("word");
-        fs::write(&word, "old").map_err(PageError::Server)?;
+        fs::write(&word, "old")?;
         let mut command = Command::new(program);
         command.arg("--data-dir").arg(data.join("durable"));
         command.arg("--word").arg(&word);
@@ -115,16 +105,12 @@ pub(crate) fn browser() -> Result<(), RequirementError> {
 fn figures(args: &Args, node: &Node, scripts: &Path) -> Result<(), PageError> {
     let program = workspace::operated().or_build(args.operated.as_ref())?;
     let data = workspace::target().join(format!("page/figures-{}", std::process::id()));
-    fs::create_dir_all(&data).map_err(PageError::Server)?;
+    fs::create_dir_all(&data)?;
     let durable = Durable::start(&program, &data)?;
     let mut script = node.command();
     script
         .arg(scripts.join(FIGURES))
-        .args([
-            &durable.admin,
-            &durable.url,
-            &durable.server.pid().as_raw_nonzero().to_string(),
-        ])
+        .args([&durable.admin, &durable.url, &durable.server.id().to_string()])
         .arg(BROWSER_PATH);
     let measured = process::run(&mut script);
     drop(durable);
@@ -147,40 +133,35 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     let screenshots = args.screenshots.clone().unwrap_or_else(|| work.join("screenshots"));
     let data = work.join(format!("data-{}", std::process::id()));
     // A data directory with other files must be closed to other users.
-    let folder = DirBuilder::new().recursive(true).mode(0o700).create(&data);
-    folder.map_err(PageError::Server)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
     // Beside its audit log.
     let configuration = data.join(CONFIGURATION);
-    fs::copy(source("page").join(CONFIGURATION), &configuration).map_err(PageError::Server)?;
+    fs::copy(source("page").join(CONFIGURATION), &configuration)?;
     for upstream in UPSTREAMS {
-        fs::copy(source("page").join(upstream), data.join(upstream)).map_err(PageError::Server)?;
+        fs::copy(source("page").join(upstream), data.join(upstream))?;
     }
-    let faults = Shim::create(&data.join("faults")).map_err(PageError::Server)?;
+    let faults = Shim::create(&data.join("faults"))?;
     // What comes with a given program was built with it.
     let beside = |target: Program| match &args.program {
         Some(_) => Ok(target.path()),
         None => target.or_build(None),
     };
     let library = beside(workspace::shim())?;
-    let mut serve = Command::new(&program);
+    let mut serve = server::serve(&program, &configuration);
     serve.env("LD_PRELOAD", library).env("LONGHAUL_SHIM", faults.path());
-    serve.arg("serve").arg(&configuration);
     serve
         .args(["--json", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data);
-    serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut served = ServerProcess(serve.spawn().map_err(PageError::Server)?);
-    let mut line = String::new();
-    if let Some(out) = served.0.stdout.as_mut() {
-        BufReader::new(out).read_line(&mut line).map_err(PageError::Server)?;
-    }
-    let report: Value = serde_json::from_str(&line).map_err(|error| PageError::Server(error.into()))?;
+    let mut served = Server::start(&mut serve, &data.join("server.log"))?;
+    served.ready()?;
+    let output = served.output()?;
+    let mut lines = output
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let report = lines.find(|line| line["admin"].is_string()).unwrap_or_default();
     let address = |member: &str| {
-        report[member]
-            .as_str()
-            .unwrap_or_default()
-            .trim_end_matches('/')
-            .to_owned()
+        let address = report[member].as_str().unwrap_or_default();
+        address.trim_end_matches('/').to_owned()
     };
     let durable = Durable::start(&beside(workspace::operated())?, &data)?;
     let mut script = node.command();

@@ -3,6 +3,8 @@
 use crate::{
     crates::{self, CratesError},
     dist,
+};
+use harness::{
     process::{self, ProcessError},
     workspace,
 };

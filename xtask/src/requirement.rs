@@ -1,6 +1,7 @@
 //! Finds or installs the programs that the commands need.
 
-use crate::{
+use harness::{
+    postgres::{self, PostgresError},
     process::{self, ProcessError},
     workspace,
 };
@@ -30,10 +31,8 @@ pub(crate) enum RequirementError {
          test out with --without-upgrade"
     )]
     Commit { commit: &'static str },
-    #[error(
-        "PostgreSQL, 14 or later, is needed to test the store on it; install it, for example with `apt-get install postgresql`"
-    )]
-    Postgres,
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
     #[error("{what} cannot be installed: {source}")]
     Folder { what: String, source: io::Error },
 }
@@ -103,28 +102,10 @@ fn install_package(name: &str) -> Result<(), RequirementError> {
 
 /// Checks that the programs of PostgreSQL are installed, and installs them if we have the permission. The tests start a server of their own with them.
 pub(crate) fn postgres() -> Result<(), RequirementError> {
-    if postgres_program("initdb").is_err() {
+    if postgres::program("initdb").is_err() {
         install_package("postgresql")?;
     }
-    postgres_program("initdb").map(drop)
-}
-
-/// A program of PostgreSQL: of the latest version where Debian has them, which is in no folder of `PATH`, or the one in `PATH`.
-pub(crate) fn postgres_program(name: &str) -> Result<PathBuf, RequirementError> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let version = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
-    let mut of_debian: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| Some((version(&entry)?, entry.path().join("bin").join(name))))
-        .filter(|(_, program)| program.exists())
-        .collect();
-    of_debian.sort();
-    if let Some((_, program)) = of_debian.pop() {
-        return Ok(program);
-    }
-    match process::answers(Command::new(name).arg("--version")) {
-        true => Ok(name.into()),
-        false => Err(RequirementError::Postgres),
-    }
+    Ok(postgres::program("initdb").map(drop)?)
 }
 
 /// A minimal root of this machine's release of Debian, for packages to be installed in. It is made once.

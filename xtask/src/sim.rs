@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: the runtime, the store's model and several nodes in one thread, under a schedule drawn from a seed.
 
-use crate::{
+use harness::{
     process::{self, ProcessError},
     workspace,
 };

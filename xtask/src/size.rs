@@ -1,7 +1,7 @@
 //! `cargo xtask size`: the lines of code of each crate, held to a table.
 
-use crate::workspace;
 use clap::Parser;
+use harness::workspace;
 use proc_macro2::Span;
 use serde::Serialize;
 use std::{

@@ -1,15 +1,11 @@
 //! `cargo xtask test`: runs all tests, one part after the other.
 
 use crate::{
-    attack, clock,
-    cluster::{self, ClusterError},
-    conformance, counts, coverage,
-    crash::{self, CrashError},
-    crates, deny, dist, durability, hosts, interop, page, process,
+    attack, cluster, conformance, counts, coverage, crash, crates, deny, dist, durability, hosts, interop, page,
     requirement::{self, RequirementError},
     sim::{self, SimError},
-    workspace,
 };
+use harness::{clock, process, rounds::RunError, workspace};
 use serde_json::json;
 use std::{error::Error, time::Duration};
 
@@ -62,18 +58,24 @@ pub(crate) enum TestError {
 /// A planted fault was not found, or found as something else.
 #[derive(Debug, thiserror::Error)]
 enum PlantError {
-    #[error("the crash run with acknowledgements before their commits passed, and must not")]
-    NotFound,
-    #[error("the crash run of the gateway with the fault {0:?} passed, and must not")]
-    NotFoundAtGateway(crash::InjectedFault),
-    #[error("the run of the cluster with the fault {0:?} passed, and must not")]
-    NotFoundInCluster(cluster::InjectedFault),
-    #[error("a run of the cluster with a planted fault found something else: {0}")]
-    FoundElseInCluster(ClusterError),
-    #[error("a crash run with a planted fault found something else: {0}")]
-    FoundElse(CrashError),
+    #[error("the run with the fault {0} passed, and must not")]
+    NotFound(String),
+    #[error("the run with the fault {0} found something else: {1}")]
+    FoundElse(String, RunError),
     #[error("the simulation with the fault {0} passed, and must not")]
     NotSimulated(&'static str),
+}
+
+/// Checks that a run with a planted fault has found it.
+fn is_found(plant: &str, result: Result<(), RunError>) -> Result<(), Box<dyn Error>> {
+    match result {
+        Err(RunError::Broken { kept, .. }) => {
+            eprintln!("found, as it must be");
+            Ok(harness::site::discard(&kept)?)
+        }
+        Ok(()) => Err(PlantError::NotFound(plant.to_owned()).into()),
+        Err(error) => Err(PlantError::FoundElse(plant.to_owned(), error).into()),
+    }
 }
 
 /// The parts that are run only if they are named.
@@ -391,14 +393,8 @@ fn crashes(json: bool) -> Result<(), Box<dyn Error>> {
 
 /// Checks that the crash test finds a lost task, and reports it as lost.
 fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
-    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::InjectedFault::LoseAck), json)) {
-        Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {
-            eprintln!("found, as it must be");
-            Ok(crash::discard(&kept)?)
-        }
-        Ok(()) => Err(PlantError::NotFound.into()),
-        Err(error) => Err(PlantError::FoundElse(error).into()),
-    }
+    let plant = crash::InjectedFault::LoseAck;
+    is_found("lose-ack", crash::run(&crash_args(PLANTED_ROUNDS, Some(plant), json)))
 }
 
 /// Checks that the crash test of the gateway finds a lost task of an upstream, and a call that is made twice.
@@ -408,14 +404,7 @@ fn planted_faults_of_gateway(json: bool) -> Result<(), Box<dyn Error>> {
             gateway: true,
             ..crash_args(PLANTED_ROUNDS, Some(plant), json)
         };
-        match crash::run(&args) {
-            Err(CrashError::Broken { kept, .. }) => {
-                eprintln!("found, as it must be");
-                crash::discard(&kept)?;
-            }
-            Ok(()) => return Err(PlantError::NotFoundAtGateway(plant).into()),
-            Err(error) => return Err(PlantError::FoundElse(error).into()),
-        }
+        is_found(&format!("{plant:?} of the gateway"), crash::run(&args))?;
     }
     Ok(())
 }
@@ -435,18 +424,8 @@ fn node_crashes(json: bool) -> Result<(), Box<dyn Error>> {
 /// Checks that the run of nodes finds a lost task, and a step that runs again.
 fn planted_faults_of_nodes(json: bool) -> Result<(), Box<dyn Error>> {
     for plant in [cluster::InjectedFault::LoseAck, cluster::InjectedFault::ForgetEntry] {
-        match cluster::run(&cluster_args(PLANTED_ROUNDS, Some(plant), json)) {
-            Err(ClusterError::Broken {
-                shows_plant: true,
-                kept,
-                ..
-            }) => {
-                eprintln!("found, as it must be");
-                cluster::discard(&kept)?;
-            }
-            Ok(()) => return Err(PlantError::NotFoundInCluster(plant).into()),
-            Err(error) => return Err(PlantError::FoundElseInCluster(error).into()),
-        }
+        let args = cluster_args(PLANTED_ROUNDS, Some(plant), json);
+        is_found(&format!("{plant:?} of nodes"), cluster::run(&args))?;
     }
     Ok(())
 }
@@ -482,11 +461,11 @@ fn gateway_crashes(json: bool) -> Result<(), Box<dyn Error>> {
 
 /// Checks that this tree's servers continue what older ones were killed with.
 fn upgrade(json: bool) -> Result<(), Box<dyn Error>> {
-    let programs = crash::UpgradePrograms {
-        longhaul: workspace::longhaul().path(),
-        under_fire: workspace::under_fire().path(),
+    let args = crash::Args {
+        program: Some(workspace::longhaul().path()),
+        ..crash::Args::default()
     };
-    Ok(crash::upgrade(UPGRADE_FROM, &programs, json)?)
+    Ok(crash::upgrade(UPGRADE_FROM, &args.programs()?, json)?)
 }
 
 fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> crash::Args {
@@ -494,12 +473,8 @@ fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> c
         rounds,
         seed: Some(SEED),
         plant,
-        native: false,
-        gateway: false,
-        actions: false,
-        prints: false,
-        upgrade_from: None,
         program: Some(workspace::longhaul().path()),
         json,
+        ..crash::Args::default()
     }
 }

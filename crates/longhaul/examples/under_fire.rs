@@ -1,10 +1,10 @@
 //! The server that `cargo xtask crash --native` kills repeatedly: durable tools whose steps append to a file.
 //!
-//! `under_fire --data-dir DIR --effects FILE`. Each step appends `<token> <step>` to the file *before* its result is recorded, so the file
-//! shows how often each effect happened, and in which order. `cargo xtask durability` uses the tool that is not durable.
+//! `under_fire --data-dir DIR --effects FILE`. Each run of a tool appends `<token> begin <task> <run>` to the file, and each step
+//! `<token> <step> <run>` *before* its result is recorded, so the file shows how often each effect happened, and in which order.
+//! `cargo xtask durability` uses the tool that is not durable.
 //!
-//! With `--store URL --lease MILLISECONDS` it is one of several servers that share a database, which `cargo xtask cluster` kills. Then the file
-//! also says which run of the tool each effect is of: `<token> begin <task> <run>`, and `<token> <step> <run>`.
+//! With `--store URL --lease MILLISECONDS` it is one of several servers that share a database, which `cargo xtask cluster` kills.
 
 #[path = "under_fire/shared.rs"]
 mod shared;
@@ -46,26 +46,23 @@ struct Chain {
 #[derive(Clone)]
 struct EffectLog {
     file: Arc<Path>,
-    /// Counts the runs of tools in this process, if the file is to name them.
-    runs: Option<Arc<AtomicU64>>,
-    /// Behind each line.
+    /// Counts the runs of tools in this process.
+    runs: Arc<AtomicU64>,
     run: String,
 }
 
 impl EffectLog {
     /// The log of a run of a tool, which begins now.
     fn of_run(mut self, cx: &TaskContext, token: &str) -> io::Result<Self> {
-        if let Some(runs) = &self.runs {
-            self.run = format!(" {}.{}", std::process::id(), runs.fetch_add(1, Ordering::Relaxed));
-            self.append(token, &format!("begin {}", cx.task_id()))?;
-        }
+        self.run = format!("{}.{}", std::process::id(), self.runs.fetch_add(1, Ordering::Relaxed));
+        self.append(token, &format!("begin {}", cx.task_id()))?;
         Ok(self)
     }
 
     /// Appends a line in a single write, so that it is there as a whole or not at all.
     fn append(&self, token: &str, step: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).open(&self.file)?;
-        file.write_all(format!("{token} {step}{}\n", self.run).as_bytes())
+        file.write_all(format!("{token} {step} {}\n", self.run).as_bytes())
     }
 
     async fn step(&self, cx: &TaskContext, args: &Chain, name: String) -> ToolResult<()> {
@@ -141,14 +138,11 @@ async fn linger(cx: TaskContext, args: Linger) -> ToolResult<String> {
 
 /// The server, whose steps append to this file.
 pub fn server(effects: impl Into<PathBuf>) -> Server {
-    server_with(EffectLog {
+    let effects = EffectLog {
         file: effects.into().into(),
-        runs: None,
+        runs: Arc::default(),
         run: String::new(),
-    })
-}
-
-fn server_with(effects: EffectLog) -> Server {
+    };
     let with_retries = |tool: Tool| tool.retry(ATTEMPTS, millis(10), [RetryOn::Crash]);
     let of_confirm = effects.clone();
     let confirm = move |cx: TaskContext, args: Chain| confirm(cx, args, of_confirm.clone());
@@ -163,22 +157,17 @@ fn server_with(effects: EffectLog) -> Server {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let flags = Flags::read()?;
-    let effects = flags.effects.ok_or("--effects FILE is missing")?;
+    let server = server(flags.effects.ok_or("--effects FILE is missing")?);
     let server = match (flags.data_dir, flags.store) {
-        (Some(data_dir), None) => server(effects).data_dir(data_dir),
+        (Some(data_dir), None) => server.data_dir(data_dir),
         (None, Some(store)) => {
-            let effects = EffectLog {
-                file: effects.into(),
-                runs: Some(Arc::default()),
-                run: String::new(),
-            };
             let shared = Shared {
                 store,
                 lease: flags.lease.unwrap_or(LEASE),
                 fault: flags.fault,
             };
             shared
-                .serve(server_with(effects))
+                .serve(server)
                 .await?
                 .max_running(flags.max_running.unwrap_or(MAX_RUNNING))
         }

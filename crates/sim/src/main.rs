@@ -23,7 +23,7 @@ struct Args {
     /// How many of the first seeds are run twice, to check that runs are deterministic
     #[arg(long, default_value_t = 10, value_name = "N")]
     twice: u64,
-    /// Break the store on purpose: ack-before-commit, missing-fence, reused-key, lost-wakeup, unknown-as-failed or stale-lease
+    /// Break the store on purpose
     #[arg(long)]
     plant: Option<PlantedFault>,
     /// Write the log to standard error

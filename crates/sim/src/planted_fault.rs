@@ -1,9 +1,10 @@
 //! Faults planted on purpose, to verify that the simulation finds them.
 
-use std::{fmt, str::FromStr};
+use clap::ValueEnum;
+use std::fmt;
 
 /// A fault in the store of the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlantedFault {
     /// Some writes are acknowledged before they are executed, and a crash in between loses them.
     AckBeforeCommit,
@@ -19,43 +20,10 @@ pub enum PlantedFault {
     StaleLease,
 }
 
-impl PlantedFault {
-    /// All faults.
-    pub const ALL: [Self; 6] = [
-        Self::AckBeforeCommit,
-        Self::MissingFence,
-        Self::ReusedKey,
-        Self::LostWakeup,
-        Self::UnknownAsFailed,
-        Self::StaleLease,
-    ];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AckBeforeCommit => "ack-before-commit",
-            Self::MissingFence => "missing-fence",
-            Self::ReusedKey => "reused-key",
-            Self::LostWakeup => "lost-wakeup",
-            Self::UnknownAsFailed => "unknown-as-failed",
-            Self::StaleLease => "stale-lease",
-        }
-    }
-}
-
 impl fmt::Display for PlantedFault {
+    /// The name on the command line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for PlantedFault {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        (Self::ALL.into_iter().find(|plant| plant.name() == text)).ok_or_else(|| {
-            "expected ack-before-commit, missing-fence, reused-key, lost-wakeup, unknown-as-failed or stale-lease"
-                .to_owned()
-        })
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
 }

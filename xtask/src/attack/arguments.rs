@@ -1,22 +1,22 @@
 //! Arguments that a command must get unchanged, or not at all.
 
 use super::{
-    AttackError,
+    attempts::Attempts,
     http::excerpt,
     json,
     raw::{self, modern_call},
-    report::Report,
-    site::{Programs, Site, end_of},
+    site::{AttackSite, Programs, end_of},
 };
-use crate::mcp::{Era, Outcome, RequestError};
+use harness::mcp::{CallOutcome, ClientEra, RequestError};
+use harness::rounds::RunError;
 use serde_json::json as value;
 use std::process::Command;
 
 const TERMINAL_SEQUENCES: &str = "\u{1b}[2J\u{7}";
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "arguments", "")?;
-    let mut client = site.client(Era::Modern);
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "arguments", "")?;
+    let mut client = site.client(ClientEra::Modern);
     let created = site.file("created");
     let path = created.display();
     let texts = [
@@ -45,7 +45,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         report.attempt(
             &format!("text {name:?}"),
             match ended {
-                Ok(Outcome::Result {
+                Ok(CallOutcome::Result {
                     is_error: false,
                     text: printed,
                 }) if printed == shown => Ok(()),
@@ -68,7 +68,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         "an argument of 1 MiB",
         matches!(
             ended,
-            Ok(Outcome::Result { is_error: true, .. }) | Err(RequestError::Refused { .. })
+            Ok(CallOutcome::Result { is_error: true, .. }) | Err(RequestError::Refused { .. })
         ),
         || describe_end(&ended),
     );
@@ -117,8 +117,8 @@ fn refused(created: Result<String, RequestError>) -> Result<(), String> {
 }
 
 /// A number is given to the command as its schema accepted it, or refused.
-fn numbers(site: &Site, report: &mut Report) -> Result<(), AttackError> {
-    let mut client = site.client(Era::Modern);
+fn numbers(site: &AttackSite, report: &mut Attempts) -> Result<(), RunError> {
+    let mut client = site.client(ClientEra::Modern);
     for number in [
         "100.0000000000000000001",
         "1e-400",
@@ -141,7 +141,7 @@ fn numbers(site: &Site, report: &mut Report) -> Result<(), AttackError> {
                 None if json::refused(&answer).is_ok() || tool_error(&answer).is_some() => Ok(()),
                 None => Err(excerpt(&answer)),
                 Some(task) => match end_of(&mut client, task) {
-                    Ok(Outcome::Result { is_error: false, text }) => in_bounds(&text, tool == "integer"),
+                    Ok(CallOutcome::Result { is_error: false, text }) => in_bounds(&text, tool == "integer"),
                     other => Err(describe_end(&other)),
                 },
             };
@@ -180,7 +180,7 @@ fn in_bounds(text: &str, integer: bool) -> Result<(), String> {
 }
 
 /// Configurations that pass a value to an interpreter as code.
-fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+fn interpreters(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     let commands = [
         r#"["sh", "-c", "echo {who}"]"#,
         r#"["/bin/bash", "-lc", "echo {who}"]"#,
@@ -213,6 +213,6 @@ fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackEr
     Ok(())
 }
 
-fn describe_end(end: &Result<Outcome, RequestError>) -> String {
+fn describe_end(end: &Result<CallOutcome, RequestError>) -> String {
     format!("{end:?}").chars().take(300).collect()
 }

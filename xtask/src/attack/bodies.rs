@@ -1,13 +1,14 @@
 //! Large bodies, slow bodies, and answers that are not read.
 
 use super::{
-    AttackError, raw,
-    report::Report,
-    site::{Programs, Site, end_of},
+    attempts::Attempts,
+    raw,
+    site::{AttackSite, Programs, end_of},
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Era, Outcome},
+    mcp::{CallOutcome, ClientEra},
+    rounds::RunError,
     side_by_side,
 };
 use serde_json::json;
@@ -21,8 +22,8 @@ use std::{
 const MAX_GROWTH: u64 = 256 * 1024 * 1024;
 const LARGE: usize = 4_000_000;
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "bodies", "")?;
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "bodies", "")?;
     report.attempt("before", site.serves_clients());
     let before = site.resident();
     let address = site.address();
@@ -67,13 +68,13 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 }
 
 /// Answers of 4 MB that are not read.
-fn unread_answers(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
-    let mut client = site.client(Era::Modern);
+fn unread_answers(site: &mut AttackSite, report: &mut Attempts) -> Result<(), RunError> {
+    let mut client = site.client(ClientEra::Modern);
     let task = client.create("letters", json!({"bytes": LARGE}))?;
     let end = end_of(&mut client, &task)?;
     report.check(
         "a result of 4 MB",
-        matches!(&end, Outcome::Result { is_error: false, text } if text.len() == LARGE),
+        matches!(&end, CallOutcome::Result { is_error: false, text } if text.len() == LARGE),
         || "is not whole".to_owned(),
     );
     let before = site.resident();

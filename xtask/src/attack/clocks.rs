@@ -1,24 +1,24 @@
 //! A system clock that is set while the server runs.
 
 use super::{
-    AttackError,
-    report::Report,
-    site::{Programs, Site, end_of},
+    attempts::Attempts,
+    site::{AttackSite, Programs, end_of},
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Client, Era, Outcome, RequestError},
+    mcp::{CallOutcome, Client, ClientEra, RequestError},
+    rounds::RunError,
 };
 use serde_json::json;
 use std::time::Duration;
 
 const HOUR: i64 = 3_600;
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     for (name, seconds) in [("back", -HOUR), ("forward", HOUR), ("back-a-day", -24 * HOUR)] {
         let settings = "[server.limits]\nrequests_per_second = 100";
-        let mut site = Site::start(programs, name, settings)?;
-        let mut client = site.client(Era::Modern);
+        let mut site = AttackSite::start(programs, name, settings)?;
+        let mut client = site.client(ClientEra::Modern);
         let mut tasks = Vec::new();
         for nth in 0..4 {
             tasks.push((
@@ -41,7 +41,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             report.attempt(
                 &format!("{name}: {what}"),
                 match end {
-                    Ok(Outcome::Result { is_error: false, .. }) => Ok(()),
+                    Ok(CallOutcome::Result { is_error: false, .. }) => Ok(()),
                     end => Err(format!("ended as {end:?}")),
                 },
             );
@@ -53,12 +53,12 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         site.kill()?;
         site.shim.shift_clock(0)?;
         site.serve(&[])?;
-        let mut client = site.client(Era::Modern);
+        let mut client = site.client(ClientEra::Modern);
         for (what, task) in [("running", &task), ("queued", &behind)] {
             let end = end_of(&mut client, task);
             report.check(
                 &format!("{name}: {what} over a restart with the clock set right"),
-                matches!(end, Ok(Outcome::Result { is_error: false, .. })),
+                matches!(end, Ok(CallOutcome::Result { is_error: false, .. })),
                 || format!("ended as {end:?}"),
             );
         }

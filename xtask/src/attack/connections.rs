@@ -1,16 +1,16 @@
 //! Many connections, and slow ones.
 
 use super::{
-    AttackError, raw,
-    report::Report,
-    site::{Programs, Site},
+    attempts::Attempts,
+    raw,
+    site::{AttackSite, Programs},
 };
-use crate::clock;
+use harness::{clock, rounds::RunError};
 use std::{io::Write, net::TcpStream, time::Duration};
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     let settings = "[server.limits]\nconnections = 900";
-    let mut site = Site::start(programs, "connections", settings)?;
+    let mut site = AttackSite::start(programs, "connections", settings)?;
     let begun = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le".as_slice();
     let half = raw::modern_call("say", r#"{"text":"x"}"#, true);
     let half = &half[..half.len() - 5];

@@ -1,14 +1,14 @@
 //! A disk that is full, slow or broken.
 
 use super::{
-    AttackError,
-    report::Report,
-    shim::Call,
-    site::{Programs, Site, end_of},
+    attempts::Attempts,
+    site::{AttackSite, Programs, end_of},
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Era, Outcome, RequestError},
+    mcp::{CallOutcome, ClientEra, RequestError},
+    rounds::RunError,
+    shim::SystemCall,
 };
 use rustix::io::Errno;
 use serde_json::json;
@@ -18,15 +18,15 @@ use std::time::Duration;
 const BROKEN: Duration = Duration::from_secs(4);
 const BYTES: u64 = 400_000;
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     slow(programs, report)?;
     for (name, call, errno) in [
-        ("full", Call::Write, Errno::NOSPC),
-        ("write-error", Call::Write, Errno::IO),
-        ("sync-error", Call::Sync, Errno::IO),
+        ("full", SystemCall::Write, Errno::NOSPC),
+        ("write-error", SystemCall::Write, Errno::IO),
+        ("sync-error", SystemCall::Sync, Errno::IO),
     ] {
-        let mut site = Site::start(programs, name, "")?;
-        let mut client = site.client(Era::Modern);
+        let mut site = AttackSite::start(programs, name, "")?;
+        let mut client = site.client(ClientEra::Modern);
         let mut acknowledged = Vec::new();
         for nth in 0..8 {
             acknowledged.push((nth, create(&mut client, &site, nth)?));
@@ -48,11 +48,11 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         // The server must end after a failed fsync, and may end after the other faults.
         if !site.lives() {
             site.kill().or_else(|error| match error {
-                crate::server::ServerError::Ended { .. } => Ok(()),
+                harness::server::ServerError::Ended { .. } => Ok(()),
                 error => Err(error),
             })?;
             site.serve(&[])?;
-            client = site.client(Era::Modern);
+            client = site.client(ClientEra::Modern);
         }
         for (nth, task) in &acknowledged {
             let end = end_of(&mut client, task);
@@ -61,7 +61,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
                 &format!("{name}: acknowledged task {nth}"),
                 match end {
                     // Any outcome will do, for example interrupted.
-                    Ok(Outcome::Result { .. } | Outcome::Error { .. }) if runs <= 1 => Ok(()),
+                    Ok(CallOutcome::Result { .. } | CallOutcome::Error { .. }) if runs <= 1 => Ok(()),
                     end => Err(format!("ended as {end:?}, and ran {runs} times")),
                 },
             );
@@ -71,17 +71,17 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     Ok(())
 }
 
-fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<String, RequestError> {
+fn create(client: &mut harness::mcp::Client, site: &AttackSite, nth: u32) -> Result<String, RequestError> {
     let file = site.file(&format!("task-{nth}"));
     client.create("once", json!({"file": file, "seconds": 1}))
 }
 
 /// No output is lost, however slow the disk is.
-fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "slow", "")?;
-    let mut client = site.client(Era::Modern);
-    site.shim.delay_ms(Call::Write, 50)?;
-    site.shim.delay_ms(Call::Sync, 50)?;
+fn slow(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "slow", "")?;
+    let mut client = site.client(ClientEra::Modern);
+    site.shim.delay_ms(SystemCall::Write, 50)?;
+    site.shim.delay_ms(SystemCall::Sync, 50)?;
     let tasks = (0..3)
         .map(|_| client.create("letters", json!({"bytes": BYTES})))
         .collect::<Result<Vec<_>, _>>()?;
@@ -90,8 +90,8 @@ fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
         report.attempt(
             &format!("slow: the output of task {nth}"),
             match end {
-                Ok(Outcome::Result { is_error: false, text }) if text.len() as u64 == BYTES => Ok(()),
-                Ok(Outcome::Result { text, .. }) => Err(format!("{} of {BYTES} bytes", text.len())),
+                Ok(CallOutcome::Result { is_error: false, text }) if text.len() as u64 == BYTES => Ok(()),
+                Ok(CallOutcome::Result { text, .. }) => Err(format!("{} of {BYTES} bytes", text.len())),
                 end => Err(format!("{end:?}")),
             },
         );

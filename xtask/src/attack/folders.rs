@@ -1,13 +1,13 @@
 //! Changes to the data directory by other programs.
 
 use super::{
-    AttackError,
-    report::Report,
-    site::{Programs, Site, end_of},
+    attempts::Attempts,
+    site::{AttackSite, Programs, end_of},
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Client, Era},
+    mcp::{Client, ClientEra},
+    rounds::RunError,
 };
 use serde_json::json;
 use std::{
@@ -21,7 +21,7 @@ use std::{
 const DATABASE: [&str; 3] = ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"];
 const PRECIOUS: &str = "precious\n";
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     locks(programs, report)?;
     replaced_files(programs, report)?;
     attempts(programs, report)?;
@@ -30,8 +30,8 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 }
 
 /// A second owner is refused, even if the lock file is removed.
-fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "locks", "")?;
+fn locks(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "locks", "")?;
     let refused = site.refused(&[])?;
     report.check("a second owner", refused.is_some(), || "it serves".to_owned());
     fs::remove_file(site.data().join("lock"))?;
@@ -46,13 +46,13 @@ fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
 }
 
 /// Links, pipes, folders and foreign files in place of the files of the data directory: their targets are not changed, and nothing hangs.
-fn replaced_files(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+fn replaced_files(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     let files = ["lock", "attempts", "owner.log", "owner.sock"]
         .into_iter()
         .chain(DATABASE);
     for name in files {
         for kind in ["symlink", "symlink to nothing", "pipe", "folder", "file"] {
-            let mut site = Site::prepare(programs, &format!("replace-{name}-{}", kind.replace(' ', "-")), "")?;
+            let mut site = AttackSite::prepare(programs, &format!("replace-{name}-{}", kind.replace(' ', "-")), "")?;
             fs::create_dir_all(site.data())?;
             fs::set_permissions(site.data(), fs::Permissions::from_mode(0o700))?;
             let target = site.file("target");
@@ -81,7 +81,7 @@ fn replaced_files(programs: &Programs, report: &mut Report) -> Result<(), Attack
         }
     }
     if rustix::process::geteuid().is_root() {
-        let site = Site::prepare(programs, "foreign", "")?;
+        let site = AttackSite::prepare(programs, "foreign", "")?;
         fs::create_dir_all(site.data())?;
         std::os::unix::fs::chown(site.data(), Some(65_534), Some(65_534))?;
         let refused = site.refused(&[])?;
@@ -92,7 +92,7 @@ fn replaced_files(programs: &Programs, report: &mut Report) -> Result<(), Attack
     Ok(())
 }
 
-fn replace(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
+fn replace(kind: &str, target: &Path, place: &Path) -> Result<(), RunError> {
     match kind {
         "symlink" if place.ends_with("attempts") => {
             fs::create_dir(target)?;
@@ -120,14 +120,14 @@ fn replace(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
 }
 
 /// A removed attempt folder: its command does not run again.
-fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+fn attempts(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     for (what, while_down, killed) in [
         ("while it runs", false, false),
         ("while the server is down", true, false),
         ("with its supervisor, while the server is down", true, true),
     ] {
-        let mut site = Site::start(programs, &format!("attempts-{while_down}-{killed}"), "max_running = 2")?;
-        let mut client = site.client(Era::Modern);
+        let mut site = AttackSite::start(programs, &format!("attempts-{while_down}-{killed}"), "max_running = 2")?;
+        let mut client = site.client(ClientEra::Modern);
         let task = client.create("once", json!({"file": site.file("run"), "seconds": 3}))?;
         let began = clock::wait_for(Duration::from_secs(20), || (site.lines("run") == 1).then_some(()));
         report.check(&format!("a command begins, {what}"), began.is_some(), || {
@@ -137,14 +137,14 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
             site.kill()?;
         }
         if killed {
-            crate::crash::kill_supervisors(&site.data().join("attempts"));
+            harness::server::supervisors::kill_all(&site.data().join("attempts"));
         }
         for folder in site.attempts() {
             fs::remove_dir_all(folder)?;
         }
         if while_down {
             site.serve(&[])?;
-            client = site.client(Era::Modern);
+            client = site.client(ClientEra::Modern);
         }
         let end = end_of(&mut client, &task);
         report.check(&format!("its folder is removed {what}: it ends"), end.is_ok(), || {
@@ -162,9 +162,9 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
 }
 
 /// A database that is older than the attempt folders.
-fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "restored", "max_running = 1")?;
-    let mut client = site.client(Era::Modern);
+fn restored(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "restored", "max_running = 1")?;
+    let mut client = site.client(ClientEra::Modern);
     let first = client.create("once", json!({"file": site.file("first"), "seconds": 0}))?;
     end_of(&mut client, &first)?;
     let queued = client.create("once", json!({"file": site.file("queued"), "seconds": 4}))?;
@@ -178,12 +178,12 @@ fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
         }
     }
     site.serve(&[])?;
-    let mut client = site.client(Era::Modern);
+    let mut client = site.client(ClientEra::Modern);
     for task in [&queued, &behind] {
         end_of(&mut client, task)?;
     }
     site.kill()?;
-    let runs = |site: &Site| ["first", "queued", "behind"].map(|name| site.lines(name));
+    let runs = |site: &AttackSite| ["first", "queued", "behind"].map(|name| site.lines(name));
     let before = runs(&site);
     for name in DATABASE {
         let _ = fs::remove_file(site.data().join(name));
@@ -210,19 +210,19 @@ fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
 }
 
 /// A removed data directory, or a removed database.
-fn removed(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let site = Site::start(programs, "removed", "")?;
+fn removed(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let site = AttackSite::start(programs, "removed", "")?;
     fs::remove_dir_all(site.data())?;
     let mut acknowledged = 0;
     for _ in 0..3 {
-        let created = Client::new(Era::Modern, site.address()).create("say", json!({"text": "x"}));
+        let created = Client::new(ClientEra::Modern, site.address()).create("say", json!({"text": "x"}));
         acknowledged += usize::from(created.is_ok());
     }
     report.check("creates after rm -rf of the data directory", acknowledged == 0, || {
         format!("{acknowledged} of 3 were acknowledged")
     });
     drop(site);
-    let mut site = Site::start(programs, "lost", "")?;
+    let mut site = AttackSite::start(programs, "lost", "")?;
     report.attempt("before the database is removed", site.serves_clients());
     site.kill()?;
     for name in DATABASE {

@@ -1,14 +1,15 @@
 //! Requests that are not valid HTTP.
 
 use super::{
-    AttackError, mutation,
+    attempts::Attempts,
+    mutation,
     raw::{self, RawAnswer, modern_call},
-    report::Report,
-    site::{Programs, Site},
+    site::{AttackSite, Programs},
 };
+use harness::rounds::RunError;
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "http", "")?;
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "http", "")?;
     for (what, request) in bad_requests() {
         let answer = raw::send_and_close(site.address(), &request)?;
         report.attempt(&what, refused(&answer));
@@ -66,110 +67,93 @@ pub(super) fn excerpt(answer: &RawAnswer) -> String {
     answer.body_text().chars().take(300).collect()
 }
 
+/// A request with this head behind its first line, and this body.
+fn request(head: &str, body: &str) -> String {
+    format!("POST /mcp HTTP/1.1\r\n{head}\r\n{body}")
+}
+
+/// As [`request`], with the headers that every client sends.
+fn from_client(headers: &str, body: &str) -> String {
+    let accepted = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+    request(&format!("Host: 127.0.0.1\r\n{accepted}{headers}"), body)
+}
+
+/// A request of this content type, whose connection is closed behind it.
+fn of_type(content_type: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("Host: 127.0.0.1\r\n{content_type}Connection: close\r\nContent-Length: {length}\r\n");
+    request(&head, body)
+}
+
+/// A request with one header more, or something like it.
+fn odd(header: &str) -> String {
+    request(&format!("Host: 127.0.0.1\r\n{header}\r\n"), "")
+}
+
 fn bad_requests() -> Vec<(String, Vec<u8>)> {
-    let head = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
-    let text = |what: &str, request: String| (what.to_owned(), request.into_bytes());
-    let mut requests = vec![
-        text("no HTTP", "hello\r\n\r\n".to_owned()),
-        text("HTTP/0.9", "GET /mcp\r\n\r\n".to_owned()),
-        text("HTTP/3.0", "POST /mcp HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n".to_owned()),
-        text("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
-        text(
-            "no Host",
-            format!("POST /mcp HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
-        ),
-        text(
-            "a foreign Host",
-            format!("POST /mcp HTTP/1.1\r\nHost: evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
-        ),
-        text(
-            "a foreign Origin",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"
-            ),
-        ),
-        text(
+    let foreign = |headers: &str| from_client(&format!("{headers}Content-Length: 2\r\n"), "{}");
+    let without_host = foreign("").replace("Host: 127.0.0.1\r\n", "");
+    let foreign_host = foreign("").replace("Host: 127.0.0.1", "Host: evil.example");
+    let chunked = |chunks: &str| from_client("Transfer-Encoding: chunked\r\n", chunks);
+    let mut requests: Vec<(String, String)> = [
+        ("no HTTP", "hello\r\n\r\n".to_owned()),
+        ("HTTP/0.9", "GET /mcp\r\n\r\n".to_owned()),
+        ("HTTP/3.0", "POST /mcp HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n".to_owned()),
+        ("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
+        ("no Host", without_host),
+        ("a foreign Host", foreign_host),
+        ("a foreign Origin", foreign("Origin: https://evil.example\r\n")),
+        (
             "an Origin that begins as ours",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1.evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"
-            ),
+            foreign("Origin: http://127.0.0.1.evil.example\r\n"),
         ),
-        text(
+        (
             "two lengths",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}"
-            ),
+            from_client("Content-Length: 2\r\nContent-Length: 3\r\n", "{}"),
         ),
-        text(
+        (
             "a length and chunks",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+            from_client(
+                "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+                "2\r\n{}\r\n0\r\n\r\n",
             ),
         ),
-        text(
-            "a negative length",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: -1\r\n\r\n"),
-        ),
-        text(
+        ("a negative length", from_client("Content-Length: -1\r\n", "")),
+        (
             "a length beyond 64 bits",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 99999999999999999999\r\n\r\n"),
+            from_client("Content-Length: 99999999999999999999\r\n", ""),
         ),
-        text(
+        (
             "a length of 8 EiB",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 9223372036854775807\r\n\r\n"),
+            from_client("Content-Length: 9223372036854775807\r\n", ""),
         ),
-        text(
-            "a chunk of 16 EiB",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{{}}"
-            ),
-        ),
-        text(
-            "a chunk whose size is no number",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Transfer-Encoding: chunked\r\n\r\nxyz\r\n{{}}\r\n"),
-        ),
-        text(
-            "a header without a colon",
-            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nnonsense\r\n\r\n".to_owned(),
-        ),
-        text(
-            "a header with NUL",
-            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n".to_owned(),
-        ),
-        text(
-            "a folded header",
-            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n\r\n".to_owned(),
-        ),
-        text(
-            "a header of 1 MiB",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {}\r\n\r\n",
-                "x".repeat(1 << 20)
-            ),
-        ),
-        text(
+        ("a chunk of 16 EiB", chunked("ffffffffffffffff\r\n{}")),
+        ("a chunk whose size is no number", chunked("xyz\r\n{}\r\n")),
+        ("a header without a colon", odd("nonsense")),
+        ("a header with NUL", odd("X: a\0b")),
+        ("a folded header", odd("X: a\r\n b")),
+        ("a header of 1 MiB", odd(&format!("X: {}", "x".repeat(1 << 20)))),
+        (
             "10,000 headers",
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n",
-                "X: y\r\n".repeat(10_000)
-            ),
+            request(&format!("Host: 127.0.0.1\r\n{}", "X: y\r\n".repeat(10_000)), ""),
         ),
-        text(
+        (
             "a target of 1 MiB",
-            format!("POST /{} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "x".repeat(1 << 20)),
+            request("Host: 127.0.0.1\r\n", "").replace("/mcp", &format!("/{}", "x".repeat(1 << 20))),
         ),
-        text("no content type", raw_body("", "{}")),
-        text("a foreign content type", raw_body("Content-Type: text/plain\r\n", "{}")),
-        text(
+        ("no content type", of_type("", "{}")),
+        ("a foreign content type", of_type("Content-Type: text/plain\r\n", "{}")),
+        (
             "a form",
-            raw_body("Content-Type: application/x-www-form-urlencoded\r\n", "a=b"),
+            of_type("Content-Type: application/x-www-form-urlencoded\r\n", "a=b"),
         ),
-    ];
+    ]
+    .map(|(what, request)| (what.to_owned(), request))
+    .into();
     for method in ["PUT", "PATCH", "TRACE", "CONNECT", "HEAD", "get", "POST\tx", ""] {
-        requests.push(text(
-            &format!("method {method:?}"),
-            format!("{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
-        ));
+        let head = "Host: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n";
+        let request = request(head, "").replacen("POST", method, 1);
+        requests.push((format!("method {method:?}"), request));
     }
     for target in [
         "/mcp/../mcp2",
@@ -182,19 +166,9 @@ fn bad_requests() -> Vec<(String, Vec<u8>)> {
         "/lock",
         "/attempts",
     ] {
-        requests.push(text(
-            &format!("target {target:?}"),
-            format!(
-                "POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
-            ),
-        ));
+        let request = from_client("Connection: close\r\nContent-Length: 2\r\n", "{}").replacen("/mcp", target, 1);
+        requests.push((format!("target {target:?}"), request));
     }
-    requests
-}
-
-fn raw_body(headers: &str, body: &str) -> String {
-    format!(
-        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    let bytes = requests.into_iter().map(|(what, request)| (what, request.into_bytes()));
+    bytes.collect()
 }

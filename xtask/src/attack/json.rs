@@ -1,20 +1,20 @@
 //! Bodies that are not valid JSON or JSON-RPC, and hostile ones that are.
 
 use super::{
-    AttackError,
+    attempts::Attempts,
     http::{excerpt, not_a_server_failure},
     mutation,
     raw::{self, RawAnswer, post},
-    report::Report,
-    site::{Programs, Site},
+    site::{AttackSite, Programs},
 };
+use harness::rounds::RunError;
 use serde_json::Value;
 
 /// The length of an error must not grow with the request.
 const MAX_ERROR: usize = 16 * 1024;
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let mut site = Site::start(programs, "json", "")?;
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
+    let mut site = AttackSite::start(programs, "json", "")?;
     for (what, body) in bad_bodies() {
         for (era, headers) in [
             ("modern", raw::modern("tasks/get", Some("x"))),
@@ -69,6 +69,11 @@ fn bad_bodies() -> Vec<(String, Vec<u8>)> {
     let message = |id: &str, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
     };
+    let get = |params: &str| message("1", "\"tasks/get\"", params);
+    let get_as = |id: &str| message(id, "\"tasks/get\"", "{\"taskId\":\"x\"}");
+    let ping = message("1", "\"ping\"", "{}");
+    let large = "x".repeat(1 << 20);
+    let deep_params = format!("{{\"a\":{}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     let mut bodies: Vec<(String, Vec<u8>)> = [
         ("nothing", String::new()),
         ("white space", " \r\n\t".to_owned()),
@@ -80,65 +85,36 @@ fn bad_bodies() -> Vec<(String, Vec<u8>)> {
         ("100,000 open arrays", "[".repeat(100_000)),
         ("100,000 arrays", deep("[", "]")),
         ("100,000 objects", deep("{\"a\":", "}")),
-        (
-            "100,000 objects in params",
-            message(
-                "1",
-                "\"tasks/get\"",
-                &format!("{{\"a\":{}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000)),
-            ),
-        ),
-        ("trailing text", format!("{} x", message("1", "\"ping\"", "{}"))),
-        ("two messages", message("1", "\"ping\"", "{}").repeat(2)),
+        ("100,000 objects in params", get(&deep_params)),
+        ("trailing text", format!("{ping} x")),
+        ("two messages", ping.repeat(2)),
         (
             "a byte order mark",
             format!("\u{feff}{}", message("1", "\"nothing\"", "{}")),
         ),
-        ("NaN", message("1", "\"tasks/get\"", "{\"taskId\":NaN}")),
+        ("NaN", get("{\"taskId\":NaN}")),
         ("a comment", format!("/* */{}", message("1", "\"nothing\"", "{}"))),
         ("single quotes", "{'jsonrpc':'2.0','id':1,'method':'ping'}".to_owned()),
-        (
-            "another version",
-            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned(),
-        ),
+        ("another version", ping.replace("2.0", "1.0")),
         ("no version", r#"{"id":1,"method":"tools/list"}"#.to_owned()),
-        ("id true", message("true", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
-        ("id array", message("[1]", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
-        ("id object", message("{}", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
+        ("id true", get_as("true")),
+        ("id array", get_as("[1]")),
+        ("id object", get_as("{}")),
         ("method number", message("1", "7", "{}")),
         ("no such method", message("1", "\"tasks/erase\"", "{}")),
-        (
-            "a method of 1 MiB",
-            message("1", &format!("\"{}\"", "x".repeat(1 << 20)), "{}"),
-        ),
-        ("params array", message("1", "\"tasks/get\"", "[\"x\"]")),
-        ("params text", message("1", "\"tasks/get\"", "\"x\"")),
-        (
-            "a task id of 1 MiB",
-            message(
-                "1",
-                "\"tasks/get\"",
-                &format!("{{\"taskId\":\"{}\"}}", "x".repeat(1 << 20)),
-            ),
-        ),
-        (
-            "a task id with a path",
-            message("1", "\"tasks/get\"", "{\"taskId\":\"../../lock\"}"),
-        ),
-        (
-            "a task id with NUL",
-            message("1", "\"tasks/get\"", "{\"taskId\":\"\\u0000\"}"),
-        ),
-        (
-            "a lone surrogate",
-            message("1", "\"tasks/get\"", "{\"taskId\":\"\\ud800\"}"),
-        ),
+        ("a method of 1 MiB", message("1", &format!("\"{large}\""), "{}")),
+        ("params array", get("[\"x\"]")),
+        ("params text", get("\"x\"")),
+        ("a task id of 1 MiB", get(&format!("{{\"taskId\":\"{large}\"}}"))),
+        ("a task id with a path", get("{\"taskId\":\"../../lock\"}")),
+        ("a task id with NUL", get("{\"taskId\":\"\\u0000\"}")),
+        ("a lone surrogate", get("{\"taskId\":\"\\ud800\"}")),
         (
             "an unknown tool of 1 MiB",
             message(
                 "1",
                 "\"tools/call\"",
-                &format!("{{\"name\":\"{}\",\"arguments\":{{}}}}", "x".repeat(1 << 20)),
+                &format!("{{\"name\":\"{large}\",\"arguments\":{{}}}}"),
             ),
         ),
         (
@@ -146,23 +122,23 @@ fn bad_bodies() -> Vec<(String, Vec<u8>)> {
             message("1", "\"tools/list\"", "{\"cursor\":\"AAAA\"}"),
         ),
     ]
-    .into_iter()
     .map(|(what, body)| (what.to_owned(), body.into_bytes()))
-    .collect();
-    bodies.push((
-        "no UTF-8".to_owned(),
-        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec(),
-    ));
-    bodies.push((
-        "half a character".to_owned(),
-        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe2\x82\"}".to_vec(),
-    ));
-    bodies.push((
-        "UTF-16".to_owned(),
-        "{\"jsonrpc\":\"2.0\"}"
-            .encode_utf16()
-            .flat_map(u16::to_le_bytes)
-            .collect(),
-    ));
+    .into();
+    let utf16 = "{\"jsonrpc\":\"2.0\"}"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let bytes: [(&str, Vec<u8>); 3] = [
+        (
+            "no UTF-8",
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec(),
+        ),
+        (
+            "half a character",
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe2\x82\"}".to_vec(),
+        ),
+        ("UTF-16", utf16),
+    ];
+    bodies.extend(bytes.map(|(what, body)| (what.to_owned(), body)));
     bodies
 }

@@ -2,6 +2,7 @@
 //! as before.
 
 mod arguments;
+mod attempts;
 mod bodies;
 mod clocks;
 mod connections;
@@ -12,14 +13,19 @@ mod json;
 mod mutation;
 mod processes;
 mod raw;
-mod report;
-pub(crate) mod shim;
 mod site;
 
-use crate::{mcp::RequestError, process::ProcessError, server::ServerError, workspace};
-use report::Report;
+use attempts::Attempts;
+use fastrand::Rng;
+use harness::{
+    clock,
+    rounds::report::RunReport,
+    rounds::violation::Violation,
+    rounds::{Campaign, Rounds, RunError},
+    workspace,
+};
 use site::Programs;
-use std::{io, path::PathBuf};
+use std::path::PathBuf;
 
 /// `cargo xtask attack`
 #[derive(Debug, clap::Args)]
@@ -44,32 +50,8 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why the attacks failed or could not run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AttackError {
-    #[error("the faults are injected with LD_PRELOAD and seen in /proc, so this needs Linux")]
-    NotLinux,
-    #[error("there is no attack named {name}; there are {known}")]
-    Unknown { name: String, known: String },
-    #[error(transparent)]
-    Build(#[from] ProcessError),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error("a normal client was not served: {0}")]
-    Client(#[from] RequestError),
-    #[error("a file of the attack cannot be used: {0}")]
-    Io(#[from] io::Error),
-    #[error("{broken} of {tried} attempts broke something (seed {seed}); folders are kept below {kept}")]
-    Broken {
-        broken: usize,
-        tried: u64,
-        seed: u64,
-        kept: PathBuf,
-    },
-}
-
 /// An attack. It starts its own servers and reports its attempts.
-type Attack = fn(&Programs, &mut Report) -> Result<(), AttackError>;
+type Attack = fn(&Programs, &mut Attempts) -> Result<(), RunError>;
 
 const ATTACKS: [(&str, Attack); 9] = [
     ("http", http::run),
@@ -83,45 +65,68 @@ const ATTACKS: [(&str, Attack); 9] = [
     ("connections", connections::run),
 ];
 
+/// The chosen attacks, one a round.
+struct Attacks {
+    programs: Programs,
+    left: std::vec::IntoIter<(&'static str, Attack)>,
+    shown: Vec<(&'static str, String)>,
+    broken: Vec<Violation>,
+}
+
+impl Campaign for Attacks {
+    fn round(&mut self, _: u32, _: &mut Rng) -> Result<Vec<Violation>, RunError> {
+        let Some((name, attack)) = self.left.next() else {
+            return Ok(Vec::new());
+        };
+        eprintln!("attack: {name}");
+        let since = clock::now();
+        let mut attempts = Attempts::of(name);
+        attack(&self.programs, &mut attempts)?;
+        let Attempts { tried, broken, .. } = attempts;
+        let took = since.elapsed().as_secs_f64();
+        self.shown
+            .push((name, format!("{tried} tried, {} broken, {took:.1} s", broken.len())));
+        self.broken.extend(broken);
+        Ok(Vec::new())
+    }
+
+    fn finish(&mut self, report: &mut RunReport) -> Result<Vec<Violation>, RunError> {
+        for (name, what) in self.shown.drain(..) {
+            report.line(name, what);
+        }
+        Ok(std::mem::take(&mut self.broken))
+    }
+}
+
 /// Runs the attacks one after the other.
-pub(crate) fn run(args: &Args) -> Result<(), AttackError> {
+pub(crate) fn run(args: &Args) -> Result<(), RunError> {
     if !cfg!(target_os = "linux") {
-        return Err(AttackError::NotLinux);
+        return Err(RunError::NotLinux);
     }
     let known = ATTACKS.map(|(name, _)| name);
     if let Some(name) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(AttackError::Unknown {
-            name: name.clone(),
-            known: known.join(", "),
-        });
+        let known = known.join(", ");
+        return Err(RunError::Impossible(format!(
+            "there is no attack named {name}; there are {known}"
+        )));
     }
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
-    let programs = Programs {
-        server: workspace::longhaul().or_build(args.program.as_ref())?,
-        shim: workspace::shim().or_build(args.shim.as_ref())?,
-        root: workspace::target()
-            .join("attack")
-            .join(format!("seed-{seed}-{}", std::process::id())),
-        seed,
-        random: args.random,
+    let is_chosen = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let chosen = Vec::from_iter(ATTACKS.into_iter().filter(|(name, _)| is_chosen(name)));
+    let options: String = args.only.iter().map(|only| format!(" --only {only}")).collect();
+    let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+    let rounds = Rounds::new(&format!("attack{options} --random {}", args.random), count, args.seed);
+    let site = rounds.site()?;
+    let attacks = Attacks {
+        programs: Programs {
+            server: workspace::longhaul().or_build(args.program.as_ref())?,
+            shim: workspace::shim().or_build(args.shim.as_ref())?,
+            root: site.root().to_owned(),
+            seed: rounds.seed,
+            random: args.random,
+        },
+        left: chosen.into_iter(),
+        shown: Vec::new(),
+        broken: Vec::new(),
     };
-    eprintln!("attack: seed {seed}");
-    let mut report = Report::new(seed);
-    for (name, attack) in ATTACKS {
-        if args.only.is_empty() || args.only.iter().any(|only| only == name) {
-            report.begin(name);
-            attack(&programs, &mut report)?;
-        }
-    }
-    report.print(args.json);
-    if report.broken() == 0 {
-        site::remove(&programs.root)?;
-        return Ok(());
-    }
-    Err(AttackError::Broken {
-        broken: report.broken(),
-        tried: report.tried(),
-        seed,
-        kept: programs.root,
-    })
+    rounds.run(site, attacks, args.json)
 }

@@ -1,14 +1,14 @@
 //! A machine on which no process can be started.
 
 use super::{
-    AttackError,
-    report::Report,
-    shim::Call,
-    site::{Programs, Site, end_of},
+    attempts::Attempts,
+    site::{AttackSite, Programs, end_of},
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Era, Outcome},
+    mcp::{CallOutcome, ClientEra},
+    rounds::RunError,
+    shim::SystemCall,
 };
 use rustix::io::Errno;
 use serde_json::json;
@@ -17,15 +17,15 @@ use std::time::Duration;
 /// How long no process can be started.
 const SHORTAGE: Duration = Duration::from_secs(6);
 
-pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+pub(super) fn run(programs: &Programs, report: &mut Attempts) -> Result<(), RunError> {
     for (name, errno) in [
         ("eagain", Errno::AGAIN),
         ("enomem", Errno::NOMEM),
         ("emfile", Errno::MFILE),
     ] {
-        let mut site = Site::start(programs, name, "max_running = 2")?;
-        let mut client = site.client(Era::Modern);
-        site.shim.fail(Call::Spawn, errno)?;
+        let mut site = AttackSite::start(programs, name, "max_running = 2")?;
+        let mut client = site.client(ClientEra::Modern);
+        site.shim.fail(SystemCall::Spawn, errno)?;
         let tasks = (0..4)
             .map(|nth| {
                 let arguments = json!({"file": site.file(&format!("task-{nth}")), "seconds": 0});
@@ -33,7 +33,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             })
             .collect::<Result<Vec<_>, _>>()?;
         clock::pause(SHORTAGE);
-        let (failed, folders) = (site.shim.affected_calls(Call::Spawn)?, site.attempts().len());
+        let (failed, folders) = (site.shim.affected_calls(SystemCall::Spawn)?, site.attempts().len());
         report.check(&format!("{name}: forks that fail"), failed > 0, || {
             "none did, so nothing was tested".to_owned()
         });
@@ -50,7 +50,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             report.attempt(
                 &format!("{name}: task {nth}"),
                 match end {
-                    Ok(Outcome::Result { is_error: false, text }) if text == "over" && runs == 1 => Ok(()),
+                    Ok(CallOutcome::Result { is_error: false, text }) if text == "over" && runs == 1 => Ok(()),
                     end => Err(format!("ended as {end:?}, and ran {runs} times")),
                 },
             );

@@ -1,19 +1,14 @@
 //! A server to attack, in a folder of its own: `data/`, `files/` for files of commands, `attack.toml`, `server.log`, `shim`.
 
-use super::{AttackError, shim::Shim};
-use crate::{
-    clock, crash,
-    mcp::{Client, Era, Outcome, RequestError, TaskState},
-    server::{Server, ServerError},
+use harness::{
+    clock,
+    mcp::{CallOutcome, Client, ClientEra, RequestError, TaskState},
+    rounds::RunError,
+    server::{self, Server, ServerError},
+    shim::Shim,
 };
 use serde_json::json;
-use std::{
-    fs, io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 
 /// How long a normal client waits for its task.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -30,7 +25,7 @@ pub(super) struct Programs {
 }
 
 /// A server and its folder.
-pub(super) struct Site {
+pub(super) struct AttackSite {
     root: PathBuf,
     program: PathBuf,
     library: PathBuf,
@@ -95,16 +90,16 @@ input = { file = { type = "string" } }
 retry = { attempts = 3, backoff = "1s", on = ["error"] }
 "#;
 
-impl Site {
+impl AttackSite {
     /// Starts a server in a new folder. `settings` are lines of `[server]` and of its tables.
-    pub(super) fn start(programs: &Programs, name: &str, settings: &str) -> Result<Self, AttackError> {
+    pub(super) fn start(programs: &Programs, name: &str, settings: &str) -> Result<Self, RunError> {
         let mut site = Self::prepare(programs, name, settings)?;
         site.serve(&[])?;
         Ok(site)
     }
 
     /// Prepares the folder without starting a server.
-    pub(super) fn prepare(programs: &Programs, name: &str, settings: &str) -> Result<Self, AttackError> {
+    pub(super) fn prepare(programs: &Programs, name: &str, settings: &str) -> Result<Self, RunError> {
         let root = programs.root.join(name);
         fs::create_dir_all(root.join("files"))?;
         let configuration =
@@ -121,15 +116,11 @@ impl Site {
     }
 
     fn command(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = server::serve(&self.program, &self.root.join("attack.toml"));
         command
-            .arg("serve")
-            .arg(self.root.join("attack.toml"))
             .args(flags)
             .env("LD_PRELOAD", &self.library)
-            .env("LONGHAUL_SHIM", self.shim.path())
-            .env_remove("LONGHAUL_PLANT")
-            .env_remove("LONGHAUL_LOG");
+            .env("LONGHAUL_SHIM", self.shim.path());
         command
     }
 
@@ -142,20 +133,10 @@ impl Site {
     }
 
     /// Starts a server that must refuse to serve. Returns its output; `None` if it serves.
-    pub(super) fn refused(&self, flags: &[&str]) -> io::Result<Option<String>> {
+    pub(super) fn refused(&self, flags: &[&str]) -> Result<Option<String>, RunError> {
         let log = self.root.join("refused.log");
-        let file = fs::File::create(&log)?;
-        let mut command = self.command(flags);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .spawn()?;
-        let status = clock::wait_for(REFUSAL_TIMEOUT, || child.try_wait().transpose()).transpose()?;
-        if status.is_none() {
-            child.kill()?;
-            child.wait()?;
-        }
+        let mut server = Server::start(&mut self.command(flags), &log)?;
+        let status = server.wait(REFUSAL_TIMEOUT).ok();
         let output = fs::read_to_string(&log)?;
         Ok(status.filter(|status| !status.success()).map(|_| output))
     }
@@ -220,14 +201,11 @@ impl Site {
 
     /// The anonymous memory of the server's process, in bytes.
     pub(super) fn resident(&self) -> u64 {
-        let Some(server) = &self.server else { return 0 };
-        let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kilobytes.unwrap_or_default() * 1024
+        let memory = self.server.as_ref().map(|server| server.memory("RssAnon"));
+        memory.and_then(Result::ok).unwrap_or_default()
     }
 
-    pub(super) fn client(&self, era: Era) -> Client {
+    pub(super) fn client(&self, era: ClientEra) -> Client {
         Client::new(era, self.address)
     }
 
@@ -239,14 +217,14 @@ impl Site {
                 self.root.join("server.log").display()
             ));
         }
-        for era in [Era::Modern, Era::Legacy] {
+        for era in [ClientEra::Modern, ClientEra::Legacy] {
             let mut client = self.client(era);
-            let outcome = || -> Result<Outcome, RequestError> {
+            let outcome = || -> Result<CallOutcome, RequestError> {
                 let task = client.create("say", json!({"text": "normal"}))?;
                 end_of(&mut client, &task)
             }();
             match outcome {
-                Ok(Outcome::Result { is_error: false, text }) if text == "normal" => {}
+                Ok(CallOutcome::Result { is_error: false, text }) if text == "normal" => {}
                 Ok(outcome) => return Err(format!("a normal {} call ended as {outcome:?}", era.name())),
                 Err(error) => return Err(format!("a normal {} call was not served: {error}", era.name())),
             }
@@ -256,7 +234,7 @@ impl Site {
 }
 
 /// Waits for the end of a task.
-pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, RequestError> {
+pub(super) fn end_of(client: &mut Client, task: &str) -> Result<CallOutcome, RequestError> {
     let ended = clock::wait_for(CLIENT_TIMEOUT, || match client.get(task) {
         Ok(TaskState::Live) => {
             clock::pause(Duration::from_millis(20));
@@ -273,12 +251,4 @@ pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, Request
             CLIENT_TIMEOUT.as_secs()
         )))
     })
-}
-
-/// Removes all folders of a run, and ends the commands that still run there.
-pub(super) fn remove(root: &Path) -> io::Result<()> {
-    for site in fs::read_dir(root)? {
-        crash::discard(&site?.path())?;
-    }
-    fs::remove_dir_all(root)
 }

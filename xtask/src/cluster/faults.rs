@@ -61,8 +61,19 @@ pub(super) enum Partition {
     StalledThenCut,
 }
 
+/// What becomes of what a host and the database send each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkState {
+    /// It arrives.
+    Open,
+    /// Packets are lost: nobody is told, and they are sent again once the network works.
+    Stalled,
+    /// Connections break at both ends, and new ones fail at once.
+    Cut,
+}
+
 impl Fault {
-    fn draw(rng: &mut Rng) -> Self {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
         let host = rng.usize(..HOSTS);
         // Of every kind some are shorter than a lease and some are longer, and most are around it.
         let lease = u64::try_from(LEASE.as_millis()).unwrap_or_default();
@@ -92,12 +103,10 @@ impl Fault {
         }
     }
 
-    /// The faults of a run: as many as the seed draws, or one host after the other goes from an older release to this one.
-    pub(super) fn all(rng: &mut Rng, rounds: u32, is_upgrade: bool) -> Vec<Self> {
-        match is_upgrade {
-            true => (0..HOSTS).map(|host| Self::Upgrade { host }).collect(),
-            false => (0..rounds).map(|_| Self::draw(rng)).collect(),
-        }
+    /// In round after round one host after the other goes from an older release to this one.
+    pub(super) fn upgrade(round: u32) -> Self {
+        let host = usize::try_from(round).unwrap_or_default() - 1;
+        Self::Upgrade { host: host % HOSTS }
     }
 
     pub(super) fn host(&self) -> Option<usize> {

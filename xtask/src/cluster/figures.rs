@@ -1,12 +1,15 @@
 //! `cargo xtask cluster --figures`: what an operation costs nodes and database, with one, two and three nodes; how soon a change is known at another node; how
 //! soon the work of a dead node is taken over.
 
-use super::{ClusterError, Programs};
-use crate::{
+use super::Programs;
+use harness::{
     clock,
-    mcp::{Client, Era, RequestError},
+    mcp::{Client, ClientEra, RequestError},
     postgres::Postgres,
-    server::Server,
+    process,
+    rounds::RunError,
+    server::{self, Server},
+    site::Site,
 };
 use serde_json::{Value, json};
 use std::{
@@ -32,8 +35,6 @@ const SETTLE: Duration = Duration::from_millis(15);
 const LOOK: Duration = Duration::from_millis(100);
 const TAKEN_OVER: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Of `/proc/PID/stat`.
-const TICKS_PER_SECOND: u64 = 100;
 const SETTINGS: [&str; 3] = [
     "shared_preload_libraries=pg_stat_statements",
     "pg_stat_statements.track_utility=on",
@@ -53,7 +54,7 @@ struct ResourceUsage {
 }
 
 /// Some nodes and their database.
-struct Site {
+struct Nodes {
     root: PathBuf,
     programs: Programs,
     postgres: Postgres,
@@ -62,7 +63,9 @@ struct Site {
 }
 
 /// Measures everything, and prints it.
-pub(super) fn run(root: &Path, programs: &Programs, as_json: bool) -> Result<(), ClusterError> {
+pub(super) fn run(programs: &Programs, as_json: bool) -> Result<(), RunError> {
+    let folder = Site::create("cluster", "figures")?;
+    let root = folder.root();
     let report = |line: Value| match as_json {
         true => println!("{line}"),
         false => println!("{}", shown(&line)),
@@ -70,7 +73,7 @@ pub(super) fn run(root: &Path, programs: &Programs, as_json: bool) -> Result<(),
     report(takeover(root, programs)?);
     report(steps(root, programs)?);
     for count in 1..=3 {
-        let mut site = Site::start(root, programs, count)?;
+        let mut site = Nodes::start(root, programs, count)?;
         site.operations(count)?;
         if count == 3 {
             site.pushes()?;
@@ -78,7 +81,7 @@ pub(super) fn run(root: &Path, programs: &Programs, as_json: bool) -> Result<(),
         }
         site.report.drain(..).for_each(report);
     }
-    Ok(fs::remove_dir_all(root)?)
+    Ok(folder.discard()?)
 }
 
 fn shown(line: &Value) -> String {
@@ -90,14 +93,14 @@ fn shown(line: &Value) -> String {
     members.collect::<Vec<_>>().join("  ")
 }
 
-fn measured_postgres() -> Result<Postgres, ClusterError> {
+fn measured_postgres() -> Result<Postgres, RunError> {
     let postgres = Postgres::create(&SETTINGS)?;
     postgres.query("CREATE EXTENSION pg_stat_statements")?;
     Ok(postgres)
 }
 
-impl Site {
-    fn start(root: &Path, programs: &Programs, count: usize) -> Result<Self, ClusterError> {
+impl Nodes {
+    fn start(root: &Path, programs: &Programs, count: usize) -> Result<Self, RunError> {
         let mut site = Self {
             root: root.join(format!("nodes-{count}")),
             programs: programs.clone(),
@@ -118,8 +121,7 @@ impl Site {
                 site.root.join(format!("data-{nth}")).display()
             );
             fs::write(&configuration, server + &tool("held") + &tool("quick"))?;
-            let mut command = Command::new(&site.programs.longhaul);
-            command.arg("serve").arg(&configuration);
+            let mut command = server::serve(&site.programs.longhaul, &configuration);
             let database = Postgres::url_at(site.postgres.address());
             command.env("LONGHAUL_STORE", &database);
             let mut server = Server::start(&mut command, &site.root.join(format!("node-{nth}.log")))?;
@@ -128,7 +130,7 @@ impl Site {
             if nth == 0 {
                 let mut pause = Command::new(&site.programs.longhaul);
                 pause.args(["admin", "pause"]).arg(&configuration).arg("held");
-                crate::process::run(pause.env("LONGHAUL_STORE", &database))?;
+                process::run(pause.env("LONGHAUL_STORE", &database))?;
             }
         }
         Ok(site)
@@ -138,18 +140,17 @@ impl Site {
         self.root.join(format!("node-{nth}.toml"))
     }
 
-    fn operations(&mut self, count: usize) -> Result<(), ClusterError> {
+    fn operations(&mut self, count: usize) -> Result<(), RunError> {
         let create = |client: &mut Client, _: usize| client.create("held", json!({})).map(drop);
         self.measure(count, "create", CREATES, create)?;
-        let mut client = Client::new(Era::Modern, self.nodes[0].1);
+        let mut client = Client::new(ClientEra::Modern, self.nodes[0].1);
         let tasks: Vec<String> = (0..CLIENTS)
             .map(|_| client.create("held", json!({})))
-            .collect::<Result<_, _>>()
-            .map_err(io::Error::other)?;
+            .collect::<Result<_, _>>()?;
         let poll = |client: &mut Client, nth: usize| client.get(&tasks[nth % tasks.len()]).map(drop);
         self.measure(count, "poll of a queued task", POLLS, poll)?;
         for task in &tasks {
-            client.cancel(task).map_err(io::Error::other)?;
+            client.cancel(task)?;
         }
         self.measure(count, "poll of an ended task", POLLS, poll)?;
         let cycle = |client: &mut Client, _: usize| client.create("quick", json!({})).map(drop);
@@ -163,7 +164,7 @@ impl Site {
         name: &str,
         times: usize,
         operation: impl Fn(&mut Client, usize) -> Result<(), RequestError> + Sync,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<(), RunError> {
         let before = self.used()?;
         let next = AtomicUsize::new(0);
         let failed = thread::scope(|scope| {
@@ -172,7 +173,7 @@ impl Site {
                     let address = self.nodes[nth % self.nodes.len()].1;
                     let (next, operation) = (&next, &operation);
                     scope.spawn(move || {
-                        let mut client = Client::new(Era::Modern, address);
+                        let mut client = Client::new(ClientEra::Modern, address);
                         let mut failed = 0;
                         loop {
                             let nth = next.fetch_add(1, Ordering::Relaxed);
@@ -197,28 +198,28 @@ impl Site {
         Ok(())
     }
 
-    fn used(&self) -> Result<ResourceUsage, ClusterError> {
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|(server, _)| server.pid().as_raw_nonzero().get().cast_unsigned());
+    fn used(&self) -> Result<ResourceUsage, RunError> {
+        let nodes = self.nodes.iter().map(|(server, _)| server.id());
         used(nodes, &self.postgres)
     }
 
     /// How soon a request that waits at one node knows of the end that another node has written.
-    fn pushes(&mut self) -> Result<(), ClusterError> {
+    fn pushes(&mut self) -> Result<(), RunError> {
         let (here, there) = (self.nodes[0].1, self.nodes[1].1);
-        let (mut waiter, mut other) = (Client::new(Era::Legacy, here), Client::new(Era::Legacy, there));
+        let (mut waiter, mut other) = (
+            Client::new(ClientEra::Legacy, here),
+            Client::new(ClientEra::Legacy, there),
+        );
         let mut delays = Vec::new();
         for _ in 0..PUSHES {
-            let task = other.create("held", json!({})).map_err(io::Error::other)?;
+            let task = other.create("held", json!({}))?;
             let (known, written) = thread::scope(|scope| {
                 let waiting = scope.spawn(|| waiter.result(&task).map(|_| clock::now()));
                 clock::pause(SETTLE);
                 let written = other.cancel(&task).map(|()| clock::now());
                 (waiting.join(), written)
             });
-            let written = written.map_err(io::Error::other)?;
+            let written = written?;
             if let Ok(Ok(known)) = known {
                 delays.push(known.saturating_duration_since(written));
             }
@@ -235,10 +236,10 @@ impl Site {
     }
 
     /// What the database does by itself: pgbench's transactions.
-    fn ceiling(&mut self) -> Result<(), ClusterError> {
+    fn ceiling(&mut self) -> Result<(), RunError> {
         let port = self.postgres.port().to_string();
         let arguments = ["-h", "127.0.0.1", "-p", port.as_str(), "-U", "longhaul", "postgres"];
-        crate::process::run(
+        process::run(
             self.postgres
                 .program("pgbench")?
                 .args(["-i", "-q", "-s", "10"])
@@ -270,15 +271,15 @@ impl Site {
 }
 
 /// What a step of a durable tool costs.
-fn steps(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
+fn steps(root: &Path, programs: &Programs) -> Result<Value, RunError> {
     let postgres = measured_postgres()?;
     let mut server = under_fire(root, programs, &postgres, "steps")?;
-    let mut client = Client::new(Era::Modern, server.ready()?);
-    let pid = server.pid().as_raw_nonzero().get().cast_unsigned();
+    let mut client = Client::new(ClientEra::Modern, server.ready()?);
+    let pid = server.id();
     let before = used([pid], &postgres)?;
     for nth in 0..CHAINS {
         let arguments = json!({"token": format!("s{nth}"), "steps": STEPS, "millis": 0});
-        client.create("chain", arguments).map_err(io::Error::other)?;
+        client.create("chain", arguments)?;
     }
     until(
         &postgres,
@@ -290,7 +291,7 @@ fn steps(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
 }
 
 /// How soon the running tasks of a node that dies are taken over.
-fn takeover(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
+fn takeover(root: &Path, programs: &Programs) -> Result<Value, RunError> {
     fs::create_dir_all(root)?;
     let postgres = measured_postgres()?;
     let mut dies = under_fire(root, programs, &postgres, "dies")?;
@@ -299,7 +300,7 @@ fn takeover(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                let mut client = Client::new(Era::Modern, address);
+                let mut client = Client::new(ClientEra::Modern, address);
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     let arguments = json!({"token": format!("k{nth}"), "steps": 2, "millis": 3_600_000});
@@ -344,7 +345,7 @@ fn effects_file(root: &Path) -> PathBuf {
     root.join("effects")
 }
 
-fn under_fire(root: &Path, programs: &Programs, postgres: &Postgres, name: &str) -> Result<Server, ClusterError> {
+fn under_fire(root: &Path, programs: &Programs, postgres: &Postgres, name: &str) -> Result<Server, RunError> {
     let mut command = Command::new(&programs.under_fire);
     command.args([
         "--store",
@@ -357,7 +358,7 @@ fn under_fire(root: &Path, programs: &Programs, postgres: &Postgres, name: &str)
 }
 
 /// Waits until a query answers this.
-fn until(postgres: &Postgres, query: &str, wanted: &str) -> Result<(), ClusterError> {
+fn until(postgres: &Postgres, query: &str, wanted: &str) -> Result<(), RunError> {
     let found = clock::wait_for(PATIENCE, || match postgres.query(query) {
         Ok(answer) if answer == wanted => Some(Ok(())),
         Ok(_) => {
@@ -372,25 +373,23 @@ fn until(postgres: &Postgres, query: &str, wanted: &str) -> Result<(), ClusterEr
     }
 }
 
-fn used(nodes: impl IntoIterator<Item = u32>, postgres: &Postgres) -> Result<ResourceUsage, ClusterError> {
+fn used(nodes: impl IntoIterator<Item = u32>, postgres: &Postgres) -> Result<ResourceUsage, RunError> {
     let answer = postgres.query(COUNTERS)?;
     let mut counters = answer.split('|').map(|number| number.parse().unwrap_or_default());
     Ok(ResourceUsage {
         at: clock::now(),
-        nodes: nodes.into_iter().map(cpu).sum(),
-        database: postgres.processes().into_iter().map(cpu).sum(),
+        nodes: cpu(nodes),
+        database: cpu(postgres.processes()),
         counters: std::array::from_fn(|_| counters.next().unwrap_or_default()),
     })
 }
 
-/// The processor time of a process and of its children that have ended.
-fn cpu(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may have spaces: the state, and from the twelfth on the times.
-    let behind = stat.rsplit(')').next().unwrap_or_default();
-    let times = behind.split_whitespace().skip(11).take(4);
-    let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+/// The processor time of processes and of their children that have ended.
+fn cpu(processes: impl IntoIterator<Item = u32>) -> Duration {
+    processes
+        .into_iter()
+        .filter_map(|pid| server::cpu(pid, true).ok())
+        .sum()
 }
 
 #[expect(

@@ -1,46 +1,25 @@
 //! `cargo xtask cluster`: real nodes on one PostgreSQL database, behind a load balancer that knows nothing. While clients work, nodes and the database are killed,
 //! paused, cut off from each other and stopped, and everything is checked from outside: what clients were answered, and what tools have done.
 
-mod acceptor;
-mod balancer;
-mod calls;
-mod effects;
 mod faults;
 mod figures;
-mod history;
-mod link_state;
 mod load;
 mod network;
 mod nodes;
 mod proxy;
-mod replicas;
-mod report;
 mod rounds;
 mod switch;
-mod violation;
 
-use crate::{
-    crash::{self, CrashError},
-    namespace::NamespaceError,
-    postgres::PostgresError,
-    process::ProcessError,
-    server::ServerError,
+use crate::crash;
+use harness::{
+    rounds::violation::Invariant,
+    rounds::{Rounds, RunError},
     workspace,
 };
-use effects::Misstep;
-use history::Contradiction;
 pub(crate) use network::NetworkKind;
 use nodes::Cluster;
-pub(crate) use replicas::Fixture;
-use rounds::{Halt, Run};
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
-use violation::Violation;
-
-/// How many violations are printed.
-const MAX_PRINTED: usize = 20;
+use rounds::ClusterRun;
+use std::path::PathBuf;
 
 /// `cargo xtask cluster`
 #[derive(Debug, clap::Args)]
@@ -100,13 +79,13 @@ impl InjectedFault {
         }
     }
 
-    /// Whether a violation shows this fault. Others that it causes do not count.
-    fn shows_in(self, violation: &Violation) -> bool {
+    /// What it violates. Other violations that it causes do not count.
+    fn violates(self) -> Invariant {
         match self {
-            Self::LoseAck => matches!(violation, Violation::Lost { .. }),
-            Self::NoFence => matches!(violation, Violation::Step(Misstep::WentOn { .. })),
-            Self::ForgetEntry => matches!(violation, Violation::Step(Misstep::Repeated { .. })),
-            Self::StaleRead => matches!(violation, Violation::Order(Contradiction::Back { .. })),
+            Self::LoseAck => Invariant::NOTHING_LOST,
+            Self::NoFence => Invariant::FENCED,
+            Self::ForgetEntry => Invariant::STEP_ONCE,
+            Self::StaleRead => Invariant::LINEARIZABLE,
         }
     }
 }
@@ -122,47 +101,10 @@ struct Programs {
     older: Option<PathBuf>,
 }
 
-/// Why a run failed or has tested nothing.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClusterError {
-    #[error("processes are found through /proc, so this needs Linux")]
-    NotLinux,
-    #[error(transparent)]
-    Build(#[from] ProcessError),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error(transparent)]
-    Postgres(#[from] PostgresError),
-    #[error(transparent)]
-    Older(#[from] Box<CrashError>),
-    #[error("network namespaces cannot be used: {0}; `--network proxy` does without them")]
-    NoNamespaces(#[source] NamespaceError),
-    #[error("the network cannot be changed: {0}")]
-    Network(#[from] NamespaceError),
-    #[error("a file of the run cannot be used: {0}")]
-    Io(#[from] io::Error),
-    #[error(
-        "{count} violations by round {round} of seed {seed}; logs are in {kept}, and `cargo xtask cluster --rounds {rounds} --seed {seed} --network {network}` \
-         draws the same faults again"
-    )]
-    Broken {
-        count: usize,
-        /// Whether one of them shows the fault that was planted.
-        shows_plant: bool,
-        round: u32,
-        rounds: u32,
-        seed: u64,
-        network: &'static str,
-        kept: PathBuf,
-    },
-    #[error("the run has tested too little: no {what} (seed {seed}); more rounds may help")]
-    Idle { what: &'static str, seed: u64 },
-}
-
 /// Runs all rounds.
-pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
+pub(crate) fn run(args: &Args) -> Result<(), RunError> {
     if !cfg!(target_os = "linux") {
-        return Err(ClusterError::NotLinux);
+        return Err(RunError::NotLinux);
     }
     let programs = Programs {
         longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
@@ -173,52 +115,21 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
             None => workspace::shim().or_build(None)?,
         },
         older: match &args.upgrade_from {
-            Some(commit) => Some(crash::older_server(commit).map_err(Box::new)?),
+            Some(commit) => Some(crash::build_older(commit)?.longhaul),
             None => args.older.clone(),
         },
     };
     if args.figures {
-        let root = workspace::target()
-            .join("cluster")
-            .join(format!("figures-{}", std::process::id()));
-        return figures::run(&root, &programs, args.json);
+        return figures::run(&programs, args.json);
     }
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
-    eprintln!("cluster: {} rounds, seed {seed}", args.rounds);
-    let root = workspace::target()
-        .join("cluster")
-        .join(format!("seed-{seed}-{}", std::process::id()));
-    std::fs::create_dir_all(&root)?;
-    // Canonical, as in the command lines of supervisors.
-    let root = root.canonicalize()?;
-    let cluster = Cluster::start(root.clone(), programs, args.plant, args.network)?;
-    let network = cluster.network();
-    eprintln!("cluster: network: {network}");
-    match Run::of(cluster, &root)?.all(args.rounds, seed) {
-        Ok(report) => {
-            report.print(args.json);
-            report.check()
-        }
-        Err(Halt::Error(error)) => Err(error),
-        Err(Halt::Broken { round, violations }) => {
-            for violation in violations.iter().take(MAX_PRINTED) {
-                eprintln!("cluster: by round {round}: {violation}");
-            }
-            let shows = |plant: InjectedFault| violations.iter().any(|violation| plant.shows_in(violation));
-            Err(ClusterError::Broken {
-                count: violations.len(),
-                shows_plant: args.plant.is_some_and(shows),
-                round,
-                rounds: args.rounds,
-                seed,
-                network,
-                kept: root,
-            })
-        }
+    let mut rounds = Rounds::new(&format!("cluster --rounds {}", args.rounds), args.rounds, args.seed);
+    if programs.older.is_some() {
+        rounds.count = u32::try_from(faults::HOSTS).unwrap_or(u32::MAX);
     }
-}
-
-/// Removes the folder of a run that has failed, and kills what still runs there.
-pub(crate) fn discard(kept: &Path) -> io::Result<()> {
-    Cluster::discard(kept)
+    rounds.planted = args.plant.map(InjectedFault::violates);
+    let site = rounds.site()?;
+    let cluster = Cluster::start(&site, programs, args.plant, args.network)?;
+    rounds.command.push_str(&format!(" --network {}", cluster.network()));
+    let run = ClusterRun::start(cluster, &site)?;
+    rounds.run(site, run, args.json)
 }

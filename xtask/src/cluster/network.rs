@@ -1,9 +1,10 @@
 //! The network between the hosts and the database, which a fault breaks: network namespaces, or proxies where namespaces are not allowed.
 
-use super::{ClusterError, link_state::LinkState, proxy::Proxy, switch::Switch};
-use crate::{
-    namespace::{Namespace, NamespaceError},
+use super::{faults::LinkState, proxy::Proxy, switch::Switch};
+use harness::{
+    network::namespace::{Namespace, NamespaceError},
     postgres::Postgres,
+    rounds::RunError,
 };
 use std::net::SocketAddr;
 
@@ -38,10 +39,14 @@ impl Network {
         chosen: Option<NetworkKind>,
         hosts: usize,
         settings: &'static [&'static str],
-    ) -> Result<(Self, Postgres), ClusterError> {
+    ) -> Result<(Self, Postgres), RunError> {
         let switch = match chosen {
             Some(NetworkKind::Proxy) => None,
-            Some(NetworkKind::Namespaces) => Some(Switch::create(hosts).map_err(ClusterError::NoNamespaces)?),
+            Some(NetworkKind::Namespaces) => {
+                let impossible =
+                    |why| format!("network namespaces cannot be used: {why}; `--network proxy` does without them");
+                Some(Switch::create(hosts).map_err(|why| RunError::Impossible(impossible(why)))?)
+            }
             None => Switch::create(hosts)
                 .inspect_err(|why| eprintln!("cluster: no network namespaces, so proxies break the network: {why}"))
                 .ok(),

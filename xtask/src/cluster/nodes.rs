@@ -1,25 +1,26 @@
 //! The processes of a run: on each of three hosts a node that runs commands and a node with durable tools, and one database.
 
 use super::{
-    balancer::Balancer,
-    faults::{Fault, HOSTS, LEASE, Partition},
-    link_state::LinkState,
+    InjectedFault, Programs,
+    faults::{Fault, HOSTS, LEASE, LinkState, Partition},
     network::{Network, NetworkKind},
-    violation::Violation,
-    {ClusterError, InjectedFault, Programs},
 };
-use crate::{
-    attack::shim::Shim,
+use harness::{
     clock,
-    crash::{self, Load},
-    namespace,
+    commands::{self, CommandLoad},
+    network::balancer::Balancer,
+    network::namespace,
     postgres::Postgres,
-    server::{Server, ServerError},
+    rounds::RunError,
+    rounds::violation::{Invariant, Violation},
+    server::{self, Server, ServerError},
+    shim::Shim,
+    site::Site,
 };
 use rustix::process::{Signal, kill_process};
 use std::{
     collections::{BTreeMap, HashSet},
-    fs, io,
+    io,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -41,6 +42,8 @@ const LOGGED: [&str; 3] = [
 const DISCOVERY: Duration = Duration::from_secs(10);
 /// What a node logs when it ends because it has lost its lease.
 const LOST: &str = "lease";
+/// What the steps of durable tools write.
+pub(super) const EFFECTS: &str = "effects";
 
 /// What a node serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,12 +72,6 @@ struct Node {
     server: Server,
 }
 
-impl Node {
-    fn pid(&self) -> u32 {
-        self.server.pid().as_raw_nonzero().get().cast_unsigned()
-    }
-}
-
 /// All of them.
 pub(super) struct Cluster {
     root: PathBuf,
@@ -96,25 +93,23 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Makes the folder and the database of a run, and starts all nodes.
+    /// Makes the database of a run, and starts all nodes.
     pub(super) fn start(
-        root: PathBuf,
+        site: &Site,
         programs: Programs,
         plant: Option<InjectedFault>,
         network: Option<NetworkKind>,
-    ) -> Result<Self, ClusterError> {
-        fs::create_dir_all(root.join("side").join("locks"))?;
-        fs::copy("/proc/self/exe", root.join("worker"))?;
-        fs::write(root.join("side").join("journal"), "")?;
-        fs::write(root.join("effects"), "")?;
-        let clocks = (0..HOSTS).map(|host| Shim::create(&root.join(format!("clock-{host}"))));
+    ) -> Result<Self, RunError> {
+        commands::prepare(site)?;
+        site.write(EFFECTS, "")?;
+        let clocks = (0..HOSTS).map(|host| Shim::create(&site.file(&format!("clock-{host}"))));
         let clocks = clocks.collect::<io::Result<_>>()?;
         let (network, postgres) = Network::start(network, HOSTS, &LOGGED)?;
         let balancer = || Balancer::start((0..HOSTS).map(|host| network.namespace(host).cloned()).collect());
         let mut cluster = Self {
             balancers: [balancer()?, balancer()?],
             nodes: Vec::new(),
-            root,
+            root: site.root().to_owned(),
             is_older: [programs.older.is_some(); HOSTS],
             programs,
             clocks,
@@ -124,8 +119,15 @@ impl Cluster {
             cut_off: HashSet::new(),
             counts: BTreeMap::new(),
         };
+        let settings = format!(
+            "store_schema = \"commands\"\nnode_lease = \"{}s\"\nlost_after = \"1h\"\n",
+            LEASE.as_secs()
+        );
         for host in 0..HOSTS {
-            fs::write(cluster.configuration(host), cluster.configuration_text(host))?;
+            // The same on each host, but for the data directory.
+            let data = site.file(&format!("data-{host}"));
+            let configuration = commands::configuration(site, &data, CommandLoad::Mixed, &settings);
+            site.write(&configuration_of(host), configuration)?;
             for service in Service::ALL {
                 let mut server = cluster.spawn(service, host)?;
                 cluster.balancers[service as usize].set(host, Some(server.ready()?));
@@ -154,60 +156,26 @@ impl Cluster {
         &self.cut_off
     }
 
-    /// The folders with the attempts of each host.
-    pub(super) fn attempts(&self) -> impl Iterator<Item = PathBuf> {
-        (0..HOSTS).map(|host| self.data_dir(host).join("attempts"))
-    }
-
-    pub(super) fn effects_file(root: &Path) -> PathBuf {
-        root.join("effects")
-    }
-
-    pub(super) fn journal(root: &Path) -> PathBuf {
-        root.join("side").join("journal")
-    }
-
-    fn data_dir(&self, host: usize) -> PathBuf {
-        data_dir(&self.root, host)
-    }
-
-    fn configuration(&self, host: usize) -> PathBuf {
-        self.root.join(format!("node-{host}.toml"))
-    }
-
-    /// The same on each host, but for the data directory.
-    fn configuration_text(&self, host: usize) -> String {
-        let server = format!(
-            "[server]\nname = \"commands\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = {}\n\
-             store_schema = \"commands\"\nnode_lease = \"{}s\"\nlost_after = \"1h\"\n",
-            self.data_dir(host).display(),
-            Load::Mixed.max_running(),
-            LEASE.as_secs(),
-        );
-        server + &crash::tools(&self.root.join("worker"), &self.root.join("side"))
-    }
-
     fn spawn(&self, service: Service, host: usize) -> Result<Server, ServerError> {
         let database = Postgres::url_at(self.network.address(host, &self.postgres));
         let mut command = match service {
             Service::Commands => {
                 let older = self.programs.older.as_ref().filter(|_| self.is_older[host]);
-                let mut command = Command::new(older.unwrap_or(&self.programs.longhaul));
-                command.arg("serve").arg(self.configuration(host)).arg("--json");
-                command.env("LONGHAUL_STORE", database);
+                let program = older.unwrap_or(&self.programs.longhaul);
+                let mut command = server::serve(program, &self.root.join(configuration_of(host)));
+                command.arg("--json").env("LONGHAUL_STORE", database);
                 command
             }
             Service::Durable => {
                 let mut command = Command::new(&self.programs.under_fire);
                 command.args(["--store", &database, "--lease", &LEASE.as_millis().to_string()]);
-                command.arg("--effects").arg(Self::effects_file(&self.root));
+                command.arg("--effects").arg(self.root.join(EFFECTS));
                 if let Some(plant) = self.plant {
                     command.args(["--fault", plant.name()]);
                 }
                 command
             }
         };
-        command.env_remove("LONGHAUL_PLANT");
         command
             .env("LD_PRELOAD", &self.programs.shim)
             .env("LONGHAUL_SHIM", self.clocks[host].path());
@@ -225,7 +193,7 @@ impl Cluster {
     }
 
     /// Makes a fault happen, and ends it.
-    pub(super) fn suffer(&mut self, fault: &Fault) -> Result<Vec<Violation>, ClusterError> {
+    pub(super) fn suffer(&mut self, fault: &Fault) -> Result<Vec<Violation>, RunError> {
         self.count(fault.name());
         match *fault {
             Fault::None => {}
@@ -270,9 +238,8 @@ impl Cluster {
                     self.is_older[host] = false;
                 }
                 for node in self.of_host(host) {
-                    let pid = node.server.pid();
                     if node.server.lives() {
-                        node.server.stop(pid, STOP)?;
+                        node.server.stop(STOP)?;
                     }
                 }
             }
@@ -286,7 +253,7 @@ impl Cluster {
 
     /// Whether a process has lost its lease, which it may be about to find out.
     pub(super) fn loses_its_lease(&mut self, pid: u32) -> bool {
-        let Some(node) = self.nodes.iter_mut().find(|node| node.pid() == pid) else {
+        let Some(node) = self.nodes.iter_mut().find(|node| node.server.id() == pid) else {
             return self.cut_off.contains(&pid);
         };
         let ended = clock::wait_for(DISCOVERY, || (!node.server.lives()).then_some(()));
@@ -294,7 +261,7 @@ impl Cluster {
     }
 
     /// Starts what has ended. All but the nodes of `expected` may only have ended because they had lost their lease.
-    pub(super) fn tend(&mut self, expected: Option<usize>) -> Result<Vec<Violation>, ClusterError> {
+    pub(super) fn tend(&mut self, expected: Option<usize>) -> Result<Vec<Violation>, RunError> {
         let mut violations = Vec::new();
         for at in 0..self.nodes.len() {
             if self.nodes[at].server.lives() {
@@ -303,17 +270,16 @@ impl Cluster {
             let (service, host) = (self.nodes[at].service, self.nodes[at].host);
             self.balancers[service as usize].set(host, None);
             if expected != Some(host) {
-                let pid = self.nodes[at].pid();
+                let pid = self.nodes[at].server.id();
                 let said = self.nodes[at].server.last_words()?;
                 match (said.contains(LOST), self.cut_off.insert(pid)) {
                     (true, false) => self.count("nodes that ended with their lease"),
                     // On a machine that is so busy that it was not renewed in time.
                     (true, true) => self.count("leases lost without a fault"),
-                    (false, _) => violations.push(Violation::Ended {
-                        service: service.name(),
-                        host,
-                        said,
-                    }),
+                    (false, _) => {
+                        let what = format!("the node {} on host {host} ended by itself: {said}", service.name());
+                        violations.push(Invariant::SERVED.violated(what));
+                    }
                 }
             }
             self.revive(at)?;
@@ -322,7 +288,7 @@ impl Cluster {
     }
 
     /// Starts a node that has ended, as often as it takes.
-    fn revive(&mut self, at: usize) -> Result<(), ClusterError> {
+    fn revive(&mut self, at: usize) -> Result<(), RunError> {
         let since = clock::now();
         loop {
             let node = &self.nodes[at];
@@ -344,7 +310,7 @@ impl Cluster {
     }
 
     fn are_cut_off(&mut self, host: usize) {
-        let pids: Vec<u32> = self.of_host(host).iter().map(Node::pid).collect();
+        let pids: Vec<u32> = self.of_host(host).iter().map(|node| node.server.id()).collect();
         self.cut_off.extend(pids);
     }
 
@@ -358,28 +324,21 @@ impl Cluster {
     }
 
     /// Writes what the database has into the folder of the run, for whoever looks for the cause of a violation.
-    pub(super) fn dump(&self) {
-        if let Err(error) = self.postgres.dump(&self.root.join("database.sql")) {
+    pub(super) fn dump(&self, root: &Path) {
+        if let Err(error) = self.postgres.dump(&root.join("database.sql")) {
             eprintln!("cluster: {error}");
         }
     }
 
     /// Ends all nodes; the last thing that is checked of them is that they can be ended.
-    pub(super) fn stop(mut self) -> Result<(), ClusterError> {
+    pub(super) fn stop(&mut self) -> Result<(), RunError> {
         for node in &mut self.nodes {
-            let pid = node.server.pid();
-            node.server.stop(pid, STOP)?;
+            node.server.stop(STOP)?;
         }
         Ok(())
     }
-
-    /// Removes the folder of a run, and kills the processes that still use it.
-    pub(super) fn discard(root: &Path) -> io::Result<()> {
-        let data_dirs: Vec<PathBuf> = (0..HOSTS).map(|host| data_dir(root, host)).collect();
-        crash::discard_hosts(root, &data_dirs)
-    }
 }
 
-fn data_dir(root: &Path, host: usize) -> PathBuf {
-    root.join(format!("data-{host}"))
+fn configuration_of(host: usize) -> String {
+    format!("node-{host}.toml")
 }

@@ -1,6 +1,7 @@
 //! The network between a host and the database: a TCP proxy that can cut connections, or hold back what is sent on them.
 
-use super::{acceptor::Acceptor, link_state::LinkState};
+use super::faults::LinkState;
+use harness::network::acceptor::Acceptor;
 use parking_lot::{Condvar, Mutex};
 use std::{
     io::{self, Read, Write},

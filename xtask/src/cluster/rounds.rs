@@ -1,27 +1,28 @@
 //! The rounds: while clients work, a fault happens and ends; then what was answered and what has had effects is checked.
 
 use super::{
-    ClusterError,
-    effects::{Effects, Misstep},
     faults::Fault,
     load::{Shared, Worker},
     nodes::{Cluster, Service},
-    report::Report,
-    violation::Violation,
-};
-use crate::{
-    clock,
-    crash::{self, History},
-    mcp::Era,
 };
 use fastrand::Rng;
+use harness::{
+    clock,
+    commands::{self, CommandJournal, Interventions, check_outcomes},
+    durable::steps::{Misstep, Steps},
+    mcp::{CallOutcome, ClientEra},
+    rounds::report::RunReport,
+    rounds::violation::Violation,
+    rounds::{Campaign, RunError},
+    server::supervisors,
+    site::Site,
+};
 use std::{
-    fs,
+    fs::File,
     io::Write,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::atomic::Ordering,
-    thread,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -33,209 +34,167 @@ const DRAIN: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 /// How long servers of two releases share the work, between two upgrades.
 const BETWEEN_UPGRADES: Duration = Duration::from_secs(5);
-/// The number of rounds between two lines of progress.
-const PROGRESS_EVERY: u32 = 10;
-
-/// Why a run ends early.
-pub(super) enum Halt {
-    Broken { round: u32, violations: Vec<Violation> },
-    Error(ClusterError),
-}
-
-impl<E: Into<ClusterError>> From<E> for Halt {
-    fn from(error: E) -> Self {
-        Self::Error(error.into())
-    }
-}
 
 /// A run.
-pub(super) struct Run {
+pub(super) struct ClusterRun {
     root: PathBuf,
     cluster: Cluster,
-    shared: Shared,
-    effects: Effects,
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle<()>>,
+    steps: Steps,
     missteps: Vec<Misstep>,
     began: Instant,
-    commands: History,
-    round: u32,
+    journal: CommandJournal,
+    /// What has happened, and how many lines of effects there were at the time.
+    faults: File,
 }
 
-impl Run {
-    pub(super) fn of(cluster: Cluster, root: &Path) -> Result<Self, ClusterError> {
+impl ClusterRun {
+    pub(super) fn start(cluster: Cluster, site: &Site) -> Result<Self, RunError> {
         Ok(Self {
-            effects: Effects::open(&Cluster::effects_file(root))?,
-            commands: History::open(&Cluster::journal(root))?,
+            root: site.root().to_owned(),
+            steps: Steps::open(&site.file(super::nodes::EFFECTS))?,
+            journal: CommandJournal::open(&site.file(commands::JOURNAL))?,
+            faults: File::create(site.file("faults.log"))?,
+            cluster,
+            shared: Arc::default(),
+            clients: Vec::new(),
             missteps: Vec::new(),
             began: clock::now(),
-            root: root.to_owned(),
-            cluster,
-            shared: Shared::new(),
-            round: 0,
         })
     }
 
-    pub(super) fn all(mut self, rounds: u32, seed: u64) -> Result<Report, Halt> {
-        let mut rng = Rng::with_seed(seed);
+    fn worker(&self, nth: usize, seed: u64) -> Worker {
+        let era = [ClientEra::Legacy, ClientEra::Modern][nth % 2];
         let addresses = Service::ALL.map(|service| self.cluster.address(service));
-        let seeds: [u64; CLIENTS] = std::array::from_fn(|_| rng.u64(..));
-        // The clients' state is apart, so that the rounds can change what is left.
-        let shared = std::mem::replace(&mut self.shared, Shared::new());
-        thread::scope(|scope| {
-            for (nth, seed) in seeds.into_iter().enumerate() {
-                let (era, shared) = ([Era::Legacy, Era::Modern][nth % 2], &shared);
-                scope.spawn(move || Worker::new(era, addresses, seed, shared).work());
-            }
-            let done = self.rounds(rounds, &mut rng, &shared);
-            shared.stop.store(true, Ordering::Relaxed);
-            done
-        })?;
-        self.finish(seed, addresses, &shared)
+        Worker::new(era, addresses, seed, &self.shared)
     }
 
-    fn rounds(&mut self, rounds: u32, rng: &mut Rng, shared: &Shared) -> Result<(), Halt> {
-        let faults = Fault::all(rng, rounds, self.cluster.is_upgrade());
-        for (round, fault) in (1..).zip(faults) {
-            self.round = round;
-            if self.cluster.is_upgrade() {
-                // Older and newer servers work side by side for a while.
-                clock::pause(BETWEEN_UPGRADES);
-            }
-            clock::pause(Duration::from_millis(rng.u64(100..700)));
-            self.note(&format!("round {round}: {fault:?}"))?;
-            let mut found = self.cluster.suffer(&fault)?;
-            self.note("over")?;
-            clock::pause(Duration::from_millis(rng.u64(100..700)));
-            found.extend(self.cluster.tend(None)?);
-            self.check(found, shared)?;
-            if round % PROGRESS_EVERY == 0 {
-                let acknowledged = shared.ledger.count() + shared.calls.count();
-                let open = shared.ledger.open() + shared.calls.open();
-                eprintln!(
-                    "cluster: round {round}: {acknowledged} acknowledged, {open} open, {} answers, {} steps",
-                    shared.history.count(),
-                    self.effects.steps
-                );
-            }
+    fn start_clients(&mut self, rng: &mut Rng) -> Result<(), RunError> {
+        for nth in 0..CLIENTS {
+            let mut worker = self.worker(nth, rng.u64(..));
+            let thread = thread::Builder::new().name("client".to_owned());
+            self.clients.push(thread.spawn(move || worker.work())?);
         }
         Ok(())
     }
 
-    /// Appends a line to the log of faults, which says how many lines of effects there were at the time.
-    fn note(&mut self, what: &str) -> Result<(), ClusterError> {
-        let steps = self.effects.read_new(self.cluster.cut_off())?;
-        self.missteps.extend(steps);
-        let mut log = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.root.join("faults.log"))?;
-        Ok(writeln!(
-            log,
-            "{} lines of effects, {:?}: {what}",
-            self.effects.lines,
-            self.began.elapsed()
-        )?)
+    fn note(&mut self, what: &str) -> Result<(), RunError> {
+        let missteps = self.steps.read_new(self.cluster.cut_off())?;
+        self.missteps.extend(missteps);
+        let (lines, since) = (self.steps.lines, self.began.elapsed());
+        Ok(writeln!(self.faults, "{lines} lines of effects, {since:?}: {what}")?)
     }
 
-    fn check(&mut self, mut found: Vec<Violation>, shared: &Shared) -> Result<(), Halt> {
-        found.append(&mut shared.violations.lock());
-        found.extend(shared.history.check().into_iter().map(Violation::from));
-        let steps = self.effects.read_new(self.cluster.cut_off())?;
-        self.missteps.extend(steps);
-        for misstep in std::mem::take(&mut self.missteps) {
-            let is_stale = misstep.pid().is_some_and(|pid| self.cluster.loses_its_lease(pid));
-            if !is_stale {
-                found.push(misstep.into());
-            }
+    /// What was found since the last call, after this.
+    fn found(&mut self, mut found: Vec<Violation>) -> Result<Vec<Violation>, RunError> {
+        found.extend(self.shared.commands.violations());
+        found.extend(self.shared.durable.violations());
+        let missteps = self.steps.read_new(self.cluster.cut_off())?;
+        self.missteps.extend(missteps);
+        for Misstep { violation, excused } in std::mem::take(&mut self.missteps) {
+            let is_stale = excused.is_some_and(|pid| self.cluster.loses_its_lease(pid));
+            found.extend((!is_stale).then_some(violation));
         }
-        found.extend(self.commands.read_new()?.into_iter().map(Violation::from));
-        match found.is_empty() {
-            true => Ok(()),
-            false => {
-                self.cluster.dump();
-                Err(Halt::Broken {
-                    round: self.round,
-                    violations: found,
-                })
-            }
+        found.extend(self.journal.read_new()?);
+        if !found.is_empty() {
+            self.cluster.dump(&self.root);
         }
+        Ok(found)
+    }
+
+    fn open(&self) -> usize {
+        self.shared.commands.open() + self.shared.durable.open()
+    }
+
+    fn acknowledged(&self) -> usize {
+        self.shared.commands.acknowledged() + self.shared.durable.acknowledged()
+    }
+}
+
+impl Campaign for ClusterRun {
+    fn round(&mut self, round: u32, rng: &mut Rng) -> Result<Vec<Violation>, RunError> {
+        if self.clients.is_empty() {
+            self.start_clients(rng)?;
+        }
+        let fault = match self.cluster.is_upgrade() {
+            true => {
+                // Older and newer servers work side by side for a while.
+                clock::pause(BETWEEN_UPGRADES);
+                Fault::upgrade(round)
+            }
+            false => Fault::draw(rng),
+        };
+        clock::pause(Duration::from_millis(rng.u64(100..700)));
+        self.note(&format!("round {round}: {fault:?}"))?;
+        let mut found = self.cluster.suffer(&fault)?;
+        self.note("over")?;
+        clock::pause(Duration::from_millis(rng.u64(100..700)));
+        found.extend(self.cluster.tend(None)?);
+        self.found(found)
     }
 
     /// Waits for the end of all tasks, and checks what can be checked only then.
-    fn finish(mut self, seed: u64, addresses: [SocketAddr; 2], shared: &Shared) -> Result<Report, Halt> {
-        let mut worker = Worker::new(Era::Modern, addresses, seed, shared);
+    fn finish(&mut self, report: &mut RunReport) -> Result<Vec<Violation>, RunError> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for client in self.clients.drain(..) {
+            client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        let mut worker = self.worker(1, 0);
         let since = clock::now();
-        while shared.ledger.open() + shared.calls.open() > 0 && since.elapsed() < DRAIN {
-            for (task, _) in shared.calls.open_tasks() {
-                worker.answer_task(&task);
-            }
-            for task in shared.ledger.tasks() {
-                if shared.ledger.entry(&task).is_some_and(|entry| entry.outcome.is_none()) {
-                    worker.poll_task(Service::Commands, &task);
-                }
-            }
-            let found = self.cluster.tend(None)?;
-            self.check(found, shared)?;
+        let mut found = Vec::new();
+        while self.open() > 0 && found.is_empty() && since.elapsed() < DRAIN {
+            worker.answer_all();
+            worker.commands.poll_all(self.shared.commands.open_tasks());
+            let tended = self.cluster.tend(None)?;
+            found.extend(self.found(tended)?);
             clock::pause(LOOK);
         }
-        let took = since.elapsed();
+        let drained = since.elapsed();
         // Each once more, on whichever node.
-        for (task, _) in shared.calls.all() {
-            worker.poll_task(Service::Durable, &task);
-        }
-        for task in shared.ledger.tasks() {
-            worker.poll_task(Service::Commands, &task);
-        }
-        let mut found = Vec::new();
-        for (task, call) in shared.calls.open_tasks() {
-            let token = call.token;
-            found.push(Violation::NeverEnds { task, token });
-        }
-        for task in shared.ledger.tasks() {
-            let Some(entry) = shared.ledger.entry(&task).filter(|entry| entry.outcome.is_none()) else {
-                continue;
-            };
-            let token = entry.token;
-            found.push(Violation::NeverEnds { task, token });
-        }
-        let attempts: Vec<PathBuf> = self.cluster.attempts().collect();
-        clock::wait_for(DRAIN, || {
-            let left: usize = attempts
-                .iter()
-                .map(|attempts| crash::running_supervisors(attempts))
-                .sum();
-            (left == 0).then_some(())
-        });
-        self.check(found, shared)?;
-        let mut found = Vec::new();
-        for (task, call) in shared.calls.all() {
-            if call.has_succeeded() && !self.effects.has_reached(&call.token, call.last()) {
-                let token = call.token;
-                found.push(Violation::StepMissing { task, token });
+        worker.durable.poll_all(self.shared.durable.tasks());
+        worker.commands.poll_all(self.shared.commands.tasks());
+        found.extend(self.shared.durable.unended());
+        found.extend(self.shared.commands.unended());
+        clock::wait_for(DRAIN, || supervisors::running(&self.root).is_empty().then_some(()));
+        found = self.found(found)?;
+        for task in self.shared.durable.tasks() {
+            if let Some(entry) = self.shared.durable.entry(&task)
+                && matches!(entry.outcome, Some(CallOutcome::Result { .. }))
+            {
+                found.extend(self.steps.unfinished(&entry.call.token, entry.call.steps));
             }
         }
-        let (commands, _) = crash::outcomes(&shared.ledger, &self.commands, &crash::Interventions::default());
-        found.extend(commands.into_iter().map(Violation::from));
-        self.check(found, shared)?;
-        let report = Report {
-            seed,
-            network: self.cluster.network(),
-            rounds: self.round,
-            faults: self.cluster.counts.clone(),
-            acknowledged: shared.ledger.count() + shared.calls.count(),
-            answers_checked: shared.history.count(),
-            commands: self.commands.runs.len(),
-            steps: self.effects.steps,
-            repeated: self.effects.repeated,
-            stale: self.effects.stale,
-            plain_calls: shared.counts.plain_calls.load(Ordering::Relaxed),
-            questions: shared.counts.answers.load(Ordering::Relaxed),
-            cancels: shared.counts.cancels.load(Ordering::Relaxed),
-            repeated_calls: shared.counts.repeated.load(Ordering::Relaxed),
-            unanswered: shared.counts.unanswered.load(Ordering::Relaxed),
-            drained_in: took,
-        };
+        found.extend(check_outcomes(&self.shared.commands, &self.journal, &Interventions::default()).0);
+        report.line("network", self.cluster.network());
+        for (what, count) in &self.cluster.counts {
+            report.line(*what, *count);
+        }
+        report.needed("acknowledged", self.acknowledged(), "task was acknowledged");
+        report.line("answers checked", self.shared.counted("answers checked"));
+        report.needed("commands", self.journal.runs.len(), "command was run");
+        report.needed("effects of steps", self.steps.count, "step was run");
+        report.line("repeated steps", self.steps.repeated);
+        report.line("stale steps", self.steps.stale);
+        report.line("plain calls", self.shared.counted("plain calls"));
+        let answered = self.shared.counted("questions answered");
+        report.needed("questions answered", answered, "question was answered");
+        report.needed("cancels", self.shared.counted("cancels"), "cancel was acknowledged");
+        let repeated = self.shared.counted("calls repeated");
+        report.needed("calls repeated", repeated, "call was made again");
+        report.line("unanswered", self.shared.counted("unanswered"));
+        report.line("last tasks ended after", format!("{:.1} s", drained.as_secs_f64()));
         self.cluster.stop()?;
-        Cluster::discard(&self.root)?;
-        Ok(report)
+        Ok(found)
+    }
+
+    fn progress(&self) -> String {
+        format!(
+            "{} acknowledged, {} open, {} answers, {} steps",
+            self.acknowledged(),
+            self.open(),
+            self.shared.counted("answers checked"),
+            self.steps.count
+        )
     }
 }

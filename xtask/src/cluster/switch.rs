@@ -1,7 +1,7 @@
 //! Hosts and a database, each in a network namespace, on one switch: a bridge in a namespace of its own. The machine's network is not touched.
 
-use super::link_state::LinkState;
-use crate::namespace::{Namespace, NamespaceError, NetworkHost};
+use super::faults::LinkState;
+use harness::network::namespace::{Namespace, NamespaceError, NetworkHost};
 use std::{
     io::{self, Read},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},

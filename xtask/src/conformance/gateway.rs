@@ -12,7 +12,7 @@ use super::{
     upstreams::{START, Upstream},
     verdict::Verdict,
 };
-use crate::{server::Server, side_by_side, workspace};
+use harness::{server::Server, side_by_side, workspace};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -10,15 +10,11 @@ mod suite;
 mod upstreams;
 mod verdict;
 
-use crate::{
-    cluster::{ClusterError, Fixture},
-    interop::InteropError,
-    process::ProcessError,
-    requirement::RequirementError,
-    server::ServerError,
-    side_by_side, workspace,
-};
+use crate::{interop::InteropError, requirement::RequirementError};
 use case::{Case, Side};
+use harness::{
+    process::ProcessError, replicas::Replicas, rounds::RunError, server::ServerError, side_by_side, workspace,
+};
 use std::{
     fs, io,
     num::NonZero,
@@ -84,7 +80,7 @@ pub(crate) enum ConformanceError {
     #[error(transparent)]
     Interop(#[from] InteropError),
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Cluster(#[from] RunError),
     #[error("the suite's files cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("the suite's report cannot be read: {0}")]
@@ -131,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
         .join(format!("report-{}", std::process::id()));
     fs::create_dir_all(&reports)?;
     let client = workspace::conformance_client().or_build(args.client.as_ref())?;
-    let server = Fixture::start(&program, args.nodes, &reports)?;
+    let server = Replicas::start(&program, args.nodes, &reports)?;
     let tested = TestTarget {
         server: server.address(),
         client,

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     node::{self, Node},
-    process::ProcessError,
-    requirement, workspace,
+    requirement,
 };
+use harness::{process::ProcessError, workspace};
 use std::{
     fs::{self, File},
     net::SocketAddr,

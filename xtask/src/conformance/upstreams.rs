@@ -1,12 +1,9 @@
 //! The servers that are compared with themselves behind the gateway.
 
 use super::{Args, ConformanceError};
-use crate::{
-    interop::{peer, server_peer},
-    server::Server,
-    workspace,
-};
+use crate::interop::{peer, server_peer};
 use clap::ValueEnum as _;
+use harness::{server::Server, workspace};
 use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
 /// How long the start of a server in another language may take on a busy machine.

@@ -3,20 +3,21 @@
 //!
 //! The actions are those of `longhaul admin`, and so is what is seen of them.
 
-use super::{CrashError, discard};
-use crate::{
-    clock,
-    mcp::{Client, Era},
-    server::Server,
-    workspace,
-};
 use fastrand::Rng;
+use harness::{
+    clock,
+    mcp::{Client, ClientEra},
+    rounds::report::RunReport,
+    rounds::violation::{Invariant, Violation},
+    rounds::{Campaign, RunError},
+    server::{self, Server},
+    site::Site,
+};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs, io,
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
@@ -26,6 +27,8 @@ const STOP: Duration = Duration::from_secs(15);
 const STATE: Duration = Duration::from_secs(20);
 /// How long an action takes once its beginning is recorded, about.
 const WRITES: Duration = Duration::from_millis(12);
+/// The longest list of tasks that a server returns.
+const MAX_LIST: usize = 500;
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +45,14 @@ enum Action {
     Reset,
     /// Of a suspended one, which is cancelled with it.
     ResetWaiting,
+}
+
+/// A server that is operated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OperatedServer {
+    Commands,
+    /// With durable tools in Rust.
+    Durable,
 }
 
 impl Action {
@@ -82,10 +93,10 @@ impl Action {
     }
 
     /// Which server it is for.
-    fn site(self) -> Site {
+    fn server(self) -> OperatedServer {
         match self {
-            Self::Answer | Self::Release | Self::Reset | Self::ResetWaiting => Site::Durable,
-            _ => Site::Commands,
+            Self::Answer | Self::Release | Self::Reset | Self::ResetWaiting => OperatedServer::Durable,
+            _ => OperatedServer::Commands,
         }
     }
 
@@ -97,13 +108,23 @@ impl Action {
             _ => &[],
         }
     }
+
+    /// For one that makes a task of another: the tool, and the member of the other that names the new one.
+    fn successor(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Retry => Some(("fail", "retriedAs")),
+            Self::Reset => Some(("steps", "resetAs")),
+            Self::ResetWaiting => Some(("asks", "resetAs")),
+            _ => None,
+        }
+    }
 }
 
-/// A server that is operated: one with commands, and one with durable tools in Rust.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Site {
-    Commands,
-    Durable,
+/// What has become of an action whose server was killed.
+struct Outcome {
+    is_done: bool,
+    /// It was so before, and by another action.
+    was_so: bool,
 }
 
 /// How often an action came to what.
@@ -115,74 +136,31 @@ struct Counts {
     not_done: usize,
 }
 
-struct Run {
+pub(super) struct ActionCrashes {
     root: PathBuf,
-    program: PathBuf,
-    durable_program: PathBuf,
-    client: Client,
-    durable_client: Client,
-    rng: Rng,
-    seed: u64,
-    rounds: u32,
-    round: u32,
+    programs: [PathBuf; 2],
+    /// What commands of `longhaul admin` are told of a server.
+    operated: [PathBuf; 2],
+    clients: [Client; 2],
+    servers: Vec<Server>,
+    /// How long a look takes. An action takes as long.
+    look: Duration,
     counts: BTreeMap<Action, Counts>,
-    /// Tasks of `fail` that there must be: those made, and one for each retry.
-    failures: usize,
-    /// Those of `steps`: those made, and one for each reset.
-    chains: usize,
-    /// Those of `asks`, in the same way.
-    questions: usize,
+    /// How many tasks of a tool there must be: those made, and those that were made of them.
+    made: BTreeMap<&'static str, usize>,
     is_paused: bool,
 }
 
-/// Kills the server `rounds` times. The second program is the server with durable tools.
-pub(super) fn run(
-    rounds: u32,
-    seed: u64,
-    (program, durable_program): (PathBuf, PathBuf),
-    as_json: bool,
-) -> Result<(), CrashError> {
-    eprintln!("crash: {rounds} rounds of operators' actions, seed {seed}");
-    let root = workspace::target()
-        .join("crash")
-        .join(format!("actions-{seed}-{}", std::process::id()));
-    fs::create_dir_all(&root)?;
-    let mut run = Run {
-        root: root.clone(),
-        program,
-        durable_program,
-        client: Client::new(Era::Legacy, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-        // It declares that it can be asked.
-        durable_client: Client::new(Era::Modern, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-        rng: Rng::with_seed(seed),
-        seed,
-        rounds,
-        round: 0,
-        counts: BTreeMap::new(),
-        failures: 0,
-        chains: 0,
-        questions: 0,
-        is_paused: false,
-    };
-    fs::write(run.config(), config(&root))?;
-    run.deploy("old")?;
-    run.all()?;
-    run.print(as_json);
-    // A supervisor may still write how its command has ended.
-    discard(&root)?;
-    run.check()
-}
-
-fn config(root: &Path) -> String {
-    let data = json!(root.join("data"));
+fn config(site: &Site) -> String {
     let tool = |name: &str, script: &str| {
         format!(
             "[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\ntask = \"always\"\n"
         )
     };
     format!(
-        "[server]\nname = \"operated\"\ndata_dir = {data}\nlisten = \"127.0.0.1:0\"\n[server.audit]\nfile = {}\n{}concurrency = 1\n{}{}{}",
-        json!(root.join("audit.jsonl")),
+        "[server]\nname = \"operated\"\ndata_dir = {}\nlisten = \"127.0.0.1:0\"\n[server.audit]\nfile = {}\n{}concurrency = 1\n{}{}{}",
+        json!(site.file("data")),
+        json!(site.file("audit.jsonl")),
         tool("hold", "sleep 3600"),
         tool("fail", "exit 3"),
         tool("quick", "true"),
@@ -190,17 +168,37 @@ fn config(root: &Path) -> String {
     )
 }
 
-impl Run {
-    fn config(&self) -> PathBuf {
-        self.root.join("longhaul.toml")
-    }
+/// An action that was not done as it must be.
+fn broken(what: impl Into<String>) -> RunError {
+    Invariant::DONE_ONCE.violated(what).into()
+}
 
-    /// What commands of `longhaul admin` are told of a server.
-    fn operated(&self, site: Site) -> PathBuf {
-        match site {
-            Site::Commands => self.config(),
-            Site::Durable => self.root.join("durable"),
+impl ActionCrashes {
+    /// Starts the servers. The second program is the one with durable tools.
+    pub(super) fn start(site: &Site, programs: [PathBuf; 2]) -> Result<Self, RunError> {
+        let mut run = Self {
+            root: site.root().to_owned(),
+            programs,
+            operated: [site.write("longhaul.toml", config(site))?, site.file("durable")],
+            // The modern one declares that it can be asked.
+            clients: [ClientEra::Legacy, ClientEra::Modern].map(Client::of_nobody),
+            servers: Vec::new(),
+            look: Duration::ZERO,
+            counts: BTreeMap::new(),
+            made: BTreeMap::new(),
+            is_paused: false,
+        };
+        run.deploy("old")?;
+        for operated in [OperatedServer::Commands, OperatedServer::Durable] {
+            let server = run.serve(operated)?;
+            run.servers.push(server);
         }
+        // It runs, so all later ones are queued.
+        run.create("hold")?;
+        let began = clock::now();
+        run.admin(OperatedServer::Commands, &["stats"], &["--json"])?;
+        run.look = began.elapsed();
+        Ok(run)
     }
 
     /// What the file has on which the code of `changed` depends.
@@ -208,365 +206,139 @@ impl Run {
         fs::write(self.root.join("word"), word)
     }
 
-    fn serve(&mut self, site: Site) -> Result<Server, CrashError> {
-        let mut command = match site {
-            Site::Commands => Command::new(&self.program),
-            Site::Durable => Command::new(&self.durable_program),
+    fn serve(&mut self, operated: OperatedServer) -> Result<Server, RunError> {
+        let mut command = match operated {
+            OperatedServer::Commands => server::serve(&self.programs[0], &self.operated[0]),
+            OperatedServer::Durable => {
+                let mut command = Command::new(&self.programs[1]);
+                command.arg("--data-dir").arg(&self.operated[1]);
+                command.arg("--word").arg(self.root.join("word"));
+                command.arg("--audit").arg(self.root.join("audit.jsonl"));
+                command
+            }
         };
-        match site {
-            Site::Commands => command.arg("serve").arg(self.config()),
-            Site::Durable => command
-                .arg("--data-dir")
-                .arg(self.operated(site))
-                .arg("--word")
-                .arg(self.root.join("word"))
-                .arg("--audit")
-                .arg(self.root.join("audit.jsonl")),
-        };
-        let log = match site {
-            Site::Commands => "server.log",
-            Site::Durable => "durable.log",
-        };
-        let mut server = Server::start(&mut command, &self.root.join(log))?;
-        let address = server.ready()?;
-        match site {
-            Site::Commands => self.client.moved(address),
-            Site::Durable => self.durable_client.moved(address),
-        }
+        let log = self.root.join(format!("{operated:?}.log"));
+        let mut server = Server::start(&mut command, &log)?;
+        self.clients[operated as usize].moved(server.ready()?);
         Ok(server)
     }
 
-    fn all(&mut self) -> Result<(), CrashError> {
-        let mut server = self.serve(Site::Commands)?;
-        let mut durable = self.serve(Site::Durable)?;
-        // It runs, so all later ones are queued.
-        self.create("hold")?;
-        // An action takes as long as a look, and the server is killed before, at and after its end.
-        let began = clock::now();
-        self.admin(&["stats"], &["--json"])?;
-        let latest_kill = began.elapsed() * 2;
-        for round in 1..=self.rounds {
-            self.round = round;
-            let action = Action::ALL[self.rng.usize(..Action::ALL.len())];
-            let target = self.target(action)?;
-            let mut acting = self.act(action, &target)?;
-            // Every second time in the middle of it.
-            let latest = match self.rng.bool() {
-                true => {
-                    self.wait_for_beginning(action, &target, &mut acting)?;
-                    WRITES
-                }
-                false => latest_kill,
-            };
-            clock::pause(latest.mul_f64(self.rng.f64()));
-            let killed = match action.site() {
-                Site::Commands => &mut server,
-                Site::Durable => &mut durable,
-            };
-            killed.kill()?;
-            let output = acting.wait_with_output()?;
-            *killed = self.serve(action.site())?;
-            self.look(action, &target, &output)?;
-            if round % 20 == 0 {
-                eprintln!("crash: round {round}");
-            }
-        }
-        let pid = server.pid();
-        // What holds the queue would run on.
-        let live = self.admin(&["tasks"], &["--state", "live", "--limit", "500", "--json"])?;
-        for task in live["tasks"].as_array().into_iter().flatten() {
-            self.admin(&["cancel"], &[task["id"].as_str().unwrap_or_default(), "--json"])?;
-        }
-        server.stop(pid, STOP)?;
-        let pid = durable.pid();
-        durable.stop(pid, STOP)?;
-        Ok(())
-    }
-
     /// What the action is about: a task that it can be done to, or a tool.
-    fn target(&mut self, action: Action) -> Result<String, CrashError> {
-        Ok(match action {
-            Action::Cancel => self.create("hold")?,
+    fn target(&mut self, action: Action) -> Result<String, RunError> {
+        let (tool, state) = match action {
+            Action::Pause | Action::Resume => return Ok("other".to_owned()),
+            Action::Cancel => return self.create("hold"),
             Action::Raise => {
                 self.create("hold")?;
-                self.create("hold")?
+                return self.create("hold");
             }
-            Action::Retry => {
-                self.failures += 1;
-                let task = self.create("fail")?;
-                self.until(&task, "failed")?;
-                task
-            }
-            Action::Delete => {
-                let task = self.create("quick")?;
-                self.until(&task, "succeeded")?;
-                task
-            }
-            Action::Pause | Action::Resume => "other".to_owned(),
-            Action::Answer => {
-                self.questions += 1;
-                let task = self.create_durable("asks")?;
+            Action::Retry => ("fail", "failed"),
+            Action::Delete => ("quick", "succeeded"),
+            Action::Reset => ("steps", "succeeded"),
+            Action::ResetWaiting => ("asks", "suspended"),
+            Action::Answer | Action::Release => {
+                let tool = if action == Action::Answer { "asks" } else { "changed" };
+                let task = self.create(tool)?;
                 self.until_it_asks(&task)?;
-                task
+                if action == Action::Release {
+                    self.deploy("new")?;
+                    // It is replayed, by code that does not follow its journal.
+                    self.answer(&task)?;
+                    self.until(OperatedServer::Durable, &task, "blocked")?;
+                    self.deploy("old")?;
+                }
+                return Ok(task);
             }
-            Action::ResetWaiting => {
-                self.questions += 1;
-                let task = self.create_durable("asks")?;
-                self.until_at(Site::Durable, &task, "suspended")?;
-                task
-            }
-            Action::Release => {
-                let task = self.create_durable("changed")?;
-                self.until_it_asks(&task)?;
-                self.deploy("new")?;
-                // It is replayed, by code that does not follow its journal.
-                self.admin_at(Site::Durable, &["answer"], &[&task, "sure:=true", "--json"])?;
-                self.until_at(Site::Durable, &task, "blocked")?;
-                self.deploy("old")?;
-                task
-            }
-            Action::Reset => {
-                self.chains += 1;
-                let task = self.create_durable("steps")?;
-                self.until_at(Site::Durable, &task, "succeeded")?;
-                task
-            }
+        };
+        let task = self.create(tool)?;
+        self.until(action.server(), &task, state)?;
+        Ok(task)
+    }
+
+    fn create(&mut self, tool: &'static str) -> Result<String, RunError> {
+        *self.made.entry(tool).or_default() += 1;
+        let of_durable = ["asks", "changed", "steps"].contains(&tool);
+        let created = self.clients[usize::from(of_durable)].create(tool, json!({}));
+        created.map_err(|error| {
+            Invariant::SERVED
+                .violated(format!("a call of {tool} was refused: {error}"))
+                .into()
         })
     }
 
-    fn create_durable(&mut self, tool: &str) -> Result<String, CrashError> {
-        let created = self.durable_client.create(tool, json!({}));
-        created.map_err(|error| self.broken(&format!("a call of {tool} was refused: {error}")))
+    fn command(&self, operated: OperatedServer, before: &[&str], behind: &[&str]) -> Command {
+        let mut command = Command::new(&self.programs[0]);
+        command
+            .arg("admin")
+            .args(before)
+            .arg(&self.operated[operated as usize])
+            .args(behind);
+        command
     }
 
-    fn create(&mut self, tool: &str) -> Result<String, CrashError> {
-        let created = self.client.create(tool, json!({}));
-        created.map_err(|error| self.broken(&format!("a call of {tool} was refused: {error}")))
-    }
-
-    fn act(&self, action: Action, target: &str) -> io::Result<Child> {
+    fn action(&self, action: Action, target: &str) -> Command {
         let words: Vec<&str> = [target].into_iter().chain(action.words().iter().copied()).collect();
-        self.command(action.site(), &[action.name()], &words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        self.command(action.server(), &[action.name()], &words)
+    }
+
+    /// What a command prints as JSON; null if it fails.
+    fn admin(&self, operated: OperatedServer, before: &[&str], behind: &[&str]) -> Result<Value, RunError> {
+        let output = self.command(operated, before, behind).output()?;
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    fn task(&self, operated: OperatedServer, id: &str) -> Result<Value, RunError> {
+        self.admin(operated, &["task"], &[id, "--json"])
+    }
+
+    fn answer(&self, id: &str) -> Result<Value, RunError> {
+        self.admin(OperatedServer::Durable, &["answer"], &[id, "sure:=true", "--json"])
+    }
+
+    fn tasks_of(&self, operated: OperatedServer, tool: &str) -> Result<usize, RunError> {
+        let list = ["--tool", tool, "--limit", &MAX_LIST.to_string(), "--json"];
+        let all = self.admin(operated, &["tasks"], &list)?;
+        Ok(all["tasks"].as_array().map_or(0, Vec::len))
+    }
+
+    fn until(&self, operated: OperatedServer, id: &str, state: &str) -> Result<(), RunError> {
+        self.wait_for(operated, id, state, |task| task["state"] == state)
+    }
+
+    fn until_it_asks(&self, id: &str) -> Result<(), RunError> {
+        self.wait_for(OperatedServer::Durable, id, "asked", |task| task["asks"] == true)
+    }
+
+    fn wait_for(
+        &self,
+        operated: OperatedServer,
+        id: &str,
+        what: &str,
+        fits: impl Fn(&Value) -> bool,
+    ) -> Result<(), RunError> {
+        let is_there = || match self.task(operated, id) {
+            Ok(task) => fits(&task).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        clock::wait_for(STATE, is_there).unwrap_or_else(|| {
+            let task = self.task(operated, id)?;
+            let what = format!("task {id} has not {what} in time: {task}");
+            Err(Invariant::ENDS.violated(what).into())
+        })
     }
 
     /// Waits until the audit log says that the action begins, or until its command has ended without.
     fn wait_for_beginning(&self, action: Action, target: &str, acting: &mut Child) -> io::Result<()> {
-        let has_begun = || match self.audited(action, target, |line| {
-            line["detail"]
-                .as_str()
-                .is_some_and(|detail| detail.ends_with("; begins"))
-        }) {
+        let begins = |line: &Value| {
+            let detail = line["detail"].as_str();
+            detail.is_some_and(|detail| detail.ends_with("; begins"))
+        };
+        let has_begun = || match self.audited(action, target, begins) {
             Ok(false) => acting.try_wait().transpose().map(|ended| ended.map(drop)),
             Ok(true) => Some(Ok(())),
             Err(error) => Some(Err(error)),
         };
         clock::wait_for(STATE, has_begun).unwrap_or(Ok(()))
-    }
-
-    fn command(&self, site: Site, before: &[&str], behind: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("admin").args(before).arg(self.operated(site)).args(behind);
-        command
-    }
-
-    /// What a command prints as JSON; null if it fails.
-    fn admin(&self, before: &[&str], behind: &[&str]) -> Result<Value, CrashError> {
-        self.admin_at(Site::Commands, before, behind)
-    }
-
-    fn admin_at(&self, site: Site, before: &[&str], behind: &[&str]) -> Result<Value, CrashError> {
-        let output = self.command(site, before, behind).output()?;
-        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
-    }
-
-    fn task(&self, id: &str) -> Result<Value, CrashError> {
-        self.task_at(Site::Commands, id)
-    }
-
-    fn task_at(&self, site: Site, id: &str) -> Result<Value, CrashError> {
-        self.admin_at(site, &["task"], &[id, "--json"])
-    }
-
-    fn until(&self, id: &str, state: &str) -> Result<(), CrashError> {
-        self.until_at(Site::Commands, id, state)
-    }
-
-    fn until_at(&self, site: Site, id: &str, state: &str) -> Result<(), CrashError> {
-        self.wait_for(site, id, state, |task| task["state"] == state)
-    }
-
-    fn until_it_asks(&self, id: &str) -> Result<(), CrashError> {
-        self.wait_for(Site::Durable, id, "asked", |task| task["asks"] == true)
-    }
-
-    fn wait_for(&self, site: Site, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Result<(), CrashError> {
-        let is_there = || match self.task_at(site, id) {
-            Ok(task) => fits(&task).then_some(Ok(())),
-            Err(error) => Some(Err(error)),
-        };
-        match clock::wait_for(STATE, is_there) {
-            Some(found) => found,
-            None => Err(self.broken(&format!(
-                "task {id} has not {what} in time: {}",
-                self.task_at(site, id)?
-            ))),
-        }
-    }
-
-    /// Checks what has become of an action whose server was killed.
-    fn look(&mut self, action: Action, target: &str, output: &Output) -> Result<(), CrashError> {
-        let acknowledged = output.status.success();
-        // A tool may have been paused, or not, before.
-        let mut was_so = false;
-        let is_done = match action {
-            Action::Cancel => {
-                let is_done = self.task(target)?["state"] == "cancelled";
-                if !is_done && !acknowledged {
-                    // It would hold up others.
-                    self.admin(&["cancel"], &[target, "--json"])?;
-                }
-                is_done
-            }
-            Action::Retry => self.look_at_retry(target, acknowledged, output)?,
-            Action::Raise => {
-                let waits = self.task(target)?["waitsFor"].clone();
-                !waits.as_str().unwrap_or_default().starts_with("queued behind")
-            }
-            Action::Delete => self.task(target)?["id"].is_null(),
-            Action::Answer => {
-                let is_done = self.task_at(Site::Durable, target)?["asks"] != true;
-                if !is_done {
-                    self.admin_at(Site::Durable, &["answer"], &[target, "sure:=true", "--json"])?;
-                }
-                // Whoever has answered, it has the answer once and goes on.
-                self.until_at(Site::Durable, target, "succeeded")?;
-                is_done
-            }
-            Action::Release => {
-                let is_done = self.task_at(Site::Durable, target)?["state"] != "blocked";
-                if !is_done {
-                    self.admin_at(Site::Durable, &["release"], &[target, "--json"])?;
-                }
-                self.until_at(Site::Durable, target, "succeeded")?;
-                is_done
-            }
-            Action::Reset | Action::ResetWaiting => self.look_at_reset(action, target, acknowledged, output)?,
-            Action::Pause | Action::Resume => {
-                let tools = self.admin(&["tools"], &["--json"])?;
-                let other = tools
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .find(|tool| tool["name"] == "other");
-                let is_paused = other.is_some_and(|tool| tool["paused"] == true);
-                let was_paused = std::mem::replace(&mut self.is_paused, is_paused);
-                let is_wanted = is_paused == (action == Action::Pause);
-                if !is_wanted && is_paused != was_paused {
-                    return Err(self.broken("the pause of a tool has changed by itself"));
-                }
-                was_so = is_wanted && is_paused == was_paused;
-                is_wanted
-            }
-        };
-        if acknowledged && !is_done {
-            let what = format!("{} of {target} was acknowledged and is not done", action.name());
-            return Err(self.broken(&what));
-        }
-        if acknowledged || (is_done && !was_so) {
-            self.check_audit(action, target)?;
-        }
-        let counts = self.counts.entry(action).or_default();
-        match (acknowledged, is_done) {
-            (true, _) => counts.acknowledged += 1,
-            (false, true) => counts.done += 1,
-            (false, false) => counts.not_done += 1,
-        }
-        Ok(())
-    }
-
-    /// A task is reset once, whatever was acknowledged, and one that waits is not cancelled without its successor. Returns whether it was before this looked.
-    fn look_at_reset(
-        &mut self,
-        action: Action,
-        target: &str,
-        acknowledged: bool,
-        output: &Output,
-    ) -> Result<bool, CrashError> {
-        let task = self.task_at(Site::Durable, target)?;
-        let before = task["resetAs"].as_str().map(str::to_owned);
-        let waits = action == Action::ResetWaiting;
-        if waits && (task["state"] == "cancelled") != before.is_some() {
-            return Err(self.broken(&format!("{target} is {} and goes on as {before:?}", task["state"])));
-        }
-        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if acknowledged && before.as_deref() != Some(&*printed) {
-            return Err(self.broken(&format!("{target} was reset as {printed}, and is reset as {before:?}")));
-        }
-        let words: Vec<&str> = [target]
-            .into_iter()
-            .chain(Action::Reset.words().iter().copied())
-            .collect();
-        let again = self.command(Site::Durable, &["reset"], &words).output()?;
-        let again = String::from_utf8_lossy(&again.stdout).trim().to_owned();
-        if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
-            return Err(self.broken(&format!("{target} was reset as {before:?}, and again as {again:?}")));
-        }
-        if waits {
-            self.until_it_asks(&again)?;
-            self.admin_at(Site::Durable, &["answer"], &[&again, "sure:=true", "--json"])?;
-        }
-        self.until_at(Site::Durable, &again, "succeeded")?;
-        let (tool, made) = match waits {
-            true => ("asks", &mut self.questions),
-            false => ("steps", &mut self.chains),
-        };
-        *made += 1;
-        let made = *made;
-        let all = self.admin_at(Site::Durable, &["tasks"], &["--tool", tool, "--limit", "500", "--json"])?;
-        let found = all["tasks"].as_array().map_or(0, Vec::len);
-        if found != made.min(500) {
-            return Err(self.broken(&format!("there are {found} tasks of `{tool}`, and must be {made}")));
-        }
-        Ok(before.is_some())
-    }
-
-    /// A task is retried once, whatever was acknowledged. Returns whether it was before this looked.
-    fn look_at_retry(&mut self, target: &str, acknowledged: bool, output: &Output) -> Result<bool, CrashError> {
-        let before = self.task(target)?["retriedAs"].as_str().map(str::to_owned);
-        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if acknowledged && before.as_deref() != Some(&*printed) {
-            return Err(self.broken(&format!(
-                "{target} was retried as {printed}, and is retried as {before:?}"
-            )));
-        }
-        let again = self.command(Site::Commands, &["retry"], &[target]).output()?;
-        let again = String::from_utf8_lossy(&again.stdout).trim().to_owned();
-        if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
-            return Err(self.broken(&format!("{target} was retried as {before:?}, and again as {again:?}")));
-        }
-        self.failures += 1;
-        let all = self.admin(&["tasks"], &["--tool", "fail", "--limit", "500", "--json"])?;
-        let found = all["tasks"].as_array().map_or(0, Vec::len);
-        if found != self.failures.min(500) {
-            return Err(self.broken(&format!(
-                "there are {found} tasks of `fail`, and must be {}",
-                self.failures
-            )));
-        }
-        Ok(before.is_some())
-    }
-
-    fn check_audit(&self, action: Action, target: &str) -> Result<(), CrashError> {
-        match self.audited(action, target, |_| true)? {
-            true => Ok(()),
-            false => Err(self.broken(&format!(
-                "{} of {target} was done and is not in the audit log",
-                action.name()
-            ))),
-        }
     }
 
     /// Whether the audit log has a line of this action.
@@ -582,53 +354,181 @@ impl Run {
         }))
     }
 
-    fn broken(&self, what: &str) -> CrashError {
-        CrashError::one(what, self.round, (self.rounds, self.seed), &self.root, " --actions")
+    /// Checks what has become of an action whose server was killed.
+    fn check(&mut self, action: Action, target: &str, output: &Output) -> Result<(), RunError> {
+        let is_acknowledged = output.status.success();
+        let Outcome { is_done, was_so } = self.look(action, target, output)?;
+        if is_acknowledged && !is_done {
+            let what = format!("{} of {target} was acknowledged and is not done", action.name());
+            return Err(broken(what));
+        }
+        if (is_acknowledged || (is_done && !was_so)) && !self.audited(action, target, |_| true)? {
+            let what = format!("{} of {target} was done and is not in the audit log", action.name());
+            return Err(broken(what));
+        }
+        let counts = self.counts.entry(action).or_default();
+        match (is_acknowledged, is_done) {
+            (true, _) => counts.acknowledged += 1,
+            (false, true) => counts.done += 1,
+            (false, false) => counts.not_done += 1,
+        }
+        Ok(())
+    }
+
+    /// Looks whether an action is done, and completes it, so that it holds up no others.
+    fn look(&mut self, action: Action, target: &str, output: &Output) -> Result<Outcome, RunError> {
+        let operated = action.server();
+        let is_done = match action {
+            Action::Cancel => {
+                let is_done = self.task(operated, target)?["state"] == "cancelled";
+                if !is_done {
+                    self.action(action, target).output()?;
+                }
+                is_done
+            }
+            Action::Raise => {
+                let waits = self.task(operated, target)?["waitsFor"].clone();
+                !waits.as_str().unwrap_or_default().starts_with("queued behind")
+            }
+            Action::Delete => self.task(operated, target)?["id"].is_null(),
+            Action::Answer | Action::Release => {
+                let task = self.task(operated, target)?;
+                let is_done = match action {
+                    Action::Answer => task["asks"] != true,
+                    _ => task["state"] != "blocked",
+                };
+                if !is_done {
+                    self.action(action, target).output()?;
+                }
+                // Whoever has done it, it is done once, and the task goes on.
+                self.until(operated, target, "succeeded")?;
+                is_done
+            }
+            Action::Pause | Action::Resume => {
+                let tools = self.admin(operated, &["tools"], &["--json"])?;
+                let mut tools = tools.as_array().into_iter().flatten();
+                let is_paused = tools.any(|tool| tool["name"] == "other" && tool["paused"] == true);
+                let has_changed = std::mem::replace(&mut self.is_paused, is_paused) != is_paused;
+                let is_done = is_paused == (action == Action::Pause);
+                if !is_done && has_changed {
+                    return Err(broken("the pause of a tool has changed by itself"));
+                }
+                return Ok(Outcome {
+                    is_done,
+                    was_so: is_done && !has_changed,
+                });
+            }
+            Action::Retry | Action::Reset | Action::ResetWaiting => self.look_at_successor(action, target, output)?,
+        };
+        Ok(Outcome { is_done, was_so: false })
+    }
+
+    /// A task is retried or reset once, whatever was acknowledged, and one that waits is not cancelled without its successor. Returns whether it was before
+    /// this looked.
+    fn look_at_successor(&mut self, action: Action, target: &str, output: &Output) -> Result<bool, RunError> {
+        let Some((tool, member)) = action.successor() else {
+            return Ok(false);
+        };
+        let operated = action.server();
+        let task = self.task(operated, target)?;
+        let before = task[member].as_str().map(str::to_owned);
+        if action == Action::ResetWaiting && (task["state"] == "cancelled") != before.is_some() {
+            return Err(broken(format!(
+                "{target} is {} and goes on as {before:?}",
+                task["state"]
+            )));
+        }
+        let printed = |output: &Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let first = printed(output);
+        if output.status.success() && before.as_ref() != Some(&first) {
+            return Err(broken(format!(
+                "{target} was to go on as {first}, and goes on as {before:?}"
+            )));
+        }
+        let again = printed(&self.action(action, target).output()?);
+        if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
+            return Err(broken(format!("{target} goes on as {before:?}, and then as {again:?}")));
+        }
+        if action == Action::ResetWaiting {
+            self.until_it_asks(&again)?;
+            self.answer(&again)?;
+        }
+        if operated == OperatedServer::Durable {
+            self.until(operated, &again, "succeeded")?;
+        }
+        let made = self.made.entry(tool).or_default();
+        *made += 1;
+        let (made, found) = (*made, self.tasks_of(operated, tool)?);
+        if found != made.min(MAX_LIST) {
+            return Err(broken(format!(
+                "there are {found} tasks of `{tool}`, and must be {made}"
+            )));
+        }
+        Ok(before.is_some())
     }
 
     fn sum(&self, of: fn(&Counts) -> usize) -> usize {
         self.counts.values().map(of).sum()
     }
+}
 
-    /// A run in which every action was acknowledged, or none, has tested too little.
-    fn check(&self) -> Result<(), CrashError> {
-        let idle = |what| Err(CrashError::Idle { what, seed: self.seed });
-        match (
-            self.sum(|counts| counts.acknowledged),
-            self.sum(|counts| counts.done + counts.not_done),
-        ) {
-            (0, _) => idle("action was acknowledged"),
-            (_, 0) => idle("action was interrupted"),
-            _ => Ok(()),
-        }
+impl Campaign for ActionCrashes {
+    fn round(&mut self, _: u32, rng: &mut Rng) -> Result<Vec<Violation>, RunError> {
+        let action = Action::ALL[rng.usize(..Action::ALL.len())];
+        let target = self.target(action)?;
+        let mut acting = self
+            .action(action, &target)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Every second time in the middle of it; else before, at and after its end.
+        let latest = match rng.bool() {
+            true => {
+                self.wait_for_beginning(action, &target, &mut acting)?;
+                WRITES
+            }
+            false => self.look * 2,
+        };
+        clock::pause(latest.mul_f64(rng.f64()));
+        let operated = action.server();
+        self.servers[operated as usize].kill()?;
+        let output = acting.wait_with_output()?;
+        self.servers[operated as usize] = self.serve(operated)?;
+        self.check(action, &target, &output)?;
+        Ok(Vec::new())
     }
 
-    fn print(&self, as_json: bool) {
-        if as_json {
-            let counts = self.counts.iter().map(|(action, counts)| {
-                let counts =
-                    json!({"acknowledged": counts.acknowledged, "done": counts.done, "notDone": counts.not_done});
-                (action.label().to_owned(), counts)
-            });
-            let counts = Value::Object(counts.collect());
-            println!(
-                "{}",
-                json!({"seed": self.seed, "rounds": self.rounds, "actions": counts})
-            );
-            return;
+    fn finish(&mut self, report: &mut RunReport) -> Result<Vec<Violation>, RunError> {
+        // What holds the queue would run on.
+        let live = ["--state", "live", "--limit", &MAX_LIST.to_string(), "--json"];
+        let live = self.admin(OperatedServer::Commands, &["tasks"], &live)?;
+        for task in live["tasks"].as_array().into_iter().flatten() {
+            self.action(Action::Cancel, task["id"].as_str().unwrap_or_default())
+                .output()?;
         }
-        println!(
-            "{:<16}{:>14}{:>20}{:>10}",
-            "action", "acknowledged", "done, not said so", "not done"
-        );
+        for server in &mut self.servers {
+            server.stop(STOP)?;
+        }
         for (action, counts) in &self.counts {
-            println!(
-                "{:<16}{:>14}{:>20}{:>10}",
-                action.label(),
-                counts.acknowledged,
-                counts.done,
-                counts.not_done
-            );
+            let Counts {
+                acknowledged,
+                done,
+                not_done,
+            } = counts;
+            let shown = format!("{acknowledged} acknowledged, {done} done and not said so, {not_done} not done");
+            report.line(action.label(), shown);
         }
+        report.needed(
+            "acknowledged",
+            self.sum(|counts| counts.acknowledged),
+            "action was acknowledged",
+        );
+        let interrupted = self.sum(|counts| counts.done + counts.not_done);
+        report.needed("interrupted", interrupted, "action was interrupted");
+        Ok(Vec::new())
+    }
+
+    fn progress(&self) -> String {
+        format!("{} actions acknowledged", self.sum(|counts| counts.acknowledged))
     }
 }

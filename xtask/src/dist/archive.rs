@@ -8,7 +8,7 @@ use super::{
     share::{self, Layout},
     source, write, write_program,
 };
-use crate::process;
+use harness::process;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -116,7 +116,7 @@ pub(super) fn test(out: &Path) -> Result<(), DistError> {
     process::run(
         Command::new("shellcheck")
             .args(scripts)
-            .current_dir(crate::workspace::root()),
+            .current_dir(harness::workspace::root()),
     )?;
     let home = Home::create(NAME)?;
     let install = |folder: &Path, words: &[&str]| {

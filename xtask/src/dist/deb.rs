@@ -8,7 +8,8 @@ use super::{
     share::{self, Layout},
     source, write, write_program,
 };
-use crate::{clock, process, requirement, server::Server};
+use crate::requirement;
+use harness::{clock, process, server::Server};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -258,16 +259,14 @@ pub(super) fn test(packaged: &PackagedProgram, stage: &Path, out: &Path) -> Resu
     check(NAME, said.contains("/etc/longhaul/jobs.toml"), said)?;
     let task = run(colleague(&["longhaul", "call", "--detach", "jobs", "wait"]))?.out;
     install(&file(out, VERSION))?;
-    let pid = server.pid();
-    server.stop(pid, super::installed::STOP)?;
+    server.stop(super::installed::STOP)?;
     let kept = fs::read_to_string(&configuration).map_err(at(&configuration))?;
     check(NAME, kept == edited, "the upgrade changed an edited configuration")?;
     let (mut server, _) = root.serve(&home, &address)?;
     write(&root.path("/tmp/go"), b"")?;
     let said = run(colleague(&["longhaul", "task", "jobs", task.trim(), "--wait"]))?.out;
     check(NAME, said.contains("gone"), said)?;
-    let pid = server.pid();
-    server.stop(pid, super::installed::STOP)?;
+    server.stop(super::installed::STOP)?;
 
     run(root.command(&["dpkg", "--remove", "longhaul"]))?;
     check(NAME, configuration.exists(), "a removal takes the configuration")?;

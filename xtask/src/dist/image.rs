@@ -1,7 +1,8 @@
 //! The image for containers: the Debian package on a minimal Debian, by `packaging/Containerfile`.
 
 use super::{DistError, VERSION, at, check, deb, installed::Home, make_folder, program::PackagedProgram};
-use crate::{process, requirement, workspace};
+use crate::requirement;
+use harness::{process, workspace};
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,9 +1,9 @@
 //! What the tests of artefacts share: an empty home, and the use of a program that is installed there.
 
 use super::{DistError, VERSION, at, check, make_folder, remove_folder, share::Layout};
-use crate::{
+use crate::interop::peer;
+use harness::{
     clock,
-    interop::peer,
     process::{self, ProcessError},
     server::Server,
 };
@@ -169,8 +169,7 @@ impl InstalledProgram<'_> {
         let url = format!("http://{address}/mcp");
         let said = self.prints(&["call", &url, "hash_tree", "path=./"])?;
         self.check(said.contains("quickstart.toml"), said)?;
-        let pid = server.0.pid();
-        let ended = server.0.stop(pid, STOP)?;
+        let ended = server.0.stop(STOP)?;
         self.check(ended.code() == Some(0), format!("serve ended with {ended}"))?;
         let free = std::net::TcpListener::bind(address);
         self.check(free.is_ok(), format!("something still listens on {address}"))

@@ -12,9 +12,9 @@ mod sbom;
 mod share;
 mod wheel;
 
-use crate::{
+use crate::requirement::{self, RequirementError};
+use harness::{
     process::{self, ProcessError},
-    requirement::{self, RequirementError},
     server::ServerError,
     workspace,
 };

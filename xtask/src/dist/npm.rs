@@ -6,7 +6,8 @@ use super::{
     program::PackagedProgram,
     registry, share, source, write, write_program,
 };
-use crate::{process, requirement, server::Server, workspace};
+use crate::requirement;
+use harness::{process, server::Server, workspace};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use std::{

@@ -1,8 +1,8 @@
 //! The program that is packaged.
 
 use super::{DistError, VERSION, make_folder};
-use crate::{
-    interop::peer,
+use crate::interop::peer;
+use harness::{
     process::{self, ProcessError},
     workspace,
 };

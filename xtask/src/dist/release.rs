@@ -1,7 +1,7 @@
 //! What a release needs of the artefacts, and how they are published.
 
 use super::{HOMEPAGE, VERSION, archive, deb, npm, registry};
-use crate::{process, workspace};
+use harness::{process, workspace};
 use std::{
     env,
     path::{Path, PathBuf},

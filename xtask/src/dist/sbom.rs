@@ -1,7 +1,7 @@
 //! The list of the crates in the program, as CycloneDX.
 
 use super::{DistError, VERSION, program, write};
-use crate::{process, workspace};
+use harness::{process, workspace};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 

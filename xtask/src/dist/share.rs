@@ -1,7 +1,7 @@
 //! What comes with the program: manual pages, completions, documents.
 
 use super::{DistError, at, program::PackagedProgram, source, write};
-use crate::workspace;
+use harness::workspace;
 use std::{fs, path::Path};
 
 /// The folders below `share`, which differ between an archive and a package of Debian.

@@ -6,7 +6,8 @@ use super::{
     program::{Glibc, PackagedProgram},
     registry, share, source, write, write_program,
 };
-use crate::{interop::peer, process, workspace};
+use crate::interop::peer;
+use harness::{process, workspace};
 use std::{
     env, fs,
     path::{Path, PathBuf},

@@ -1,27 +1,31 @@
 //! `cargo xtask durability`: shows with strace that no acknowledgement is sent before its changes are on disk.
 //!
 //! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are traced while clients of
-//! both eras create and cancel tasks at once, and checked afterwards. A second run checks the check itself: with
-//! `synchronous=OFF` in the server it must fail. A third run has plain calls of a tool in Rust among its tasks. They acknowledge
-//! nothing, so they must write nothing; those that become tasks must be synced.
+//! both eras create and cancel tasks at once, and checked afterwards. A second run has plain calls of a tool in Rust among its
+//! tasks. They acknowledge nothing, so they must write nothing; those that become tasks must be synced. A third run checks the
+//! check itself: with `synchronous=OFF` in the server it must fail.
 
 mod plain;
 mod proof;
 mod trace;
 
-use crate::{
+use crate::requirement;
+use fastrand::Rng;
+use harness::{
     clock,
-    mcp::{Client, Era, RequestError},
-    process::ProcessError,
-    requirement::{self, RequirementError},
-    server::{Server, ServerError},
+    durable::under_fire,
+    mcp::{Client, ClientEra, RequestError},
+    rounds::report::RunReport,
+    rounds::violation::{Invariant, Violation},
+    rounds::{Campaign, Rounds, RunError},
+    server::{self, Server},
     workspace,
 };
 use proof::Proof;
 use rustix::process::Pid;
 use serde_json::json;
 use std::{
-    fs, io,
+    fs,
     net::SocketAddr,
     panic::resume_unwind,
     path::{Path, PathBuf},
@@ -49,183 +53,136 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why the check failed or could not run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DurabilityError {
-    #[error("this proof reads what strace writes, so it needs Linux")]
-    NotLinux,
-    #[error(transparent)]
-    Requirement(#[from] RequirementError),
-    #[error(transparent)]
-    Build(#[from] ProcessError),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error("a client was not served: {0}")]
-    Client(#[from] RequestError),
-    #[error("a file of the run cannot be used: {0}")]
-    Io(#[from] io::Error),
-    #[error("the server's lock file does not name its process: {0:?}")]
-    NoOwner(String),
-    #[error(
-        "{early} of {all} acknowledgements left before they were on disk, for example that of {example}; see {trace}"
-    )]
-    Refuted {
-        early: usize,
-        all: usize,
-        example: String,
-        trace: PathBuf,
-    },
-    #[error("during {wrote} of {all} plain calls something was written, for example {example}; see {trace}")]
-    Wrote {
-        wrote: usize,
-        all: usize,
-        example: String,
-        trace: PathBuf,
-    },
-    #[error(
-        "with synchronous=OFF only {early} of {all} acknowledgements were found to leave too early: the proof is blind; see {trace}"
-    )]
-    Blind { early: usize, all: usize, trace: PathBuf },
+/// What is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TracedRun {
+    /// The server of commands while tasks are created and cancelled.
+    Sound,
+    /// The server of tools in Rust while some calls become tasks and some do not.
+    Plain,
+    /// As the first, with `synchronous=OFF`.
+    Broken,
 }
 
-/// Runs the server as it is, and with `synchronous=OFF`.
-pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
+/// Three runs, one a round.
+struct Durability {
+    root: PathBuf,
+    program: PathBuf,
+    tools: PathBuf,
+    shown: Vec<(&'static str, String)>,
+}
+
+/// Runs the server as it is, with plain calls, and with `synchronous=OFF`.
+pub(crate) fn run(args: &Args) -> Result<(), RunError> {
     if !cfg!(target_os = "linux") {
-        return Err(DurabilityError::NotLinux);
+        return Err(RunError::NotLinux);
     }
-    requirement::program("strace")?;
-    let program = workspace::longhaul().or_build(args.program.as_ref())?;
-    let tools = workspace::under_fire().or_build(args.tools.as_ref())?;
-    let sound = accepted(observe(&program, None)?)?;
-    let plain = accepted(observe_plain(&tools)?)?;
-    let broken = observe(&program, Some("synchronous-off"))?;
-    if broken.proof.early.len() < broken.proof.all {
-        return Err(DurabilityError::Blind {
-            early: broken.proof.early.len(),
-            all: broken.proof.all,
-            trace: broken.trace,
-        });
-    }
-    report(args.json, &sound.proof, &plain.proof, &broken.proof);
-    for run in [SOUND, PLAIN, BROKEN] {
-        fs::remove_dir_all(folder(run))?;
-    }
-    Ok(())
+    requirement::program("strace").map_err(|missing| RunError::Impossible(missing.to_string()))?;
+    let rounds = Rounds::undecided("durability", 3);
+    let site = rounds.site()?;
+    let durability = Durability {
+        root: site.root().to_owned(),
+        program: workspace::longhaul().or_build(args.program.as_ref())?,
+        tools: workspace::under_fire().or_build(args.tools.as_ref())?,
+        shown: Vec::new(),
+    };
+    rounds.run(site, durability, args.json)
 }
 
-/// Checks that no acknowledgement was sent too early, and that no plain call wrote anything.
-fn accepted(seen: Observation) -> Result<Observation, DurabilityError> {
-    if let Some(example) = seen.proof.early.first() {
-        return Err(DurabilityError::Refuted {
-            early: seen.proof.early.len(),
-            all: seen.proof.all,
-            example: example.clone(),
-            trace: seen.trace,
-        });
-    }
-    if let Some(example) = seen.proof.wrote.first() {
-        return Err(DurabilityError::Wrote {
-            wrote: seen.proof.wrote.len(),
-            all: seen.proof.plain,
-            example: example.clone(),
-            trace: seen.trace,
-        });
-    }
-    Ok(seen)
-}
-
-fn report(as_json: bool, sound: &Proof, plain: &Proof, broken: &Proof) {
-    if as_json {
-        let report = json!({
-            "acknowledgements": sound.all, "early": sound.early.len(), "syncs": sound.syncs,
-            "beside plain calls": {"acknowledgements": plain.all, "early": plain.early.len(), "syncs": plain.syncs, "plain": plain.plain},
-            "planted": {"acknowledgements": broken.all, "early": broken.early.len(), "syncs": broken.syncs},
-        });
-        println!("{report}");
-        return;
-    }
-    println!(
-        "as it is          {} acknowledgements, each after its fdatasync ({} of them)",
-        sound.all, sound.syncs
-    );
-    println!(
-        "beside plain calls {} acknowledgements, each after its fdatasync; {} plain calls, which wrote nothing",
-        plain.all, plain.plain
-    );
-    println!(
-        "synchronous=OFF   {} of {} acknowledgements too early, as it must be",
-        broken.early.len(),
-        broken.all
-    );
-}
-
-struct Observation {
-    proof: Proof,
-    trace: PathBuf,
-}
-
-/// The folders of the runs.
-const SOUND: &str = "sound";
-const PLAIN: &str = "plain";
-const BROKEN: &str = "synchronous-off";
-
-fn folder(run: &str) -> PathBuf {
-    let name = format!("{run}-{}", std::process::id());
-    workspace::target().join("durability").join(name)
-}
-
-/// Traces the server of commands while tasks are created and cancelled.
-fn observe(program: &Path, plant: Option<&str>) -> Result<Observation, DurabilityError> {
-    let folder = folder(plant.unwrap_or(SOUND));
-    fs::create_dir_all(&folder)?;
-    let configuration = folder.join("jobs.toml");
-    fs::write(&configuration, CONFIGURATION)?;
-    let serve = |command: &mut Command, data: &Path| {
-        command.arg(program).arg("serve").arg(&configuration);
-        command
-            .args(["--json", "--data-dir"])
-            .arg(data)
-            .env_remove("LONGHAUL_PLANT");
-        if let Some(plant) = plant {
-            command.env("LONGHAUL_PLANT", plant);
+impl Campaign for Durability {
+    fn round(&mut self, round: u32, _: &mut Rng) -> Result<Vec<Violation>, RunError> {
+        let traced = [TracedRun::Sound, TracedRun::Plain, TracedRun::Broken][round as usize - 1];
+        let proof = self.observe(traced)?;
+        let Proof {
+            all,
+            plain,
+            early,
+            wrote,
+            syncs,
+        } = &proof;
+        let shown = format!(
+            "{all} acknowledgements, {} before their sync, {syncs} syncs, {plain} plain calls",
+            early.len()
+        );
+        self.shown.push((traced.name(), shown));
+        if traced == TracedRun::Broken {
+            let is_blind = early.len() < *all;
+            let what = || {
+                format!(
+                    "with synchronous=OFF only {} of {all} acknowledgements were found to leave too early: the proof is blind",
+                    early.len()
+                )
+            };
+            return Ok(is_blind
+                .then(|| Invariant::DURABLE_FIRST.violated(what()))
+                .into_iter()
+                .collect());
         }
-    };
-    traced(&folder, serve, create_and_cancel)
+        let early = early
+            .iter()
+            .map(|what| format!("{what} was acknowledged before it was on disk"));
+        let wrote = wrote
+            .iter()
+            .map(|what| format!("something was written during the plain call {what}"));
+        Ok(early
+            .chain(wrote)
+            .map(|what| Invariant::DURABLE_FIRST.violated(what))
+            .collect())
+    }
+
+    fn finish(&mut self, report: &mut RunReport) -> Result<Vec<Violation>, RunError> {
+        for (name, what) in self.shown.drain(..) {
+            report.line(name, what);
+        }
+        Ok(Vec::new())
+    }
 }
 
-/// Traces the server of tools in Rust while some calls become tasks and some do not.
-fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
-    let folder = folder(PLAIN);
-    fs::create_dir_all(&folder)?;
-    let serve = |command: &mut Command, data: &Path| {
-        command.arg(program).arg("--data-dir").arg(data);
-        command.arg("--effects").arg(folder.join("effects"));
-    };
-    traced(&folder, serve, plain::work)
+impl TracedRun {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sound => "as it is",
+            Self::Plain => "beside plain calls",
+            Self::Broken => "synchronous=OFF",
+        }
+    }
 }
 
-/// Runs a server under strace and reads the trace.
-fn traced(
-    folder: &Path,
-    serve: impl FnOnce(&mut Command, &Path),
-    work: impl FnOnce(SocketAddr) -> Result<Acknowledgements, RequestError>,
-) -> Result<Observation, DurabilityError> {
-    let (data, trace) = (folder.join("data"), folder.join("trace"));
-    let mut command = Command::new("strace");
-    // Children of the server are not traced after their exec: commands do not matter here.
-    command.args(["-f", "-b", "execve", "-y", "-xx", "-s", "65536", "-e"]);
-    command.arg("trace=fdatasync,fsync,write,writev,pwrite64,pwritev,sendto,sendmsg,read,recvfrom,execve");
-    command.arg("-o").arg(&trace);
-    serve(&mut command, &data);
-    let mut server = Server::start(&mut command, &folder.join("server.log"))?;
-    let address = server.ready()?;
-    let acknowledged = work(address)?;
-    server.stop(owner(&data)?, STOP)?;
-    let calls = trace::read(&trace)?;
-    Ok(Observation {
-        proof: proof::judge(&calls, &acknowledged),
-        trace,
-    })
+impl Durability {
+    /// Runs a server under strace and reads the trace.
+    fn observe(&self, traced: TracedRun) -> Result<Proof, RunError> {
+        let folder = self.root.join(format!("{traced:?}"));
+        fs::create_dir_all(&folder)?;
+        let (data, trace) = (folder.join("data"), folder.join("trace"));
+        let serve = match traced {
+            TracedRun::Plain => under_fire(&self.tools, &data, "--effects", &folder.join("effects")),
+            TracedRun::Sound | TracedRun::Broken => {
+                let configuration = folder.join("jobs.toml");
+                fs::write(&configuration, CONFIGURATION)?;
+                let mut serve = server::serve(&self.program, &configuration);
+                serve.args(["--json", "--data-dir"]).arg(&data);
+                serve
+            }
+        };
+        let mut command = Command::new("strace");
+        // Children of the server are not traced after their exec: commands do not matter here.
+        command.args(["-f", "-b", "execve", "-y", "-xx", "-s", "65536", "-e"]);
+        command.arg("trace=fdatasync,fsync,write,writev,pwrite64,pwritev,sendto,sendmsg,read,recvfrom,execve");
+        command.arg("-o").arg(&trace);
+        command.arg(serve.get_program()).args(serve.get_args());
+        command.env_remove("LONGHAUL_PLANT");
+        if traced == TracedRun::Broken {
+            command.env("LONGHAUL_PLANT", "synchronous-off");
+        }
+        let mut server = Server::start(&mut command, &folder.join("server.log"))?;
+        let address = server.ready()?;
+        let acknowledged = match traced {
+            TracedRun::Plain => plain::work(address)?,
+            TracedRun::Sound | TracedRun::Broken => create_and_cancel(address)?,
+        };
+        server.stop_process(owner(&data)?, STOP)?;
+        Ok(proof::judge(&trace::read(&trace)?, &acknowledged))
+    }
 }
 
 /// One slot: most tasks are queued, so that most writes are of creates and cancels.
@@ -262,7 +219,7 @@ impl Acknowledgements {
 /// Runs several clients at once, so that commits are shared.
 fn create_and_cancel(address: SocketAddr) -> Result<Acknowledgements, RequestError> {
     std::thread::scope(|scope| {
-        let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(CLIENTS);
+        let eras = [ClientEra::Legacy, ClientEra::Modern].into_iter().cycle().take(CLIENTS);
         let clients: Vec<_> = eras
             .map(|era| scope.spawn(move || work(&mut Client::new(era, address))))
             .collect();
@@ -283,7 +240,7 @@ fn work(client: &mut Client) -> Result<Acknowledgements, RequestError> {
         if nth % 3 == 2 {
             match client.cancel(&task) {
                 // Only in the legacy era the acknowledgement means that the task is cancelled.
-                Ok(()) if client.era() == Era::Legacy => told.cancelled.push(task.clone()),
+                Ok(()) if client.era() == ClientEra::Legacy => told.cancelled.push(task.clone()),
                 // The task had ended before.
                 Ok(()) | Err(RequestError::Refused { .. }) => {}
                 Err(trouble) => return Err(trouble),
@@ -295,7 +252,7 @@ fn work(client: &mut Client) -> Result<Acknowledgements, RequestError> {
 }
 
 /// The process id of the server, which is a child of strace: the lock file of its data directory starts with `pid 123, …`.
-fn owner(data: &Path) -> Result<Pid, DurabilityError> {
+fn owner(data: &Path) -> Result<Pid, RunError> {
     let read = || {
         fs::read_to_string(data.join("lock"))
             .ok()
@@ -307,5 +264,6 @@ fn owner(data: &Path) -> Result<Pid, DurabilityError> {
         .split([',', '\n'])
         .next()
         .and_then(|number| number.parse().ok());
-    number.and_then(Pid::from_raw).ok_or(DurabilityError::NoOwner(text))
+    let nobody = || RunError::Impossible(format!("the server's lock file does not name its process: {text:?}"));
+    number.and_then(Pid::from_raw).ok_or_else(nobody)
 }

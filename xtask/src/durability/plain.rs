@@ -1,9 +1,9 @@
 //! Plain calls among tasks: they write nothing, and one that becomes a task is acknowledged after one, as every task is.
 
 use super::Acknowledgements;
-use crate::{
+use harness::{
     clock,
-    mcp::{CallResponse, Client, Era, Outcome, RequestError, TaskState},
+    mcp::{CallOutcome, CallResponse, Client, ClientEra, RequestError, TaskState},
 };
 use serde_json::json;
 use std::{net::SocketAddr, panic::resume_unwind, time::Duration};
@@ -24,13 +24,13 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// First one call after the other, so that each sync can be attributed; then all clients at once.
 pub(super) fn work(address: SocketAddr) -> Result<Acknowledgements, RequestError> {
     let mut told = Acknowledgements::default();
-    let mut legacy = Client::new(Era::Legacy, address);
+    let mut legacy = Client::new(ClientEra::Legacy, address);
     // Starts the session, whose keys are stored.
     call(&mut legacy, "before".to_owned())?;
     for nth in 0..PLAIN {
         told.plain.push(call(&mut legacy, token("plain", nth))?);
     }
-    let mut modern = Client::new(Era::Modern, address);
+    let mut modern = Client::new(ClientEra::Modern, address);
     for nth in 0..PROMOTED {
         // It runs until it is cancelled, so that its end does not add writes to the trace.
         let wish = json!({"token": token("promo", nth), "millis": ENDLESS});
@@ -54,12 +54,12 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledgements, RequestError
 /// Makes tasks, calls that become tasks just when they end, and plain calls. Returns those that became tasks.
 fn at_once(address: SocketAddr) -> Result<Vec<String>, RequestError> {
     let creates = move || {
-        let mut client = Client::new(Era::Legacy, address);
+        let mut client = Client::new(ClientEra::Legacy, address);
         let create = |nth| client.create("linger", json!({"token": token("legac", nth), "millis": 0}));
         (0..AT_ONCE).map(create).collect::<Result<Vec<_>, _>>()
     };
     let races = move || {
-        let mut client = Client::new(Era::Modern, address);
+        let mut client = Client::new(ClientEra::Modern, address);
         let mut tasks = Vec::new();
         for nth in 0..AT_ONCE {
             // From well before the limit to well after it.
@@ -73,7 +73,7 @@ fn at_once(address: SocketAddr) -> Result<Vec<String>, RequestError> {
         Ok(tasks)
     };
     let plain = move || {
-        let mut client = Client::new(Era::Legacy, address);
+        let mut client = Client::new(ClientEra::Legacy, address);
         (0..AT_ONCE).try_for_each(|nth| call(&mut client, token("other", nth)).map(drop))?;
         Ok(Vec::new())
     };
@@ -98,9 +98,9 @@ fn call(client: &mut Client, token: String) -> Result<String, RequestError> {
 }
 
 /// The token, if the result has it.
-fn own(outcome: Outcome, token: String) -> Result<String, RequestError> {
+fn own(outcome: CallOutcome, token: String) -> Result<String, RequestError> {
     match outcome {
-        Outcome::Result { is_error: false, text } if text == token => Ok(token),
+        CallOutcome::Result { is_error: false, text } if text == token => Ok(token),
         other => Err(RequestError::Invalid(format!("{other:?}"))),
     }
 }

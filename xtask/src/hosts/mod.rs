@@ -6,16 +6,14 @@
 mod report;
 
 use crate::{
-    clock,
     interop::{
         InteropError,
         peer::{node_packages, source},
     },
     node::Node,
-    process::ProcessError,
     requirement::{self, RequirementError},
-    side_by_side, workspace,
 };
+use harness::{clock, process::ProcessError, side_by_side, workspace};
 use report::{CaseResult, Report};
 use serde::Deserialize;
 use std::{

@@ -5,7 +5,8 @@ use super::{
     peer::{self, Peer},
     server_peer::Programs,
 };
-use crate::{node::Node, server::Server};
+use crate::node::Node;
+use harness::server::Server;
 use std::{
     fs,
     net::{Ipv4Addr, TcpListener},

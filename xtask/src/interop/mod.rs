@@ -8,11 +8,12 @@ mod report;
 pub(crate) mod server_peer;
 mod upstreams;
 
-use crate::{
+use crate::requirement::RequirementError;
+use harness::{
     clock,
-    cluster::{ClusterError, Fixture},
     process::{self, ProcessError},
-    requirement::RequirementError,
+    replicas::Replicas,
+    rounds::RunError,
     server::ServerError,
     side_by_side, workspace,
 };
@@ -151,7 +152,7 @@ pub(crate) enum InteropError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Cluster(#[from] RunError),
     #[error("the files of a run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("no script has `{0}` in its name")]
@@ -259,7 +260,7 @@ fn run_one(
     let mut fixture = None;
     let running = match run {
         Run::Client(_, Transport::Http | Transport::Sse) => {
-            let server = fixture.insert(Fixture::start(&programs.fixtures, nodes, &folder)?);
+            let server = fixture.insert(Replicas::start(&programs.fixtures, nodes, &folder)?);
             command.args(["--url", &format!("http://{}/mcp", server.address())]);
             Vec::new()
         }

@@ -3,10 +3,9 @@
 use super::InteropError;
 use crate::{
     node::{self, Node},
-    process,
     requirement::{self, RequirementError},
-    workspace,
 };
+use harness::{process, workspace};
 use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},

@@ -4,7 +4,8 @@ use super::{
     InteropError, Transport,
     peer::{self, node_packages},
 };
-use crate::{clock, node::Node, server::Server};
+use crate::node::Node;
+use harness::{clock, server::Server};
 use rustix::fs::{FlockOperation, flock};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::{

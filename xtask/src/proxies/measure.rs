@@ -2,12 +2,12 @@
 
 use super::{
     ProxiesError,
-    proxy::{Proxy, RunningProxy, Site},
+    proxy::{Proxy, ProxySite, RunningProxy},
     upstream::TOOL,
 };
-use crate::{
+use harness::{
     clock,
-    mcp::{Client, Outcome},
+    mcp::{CallOutcome, Client},
 };
 use serde_json::{Value, json};
 use std::{
@@ -81,7 +81,7 @@ pub(super) fn sequence(
 }
 
 /// As [`sequence`], to the server itself, over its standard input and output.
-pub(super) fn direct(site: &Site, calls: usize, bytes: usize) -> Result<Sequence, ProxiesError> {
+pub(super) fn direct(site: &ProxySite, calls: usize, bytes: usize) -> Result<Sequence, ProxiesError> {
     let mut server = Direct::start(site)?;
     let arguments = json!({"text": "x".repeat(bytes)});
     for _ in 0..WARM_UP.min(calls) {
@@ -142,7 +142,7 @@ pub(super) struct Memory {
     pub(super) each_more: u64,
 }
 
-pub(super) fn memory(proxy: Proxy, site: &Site) -> Result<Memory, ProxiesError> {
+pub(super) fn memory(proxy: Proxy, site: &ProxySite) -> Result<Memory, ProxiesError> {
     let resident = |upstreams| {
         let running = proxy.start(upstreams, site)?;
         running.client().list_tools()?;
@@ -159,7 +159,7 @@ pub(super) fn memory(proxy: Proxy, site: &Site) -> Result<Memory, ProxiesError> 
 
 fn call(client: &mut Client, arguments: &Value, bytes: usize) -> Result<(), ProxiesError> {
     match client.call(TOOL, arguments.clone())? {
-        Outcome::Result { is_error: false, text } if text == bytes.to_string() => Ok(()),
+        CallOutcome::Result { is_error: false, text } if text == bytes.to_string() => Ok(()),
         other => Err(ProxiesError::Answer(format!("{other:?}"))),
     }
 }
@@ -173,7 +173,7 @@ struct Direct {
 }
 
 impl Direct {
-    fn start(site: &Site) -> Result<Self, ProxiesError> {
+    fn start(site: &ProxySite) -> Result<Self, ProxiesError> {
         let [program, word] = site.upstream();
         let mut command = Command::new(program);
         let mut child = command.arg(word).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

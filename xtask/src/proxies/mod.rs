@@ -7,16 +7,15 @@ mod measure;
 mod proxy;
 mod upstream;
 
-use crate::{
-    interop::InteropError,
+use crate::{interop::InteropError, requirement::RequirementError};
+use harness::{
     mcp::RequestError,
     process::{self, ProcessError},
-    requirement::RequirementError,
     server::ServerError,
     workspace,
 };
 use measure::{Crowd, Memory, Sequence};
-use proxy::{Proxy, Site};
+use proxy::{Proxy, ProxySite};
 use serde_json::{Value, json};
 use std::{fs, io, path::PathBuf, time::Duration};
 pub(crate) use upstream::run as serve_upstream;
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ProxiesError> {
     Ok(())
 }
 
-fn site(args: &Args) -> Result<Site, ProxiesError> {
+fn site(args: &Args) -> Result<ProxySite, ProxiesError> {
     let target = workspace::target();
     let longhaul = match &args.program {
         Some(program) => program.clone(),
@@ -128,7 +127,7 @@ fn site(args: &Args) -> Result<Site, ProxiesError> {
     };
     let folder = target.join("proxies").join(std::process::id().to_string());
     fs::create_dir_all(&folder)?;
-    Ok(Site {
+    Ok(ProxySite {
         folder,
         longhaul,
         xtask: std::env::current_exe()?,

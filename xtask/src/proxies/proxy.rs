@@ -2,26 +2,25 @@
 
 use super::ProxiesError;
 use crate::{
-    clock,
     interop::peer::{node_packages, python_packages},
-    mcp::{Client, Era, RequestError},
     node::Node,
-    server::Server,
 };
-use rustix::process::Pid;
+use harness::{
+    clock,
+    mcp::{Client, ClientEra, RequestError},
+    server::{self, Server},
+};
 use serde_json::json;
 use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     time::Duration,
 };
 
 /// How long a proxy may take to start: Python reads many files.
 const START: Duration = Duration::from_secs(60);
-/// The unit of times in `/proc`: Linux shows all programs 100 ticks per second.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A program that offers a server over HTTP which speaks MCP over stdio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +56,7 @@ impl Proxy {
     }
 
     /// Starts the proxy in front of so many copies of the server.
-    pub(super) fn start(self, upstreams: usize, site: &Site) -> Result<RunningProxy, ProxiesError> {
+    pub(super) fn start(self, upstreams: usize, site: &ProxySite) -> Result<RunningProxy, ProxiesError> {
         let address = free_address()?;
         let mut command = self.command(upstreams, address.port(), site)?;
         let log = site.folder.join(format!("{}.log", self.name()));
@@ -73,7 +72,7 @@ impl Proxy {
         }
     }
 
-    fn command(self, upstreams: usize, port: u16, site: &Site) -> Result<Command, ProxiesError> {
+    fn command(self, upstreams: usize, port: u16, site: &ProxySite) -> Result<Command, ProxiesError> {
         let port = port.to_string();
         let [program, word] = site.upstream();
         let mut command;
@@ -81,8 +80,8 @@ impl Proxy {
             Self::Longhaul => {
                 let config = site.folder.join("longhaul.toml");
                 fs::write(&config, configuration(upstreams, &program, &word))?;
-                command = Command::new(&site.longhaul);
-                command.arg("serve").arg(config).arg("--data-dir");
+                command = server::serve(&site.longhaul, &config);
+                command.arg("--data-dir");
                 command.arg(site.folder.join(format!("data-{port}")));
                 command.args(["--listen", &format!("127.0.0.1:{port}")]);
             }
@@ -132,13 +131,13 @@ fn configuration(upstreams: usize, program: &str, word: &str) -> String {
 }
 
 /// What a run has: the folder for its files, and the program of the gateway.
-pub(super) struct Site {
+pub(super) struct ProxySite {
     pub(super) folder: PathBuf,
     pub(super) longhaul: PathBuf,
     pub(super) xtask: PathBuf,
 }
 
-impl Site {
+impl ProxySite {
     /// How the server behind the proxies is started.
     pub(super) fn upstream(&self) -> [String; 2] {
         [self.xtask.display().to_string(), "upstream".to_owned()]
@@ -154,7 +153,7 @@ pub(super) struct RunningProxy {
 impl RunningProxy {
     /// A client of the proxy, with a session of its own.
     pub(super) fn client(&self) -> Client {
-        Client::new(Era::Legacy, self.address)
+        Client::new(ClientEra::Legacy, self.address)
     }
 
     /// A client in the session of another, whose first request has this id.
@@ -164,28 +163,13 @@ impl RunningProxy {
 
     /// The CPU time of the proxy alone, without the servers behind it.
     pub(super) fn cpu(&self) -> io::Result<Duration> {
-        cpu(self.server.pid())
+        server::cpu(self.server.id(), false)
     }
 
     /// The resident memory of the proxy alone, in bytes.
     pub(super) fn resident(&self) -> io::Result<u64> {
-        let text = fs::read_to_string(proc_file(self.server.pid(), "status"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        Ok(kibibytes.unwrap_or_default() * 1024)
+        self.server.memory("VmRSS")
     }
-}
-
-fn cpu(pid: Pid) -> io::Result<Duration> {
-    let text = fs::read_to_string(proc_file(pid, "stat"))?;
-    // The name in parentheses may contain spaces; `utime` and `stime` are fields 14 and 15.
-    let fields = text.rsplit(')').next().unwrap_or_default().split(' ');
-    let ticks = fields.skip(12).take(2).filter_map(|field| field.parse::<u32>().ok());
-    Ok(TICK * ticks.sum::<u32>())
-}
-
-fn proc_file(pid: Pid, file: &str) -> PathBuf {
-    Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join(file)
 }
 
 fn free_address() -> io::Result<SocketAddr> {

@@ -1,6 +1,6 @@
 //! The MCP server behind the proxies: it answers at once from memory, so that what is measured is the proxy.
 
-use crate::clock;
+use harness::clock;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{

@@ -1,7 +1,7 @@
 //! The pages of the commands, made of what they say of themselves.
 
 use super::{Page, SiteError};
-use crate::process;
+use harness::process;
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 /// A page for the program and one for each command.

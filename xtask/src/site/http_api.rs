@@ -1,7 +1,7 @@
 //! The pages of the admin API, made of its OpenAPI document.
 
 use super::{Page, SiteError};
-use crate::workspace;
+use harness::workspace;
 use serde_json::{Map, Value};
 use std::{fmt::Write as _, fs};
 

@@ -5,9 +5,9 @@ mod http_api;
 mod links;
 mod tree;
 
-use crate::{
+use crate::requirement::{self, RequirementError};
+use harness::{
     process::{self, ProcessError},
-    requirement::{self, RequirementError},
     workspace,
 };
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The pages of the site that are files of this repository.
 
 use super::{Page, SiteError, links};
-use crate::workspace;
+use harness::workspace;
 use std::{
     fs,
     path::{Path, PathBuf},

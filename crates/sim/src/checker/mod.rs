@@ -1,6 +1,5 @@
 //! Checks the invariants: records what is written, announced and run, and reports violations.
 
-mod invariant;
 mod known_task;
 mod limits;
 mod responses;
@@ -11,7 +10,6 @@ use crate::{
     executor::Process,
     log::Log,
 };
-pub use invariant::{Invariant, Violation};
 use known_task::KnownTask;
 pub(crate) use limits::LIMIT;
 use limits::Limits;
@@ -20,6 +18,7 @@ use longhaul_core::{
     UnixMillis, Verdict,
     store::{ApplyError, Change, NewTask, Record, UnwrittenCall},
 };
+pub use longhaul_harness::rounds::violation::{Invariant, Violation};
 use longhaul_store::MemoryStore;
 use std::{
     collections::{BTreeMap, BTreeSet},
