@@ -76,6 +76,61 @@ impl From<StoreError> for ActionError {
     }
 }
 
+impl From<GiveUpError> for ActionError {
+    fn from(error: GiveUpError) -> Self {
+        match error {
+            GiveUpError::Store(error) => error.into(),
+            error => Self::GiveUp(error),
+        }
+    }
+}
+
+impl From<CordonError> for ActionError {
+    fn from(error: CordonError) -> Self {
+        match error {
+            CordonError::Store(error) => error.into(),
+            error => Self::Cordon(error),
+        }
+    }
+}
+
+/// Whether the last part of an address pauses something, or ends its pause; `None` if it does neither.
+pub(crate) fn pauses(action: &str) -> Option<bool> {
+    match action {
+        "pause" => Some(true),
+        "resume" => Some(false),
+        _ => None,
+    }
+}
+
+/// An action on a server of the store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NodeAction {
+    /// Gives up the host of a dead one.
+    GiveUp,
+    Cordon,
+    Uncordon,
+}
+
+impl NodeAction {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "give-up" => Self::GiveUp,
+            "cordon" => Self::Cordon,
+            "uncordon" => Self::Uncordon,
+            _ => return None,
+        })
+    }
+
+    fn audited_as(self) -> AuditAction {
+        match self {
+            Self::GiveUp => AuditAction::GiveUp,
+            Self::Cordon => AuditAction::Cordon,
+            Self::Uncordon => AuditAction::Uncordon,
+        }
+    }
+}
+
 /// An action on one task.
 #[derive(Debug, Clone)]
 pub(crate) enum TaskAction {
@@ -95,6 +150,18 @@ pub(crate) enum TaskAction {
 }
 
 impl TaskAction {
+    /// One that takes nothing.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "cancel" => Self::Cancel,
+            "retry" => Self::Retry,
+            "release" => Self::Release,
+            "raise" => Self::Raise,
+            "delete" => Self::Delete,
+            _ => return None,
+        })
+    }
+
     fn audited_as(&self) -> AuditAction {
         match self {
             Self::Cancel => AuditAction::Cancel,
@@ -220,54 +287,29 @@ impl AdminContext {
             .map_err(OperatorError::Store)?)
     }
 
-    /// Gives up the host of a dead server.
-    ///
     /// # Errors
     /// [`ActionError`].
-    pub(crate) async fn give_up_host(&self, actor: &Actor, node: i64) -> Result<(), ActionError> {
+    pub(crate) async fn act_on_node(&self, actor: &Actor, node: i64, action: NodeAction) -> Result<(), ActionError> {
         let detail = format!("{}; node {node}", actor.by);
-        let begins = self.event(actor, AuditAction::GiveUp, AuditOutcome::Ok);
+        let begins = self.event(actor, action.audited_as(), AuditOutcome::Ok);
         self.record(&begins.with_detail(format!("{detail}; begins")));
-        let done = self.engine.give_up_host(NodeId(node)).await;
+        let (engine, node) = (&self.engine, NodeId(node));
+        let done = match action {
+            NodeAction::GiveUp => engine.give_up_host(node).await.map_err(ActionError::from),
+            NodeAction::Cordon => engine.set_cordoned(node, true).await.map_err(ActionError::from),
+            NodeAction::Uncordon => engine.set_cordoned(node, false).await.map_err(ActionError::from),
+        };
         self.live.change();
         self.problems.forget();
         let outcome = match &done {
             Ok(()) => AuditOutcome::Ok,
-            Err(GiveUpError::UnknownNode) => AuditOutcome::Unknown,
+            Err(ActionError::GiveUp(GiveUpError::UnknownNode) | ActionError::Cordon(CordonError::NotAlive)) => {
+                AuditOutcome::Unknown
+            }
             Err(_) => AuditOutcome::Failed(INTERNAL),
         };
-        self.record(&self.event(actor, AuditAction::GiveUp, outcome).with_detail(detail));
-        done.map_err(|error| match error {
-            GiveUpError::Store(error) => error.into(),
-            error => ActionError::GiveUp(error),
-        })
-    }
-
-    /// Cordons a server, or ends that.
-    ///
-    /// # Errors
-    /// [`ActionError`].
-    pub(crate) async fn set_cordoned(&self, actor: &Actor, node: i64, cordoned: bool) -> Result<(), ActionError> {
-        let action = match cordoned {
-            true => AuditAction::Cordon,
-            false => AuditAction::Uncordon,
-        };
-        let detail = format!("{}; node {node}", actor.by);
-        let begins = self.event(actor, action, AuditOutcome::Ok);
-        self.record(&begins.with_detail(format!("{detail}; begins")));
-        let done = self.engine.set_cordoned(NodeId(node), cordoned).await;
-        self.live.change();
-        self.problems.forget();
-        let outcome = match &done {
-            Ok(()) => AuditOutcome::Ok,
-            Err(CordonError::NotAlive) => AuditOutcome::Unknown,
-            Err(_) => AuditOutcome::Failed(INTERNAL),
-        };
-        self.record(&self.event(actor, action, outcome).with_detail(detail));
-        done.map_err(|error| match error {
-            CordonError::Store(error) => error.into(),
-            error => ActionError::Cordon(error),
-        })
+        self.record(&self.event(actor, action.audited_as(), outcome).with_detail(detail));
+        done
     }
 
     /// Stops the server, as SIGTERM does, `after` this time: a page that is the answer has still to be drawn. What runs has `timeout` to end before.

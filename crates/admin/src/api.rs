@@ -2,32 +2,32 @@
 
 use crate::{
     access::Actor,
-    action::TaskAction,
+    action::{NodeAction, TaskAction, pauses},
     api_body::{ApiBody, RequestBody},
     api_error::ApiError,
     api_query::ApiQuery,
-    audit_view::{AuditLines, AuditQuery},
-    bulk::{BulkAction, BulkPreview, BulkReport},
+    bulk::{BULK_ACTIONS, BulkAction},
     context::AdminContext,
-    details::{Stats, TaskPage, task_id},
+    details::task_id,
     metrics::MetricsError,
-    nodes::NodesView,
-    principals::PrincipalsView,
-    query::{self, TaskQuery},
-    upstreams::UpstreamView,
-    view::{EntryView, TaskDetails, ToolView},
+    query,
+    view::entry_view,
 };
 use axum::{
     Extension, Json, Router,
-    extract::{Path, State},
+    extract::{FromRequest as _, Path, Request, State},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use http::{StatusCode, header};
-use longhaul_core::{InputKey, whole_millis};
+use longhaul_admin_api::{
+    ActionReport, AnswerBody, AuditLines, AuditQuery, BulkPreview, BulkReport, CallBody, DrainQuery, DrainReport,
+    JournalPart, JournalQuery, LogPart, LogQuery, NodesView, PrincipalsView, ProblemsView, ResetBody, StatsView,
+    TaskDetails, TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView,
+};
+use longhaul_core::{InputKey, Task, whole_millis};
 use longhaul_runtime::{AttemptFilesError, LogRange};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
 /// Of metrics in the format of OpenMetrics.
@@ -42,16 +42,12 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/events", get(events))
         .route("/tools", get(tools))
         .route("/tools/{name}/call", post(call_tool))
-        .route("/tools/{name}/pause", post(pause))
-        .route("/tools/{name}/resume", post(resume))
+        .route("/tools/{name}/{action}", post(act_on_tool))
         .route("/audit", get(audit))
         .route("/upstreams", get(upstreams))
-        .route("/upstreams/{name}/pause", post(pause_upstream))
-        .route("/upstreams/{name}/resume", post(resume_upstream))
+        .route("/upstreams/{name}/{action}", post(act_on_upstream))
         .route("/nodes", get(nodes))
-        .route("/nodes/{node}/give-up", post(give_up_host))
-        .route("/nodes/{node}/cordon", post(cordon))
-        .route("/nodes/{node}/uncordon", post(uncordon))
+        .route("/nodes/{node}/{action}", post(act_on_node))
         .route("/problems", get(problems))
         .route("/principals", get(principals))
         .route("/bulk/{action}", get(preview_bulk).post(bulk))
@@ -60,19 +56,24 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}", get(task).delete(delete_task))
         .route("/tasks/{id}/journal", get(journal))
         .route("/tasks/{id}/log", get(log))
-        .route("/tasks/{id}/cancel", post(cancel))
-        .route("/tasks/{id}/retry", post(retry))
-        .route("/tasks/{id}/reset", post(reset))
-        .route("/tasks/{id}/release", post(release))
-        .route("/tasks/{id}/raise", post(raise))
-        .route("/tasks/{id}/answer", post(answer))
-        .fallback(async || {
-            ApiError::of(
-                StatusCode::NOT_FOUND,
-                "not_found",
-                "the API has no such address; see /api/openapi.json",
-            )
-        })
+        .route("/tasks/{id}/{action}", post(act_on_task))
+        .fallback(async || no_such_address())
+}
+
+fn no_such_address() -> ApiError {
+    ApiError::of(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "the API has no such address; see /api/openapi.json",
+    )
+}
+
+/// What an action answers that may have made a new task.
+fn done(new: Option<&Task>) -> Json<ActionReport> {
+    Json(ActionReport {
+        done: true,
+        task: new.map(|new| new.id.to_string()),
+    })
 }
 
 async fn open_api() -> Response {
@@ -80,7 +81,7 @@ async fn open_api() -> Response {
     (json, include_str!("../assets/openapi.json")).into_response()
 }
 
-async fn stats(State(context): State<Arc<AdminContext>>) -> Result<Json<Stats>, ApiError> {
+async fn stats(State(context): State<Arc<AdminContext>>) -> Result<Json<StatsView>, ApiError> {
     Ok(Json(context.stats().await?))
 }
 
@@ -92,13 +93,6 @@ async fn tools(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<Tool
     Ok(Json(context.tools().await?))
 }
 
-/// The arguments of a call.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CallBody {
-    arguments: Box<RawValue>,
-}
-
 impl RequestBody for CallBody {
     const EXAMPLE: &str = r#"{"arguments": {"name": "value"}}"#;
 }
@@ -108,34 +102,26 @@ async fn call_tool(
     Extension(actor): Extension<Actor>,
     Path(name): Path<String>,
     ApiBody(CallBody { arguments }): ApiBody<CallBody>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ActionReport>, ApiError> {
     let arguments = longhaul_core::Json::from(&*arguments);
     let task = context.call_tool(&actor, &name, arguments).await?;
-    Ok(Json(json!({"done": true, "task": task.id.as_str()})))
+    Ok(done(Some(&task)))
 }
 
-async fn pause(
+async fn act_on_tool(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    context.set_paused(&actor, &name, true).await?;
-    Ok(Json(json!({"done": true})))
-}
-
-async fn resume(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    context.set_paused(&actor, &name, false).await?;
-    Ok(Json(json!({"done": true})))
+    Path((name, action)): Path<(String, String)>,
+) -> Result<Json<ActionReport>, ApiError> {
+    let paused = pauses(&action).ok_or_else(no_such_address)?;
+    context.set_paused(&actor, &name, paused).await?;
+    Ok(done(None))
 }
 
 async fn audit(
     State(context): State<Arc<AdminContext>>,
     ApiQuery(query): ApiQuery<AuditQuery>,
-) -> Result<Json<AuditLines>, ApiError> {
+) -> Result<Json<AuditLines<Value>>, ApiError> {
     Ok(Json(context.audit_lines(&query)?))
 }
 
@@ -143,67 +129,42 @@ async fn upstreams(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<
     Ok(Json(context.upstreams().await?))
 }
 
-async fn pause_upstream(
+async fn act_on_upstream(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let tools = context.set_upstream_paused(&actor, &name, true).await?;
-    Ok(Json(json!({"done": true, "tools": tools})))
+    Path((name, action)): Path<(String, String)>,
+) -> Result<Json<UpstreamPause>, ApiError> {
+    let paused = pauses(&action).ok_or_else(no_such_address)?;
+    let tools = context.set_upstream_paused(&actor, &name, paused).await?;
+    Ok(Json(UpstreamPause { done: true, tools }))
 }
 
-async fn resume_upstream(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let tools = context.set_upstream_paused(&actor, &name, false).await?;
-    Ok(Json(json!({"done": true, "tools": tools})))
-}
-
-async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<Value>, ApiError> {
-    let problems = context.problems().await?;
-    Ok(Json(json!({"problems": *problems})))
+async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<ProblemsView>, ApiError> {
+    let problems = context.problems().await?.as_ref().clone();
+    Ok(Json(ProblemsView { problems }))
 }
 
 async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {
     Ok(Json(context.nodes().await?))
 }
 
-async fn give_up_host(
+async fn act_on_node(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    Path(node): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
-    context.give_up_host(&actor, node).await?;
-    Ok(Json(json!({"done": true})))
-}
-
-async fn cordon(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(node): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
-    context.set_cordoned(&actor, node, true).await?;
-    Ok(Json(json!({"done": true})))
-}
-
-async fn uncordon(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(node): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
-    context.set_cordoned(&actor, node, false).await?;
-    Ok(Json(json!({"done": true})))
+    Path((node, action)): Path<(i64, String)>,
+) -> Result<Json<ActionReport>, ApiError> {
+    let action = NodeAction::named(&action).ok_or_else(no_such_address)?;
+    context.act_on_node(&actor, node, action).await?;
+    Ok(done(None))
 }
 
 async fn principals(State(context): State<Arc<AdminContext>>) -> Result<Json<PrincipalsView>, ApiError> {
     Ok(Json(context.principals().await?.as_ref().clone()))
 }
 
-fn bulk_action(name: &str) -> Result<BulkAction, ApiError> {
+fn bulk_action(name: &str) -> Result<&'static BulkAction, ApiError> {
     BulkAction::named(name).ok_or_else(|| {
-        let names = BulkAction::ALL.map(BulkAction::name).join(", ");
+        let names = BULK_ACTIONS.each_ref().map(|action| action.name).join(", ");
         let message = format!("there is no such action on many tasks; there are {names}");
         ApiError::of(StatusCode::NOT_FOUND, "not_found", message)
     })
@@ -226,25 +187,17 @@ async fn bulk(
     Ok(Json(context.act_on_all(&actor, bulk_action(&name)?, &query).await?))
 }
 
-/// How a server is drained.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct DrainQuery {
-    /// How long what runs may take to end; empty for the server's own setting.
-    timeout: String,
-}
-
 /// As SIGTERM.
 async fn drain(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     ApiQuery(DrainQuery { timeout }): ApiQuery<DrainQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<DrainReport>, ApiError> {
     let timeout = query::span("timeout", &timeout)?.map_or(context.drain_timeout, Duration::from_millis);
     context.drain(&actor, Duration::ZERO, timeout);
-    Ok(Json(match timeout.is_zero() {
-        true => json!({"stopping": true}),
-        false => json!({"stopping": true, "timeoutMs": whole_millis(timeout)}),
+    Ok(Json(DrainReport {
+        stopping: true,
+        timeout_ms: Some(whole_millis(timeout)).filter(|timeout| *timeout > 0),
     }))
 }
 
@@ -262,25 +215,10 @@ async fn task(
     Ok(Json(context.task(&task_id(&text)?).await?))
 }
 
-/// Where a part of a journal begins.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct After {
-    after: String,
-}
-
-/// A part of a journal.
-#[derive(Serialize)]
-struct JournalPart {
-    entries: Vec<EntryView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<u32>,
-}
-
 async fn journal(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
-    ApiQuery(After { after }): ApiQuery<After>,
+    ApiQuery(JournalQuery { after }): ApiQuery<JournalQuery>,
 ) -> Result<Json<JournalPart>, ApiError> {
     let record = context.record_of(&task_id(&text)?).await?;
     let after = query::number("after", &after, .., "the position of an entry, such as 100")?.unwrap_or_default();
@@ -290,25 +228,16 @@ async fn journal(
         entries: page
             .found
             .into_iter()
-            .map(|(position, entry)| EntryView::of(position, entry))
+            .map(|(position, entry)| entry_view(position, entry))
             .collect(),
     }))
-}
-
-/// A part of a log; its end if nothing is said.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct LogPart {
-    attempt: String,
-    offset: String,
-    limit: String,
 }
 
 async fn log(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
-    ApiQuery(LogPart { attempt, offset, limit }): ApiQuery<LogPart>,
-) -> Result<Json<Value>, ApiError> {
+    ApiQuery(LogQuery { attempt, offset, limit }): ApiQuery<LogQuery>,
+) -> Result<Json<LogPart>, ApiError> {
     let attempt = query::number("attempt", &attempt, 1.., "the number of an attempt, such as 1")?;
     let offset = query::number("offset", &offset, .., "a number of bytes")?;
     let limit = query::number("limit", &limit, .., "a number of bytes")?;
@@ -325,12 +254,12 @@ async fn log(
         Ok(chunk) => chunk,
     };
     let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", no_log(attempt)))?;
-    Ok(Json(json!({
-        "text": chunk.text,
-        "offset": chunk.offset,
-        "next": chunk.next,
-        "total": chunk.total,
-    })))
+    Ok(Json(LogPart {
+        text: chunk.text,
+        offset: chunk.offset,
+        next: chunk.next,
+        total: chunk.total,
+    }))
 }
 
 fn no_log(attempt: Option<u32>) -> String {
@@ -341,92 +270,50 @@ fn no_log(attempt: Option<u32>) -> String {
 }
 
 /// Does an action on the task of the path.
-async fn act(context: &AdminContext, actor: &Actor, text: &str, action: TaskAction) -> Result<Json<Value>, ApiError> {
-    let new = context.act(actor, &task_id(text)?, action).await?;
-    Ok(Json(match new {
-        Some(new) => json!({"done": true, "task": new.id.as_str()}),
-        None => json!({"done": true}),
-    }))
-}
-
-async fn cancel(
+async fn act_on_task(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Cancel).await
+    Path((text, action)): Path<(String, String)>,
+    request: Request,
+) -> Result<Json<ActionReport>, ApiError> {
+    let action = task_action(&action, request).await?;
+    let new = context.act(&actor, &task_id(&text)?, action).await?;
+    Ok(done(new.as_ref()))
 }
 
-async fn retry(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Retry).await
+/// The action of this name, with what the request says of it.
+async fn task_action(name: &str, request: Request) -> Result<TaskAction, ApiError> {
+    match name {
+        "reset" => {
+            let ApiBody(ResetBody { before }) = ApiBody::from_request(request, &()).await?;
+            Ok(TaskAction::Reset { before })
+        }
+        "answer" => {
+            let ApiBody(AnswerBody { key, answer }) = ApiBody::from_request(request, &()).await?;
+            let key = InputKey::named(key.as_str());
+            Ok(TaskAction::Answer { key, answer })
+        }
+        // It has a method of its own.
+        "delete" => Err(no_such_address()),
+        name => TaskAction::named(name).ok_or_else(no_such_address),
+    }
 }
 
-/// The first entry that is dropped.
-#[derive(Deserialize)]
-struct Before {
-    before: u32,
-}
-
-impl RequestBody for Before {
+impl RequestBody for ResetBody {
     const EXAMPLE: &str = r#"{"before": 3}"#;
-}
-
-async fn reset(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-    ApiBody(Before { before }): ApiBody<Before>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Reset { before }).await
-}
-
-async fn release(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Release).await
-}
-
-async fn raise(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Raise).await
-}
-
-async fn delete_task(
-    State(context): State<Arc<AdminContext>>,
-    Extension(actor): Extension<Actor>,
-    Path(text): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    act(&context, &actor, &text, TaskAction::Delete).await
-}
-
-/// An answer as MCP has it, such as `{"action": "accept", "content": {…}}`.
-#[derive(Deserialize)]
-struct AnswerBody {
-    key: String,
-    answer: Box<RawValue>,
 }
 
 impl RequestBody for AnswerBody {
     const EXAMPLE: &str = r#"{"key": "in-1", "answer": {"action": "accept", "content": {"name": "value"}}}"#;
 }
 
-async fn answer(
+async fn delete_task(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(text): Path<String>,
-    ApiBody(AnswerBody { key, answer }): ApiBody<AnswerBody>,
-) -> Result<Json<Value>, ApiError> {
-    let key = InputKey::named(key.as_str());
-    act(&context, &actor, &text, TaskAction::Answer { key, answer }).await
+) -> Result<Json<ActionReport>, ApiError> {
+    context.act(&actor, &task_id(&text)?, TaskAction::Delete).await?;
+    Ok(done(None))
 }
 
 pub(crate) async fn metrics(State(context): State<Arc<AdminContext>>) -> Result<Response, ApiError> {

@@ -14,9 +14,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::{ErrorBody, ErrorReason};
 use longhaul_core::store::{CreateError, GiveUpError, StoreError};
 use longhaul_runtime::{CordonError, DeleteError, OperatorError};
-use serde_json::json;
 
 /// An error, as the API describes it.
 pub(crate) struct ApiError {
@@ -37,8 +37,11 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({"error": {"kind": self.kind, "message": self.message}});
-        (self.status, Json(body)).into_response()
+        let error = ErrorReason {
+            kind: self.kind.to_owned(),
+            message: self.message,
+        };
+        (self.status, Json(ErrorBody { error })).into_response()
     }
 }
 

@@ -1,11 +1,11 @@
-//! The audit log as operators see it: the JSON of the API, of which the page is made, too.
+//! The audit log as operators see it, in the API and on the page.
 
 use crate::{
     context::AdminContext,
     query::{self, InvalidQuery},
 };
+use longhaul_admin_api::{AuditLines, AuditQuery};
 use longhaul_server::audit::AuditAction;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io;
 
@@ -25,55 +25,20 @@ pub(crate) fn actions() -> [&'static str; AuditAction::ALL.len()] {
     AuditAction::ALL.map(AuditAction::as_str)
 }
 
-/// Which lines are wanted: those that have all of these.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct AuditQuery {
-    /// The id of a task.
-    pub(crate) task: String,
-    pub(crate) principal: String,
-    pub(crate) action: String,
-    pub(crate) outcome: String,
-    /// How many: 1 to 1000, and 100 by default.
-    pub(crate) limit: String,
-}
-
-impl AuditQuery {
-    /// How many lines are wanted.
-    ///
-    /// # Errors
-    /// A parameter that no line can have.
-    fn check(&self) -> Result<usize, InvalidQuery> {
-        query::id("task", &self.task)?;
-        let is_one_of = |name, value: &str, words: &[&str], must_be| match value.is_empty() || words.contains(&value) {
-            true => Ok(()),
-            false => Err(query::invalid(name, value, must_be)),
-        };
-        is_one_of("action", &self.action, &actions(), ACTION_WORDS)?;
-        is_one_of("outcome", &self.outcome, &OUTCOMES, OUTCOME_WORDS)?;
-        let limit = query::number("limit", &self.limit, 1..=MOST, "a number from 1 to 1000")?;
-        Ok(limit.unwrap_or(SHOWN))
-    }
-
-    /// Whether not all lines are wanted.
-    pub(crate) fn is_filtered(&self) -> bool {
-        [&self.task, &self.principal, &self.action, &self.outcome]
-            .into_iter()
-            .any(|text| !text.is_empty())
-    }
-}
-
-/// The latest lines of the log, newest first.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct AuditLines {
-    pub(crate) lines: Vec<Value>,
-    /// How many could not be written since the latest one that is there.
-    #[serde(skip_serializing_if = "is_none")]
-    pub(crate) missing: u64,
-}
-
-fn is_none(count: &u64) -> bool {
-    *count == 0
+/// How many lines are wanted.
+///
+/// # Errors
+/// A parameter that no line can have.
+fn check(query: &AuditQuery) -> Result<usize, InvalidQuery> {
+    query::id("task", &query.task)?;
+    let is_one_of = |name, value: &str, words: &[&str], must_be| match value.is_empty() || words.contains(&value) {
+        true => Ok(()),
+        false => Err(query::invalid(name, value, must_be)),
+    };
+    is_one_of("action", &query.action, &actions(), ACTION_WORDS)?;
+    is_one_of("outcome", &query.outcome, &OUTCOMES, OUTCOME_WORDS)?;
+    let limit = query::number("limit", &query.limit, 1..=MOST, "a number from 1 to 1000")?;
+    Ok(limit.unwrap_or(SHOWN))
 }
 
 /// There is nothing to show.
@@ -88,8 +53,8 @@ pub(crate) enum AuditReadError {
 }
 
 impl AdminContext {
-    pub(crate) fn audit_lines(&self, query: &AuditQuery) -> Result<AuditLines, AuditReadError> {
-        let limit = query.check()?;
+    pub(crate) fn audit_lines(&self, query: &AuditQuery) -> Result<AuditLines<Value>, AuditReadError> {
+        let limit = check(query)?;
         let audit = self.audit.as_ref().ok_or(AuditReadError::None)?;
         let latest = audit.latest(SEARCHED)?.ok_or(AuditReadError::None)?;
         let wanted = [
@@ -131,7 +96,7 @@ mod tests {
         let check = |change: fn(&mut AuditQuery)| {
             let mut query = AuditQuery::default();
             change(&mut query);
-            query.check().map_err(|error| error.name)
+            super::check(&query).map_err(|error| error.name)
         };
         assert_eq!(check(|query| query.action = "cancel".into()), Ok(SHOWN));
         assert_eq!(check(|query| query.limit = "1000".into()), Ok(MOST));
@@ -140,7 +105,7 @@ mod tests {
                 limit: limit.into(),
                 ..AuditQuery::default()
             };
-            assert_eq!(query.check().unwrap_err().name, "limit", "{limit}");
+            assert_eq!(super::check(&query).unwrap_err().name, "limit", "{limit}");
         }
         assert_eq!(check(|query| query.action = "canceled".into()), Err("action"));
         assert_eq!(check(|query| query.outcome = "OK".into()), Err("outcome"));

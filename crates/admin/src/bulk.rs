@@ -4,15 +4,15 @@ use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
     context::AdminContext,
-    query::{InvalidQuery, MOST, MOST_EXAMINED, STATES, TaskQuery},
+    query::{self, InvalidQuery, MOST, MOST_EXAMINED, STATES},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, future, stream};
+use longhaul_admin_api::{BulkPreview, BulkReport, TaskQuery};
 use longhaul_core::{
     State, Task, Verdict,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
 use longhaul_runtime::OperatorError;
-use serde::Serialize;
 
 /// Tasks of one request.
 pub(crate) const AT_ONCE: usize = MOST;
@@ -20,127 +20,103 @@ pub(crate) const AT_ONCE: usize = MOST;
 const MOST_CHECKED: usize = 5_000;
 /// Actions that run at the same time, so that they share commits.
 const TOGETHER: usize = 64;
-/// Refusals that are listed.
-const LISTED: usize = 20;
 
 /// What can be done to many tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BulkAction {
-    Cancel,
-    Retry,
-    Release,
-    Delete,
+#[derive(Debug)]
+pub(crate) struct BulkAction {
+    pub(crate) name: &'static str,
+    /// What a page calls it.
+    pub(crate) title: &'static str,
+    /// What was done.
+    pub(crate) done: &'static str,
+    /// What it does to each task.
+    pub(crate) meaning: &'static str,
+    /// What its `state` may name.
+    state_words: &'static str,
+    on_one: TaskAction,
+    /// Whether it can be done to a task in this state.
+    is_for: fn(State) -> bool,
+    /// Whether tasks that go on as another one are left out.
+    leaves_out_successors: bool,
 }
 
+/// Each of them.
+pub(crate) static BULK_ACTIONS: [BulkAction; 4] = [
+    BulkAction {
+        name: "cancel",
+        title: "Cancel",
+        done: "Cancelled",
+        meaning: "The work of each task is asked to stop. One that does not run ends at once. Its client sees it cancelled.",
+        state_words: "live, or one of queued, running, suspended and blocked",
+        on_one: TaskAction::Cancel,
+        is_for: |state| !matches!(state, State::Done(_)),
+        leaves_out_successors: false,
+    },
+    BulkAction {
+        name: "retry",
+        title: "Retry",
+        done: "Retried",
+        meaning: "Each task is made again as a new one, with the same arguments, for the same principal. Those that go on as another task, because they were retried or reset before, are left out.",
+        state_words: "failed or cancelled",
+        on_one: TaskAction::Retry,
+        is_for: |state| matches!(state, State::Done(verdict) if verdict != Verdict::Succeeded),
+        leaves_out_successors: true,
+    },
+    BulkAction {
+        name: "release",
+        title: "Release",
+        done: "Released",
+        meaning: "Each task is tried again now.",
+        state_words: "blocked",
+        on_one: TaskAction::Release,
+        is_for: |state| state == State::Blocked,
+        leaves_out_successors: false,
+    },
+    BulkAction {
+        name: "delete",
+        title: "Delete",
+        done: "Deleted",
+        meaning: "Each task is removed with its arguments, result, journal and log. Its client does not find it any more.",
+        state_words: "ended, or one of succeeded, failed and cancelled",
+        on_one: TaskAction::Delete,
+        is_for: |state| matches!(state, State::Done(_)),
+        leaves_out_successors: false,
+    },
+];
+
 impl BulkAction {
-    pub(crate) const ALL: [Self; 4] = [Self::Cancel, Self::Retry, Self::Release, Self::Delete];
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.name() == name)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Retry => "retry",
-            Self::Release => "release",
-            Self::Delete => "delete",
-        }
-    }
-
-    /// What a page calls it.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::Cancel => "Cancel",
-            Self::Retry => "Retry",
-            Self::Release => "Release",
-            Self::Delete => "Delete",
-        }
-    }
-
-    /// What was done.
-    pub(crate) fn done(self) -> &'static str {
-        match self {
-            Self::Cancel => "Cancelled",
-            Self::Retry => "Retried",
-            Self::Release => "Released",
-            Self::Delete => "Deleted",
-        }
-    }
-
-    /// What it does to each task.
-    pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::Cancel => {
-                "The work of each task is asked to stop. One that does not run ends at once. Its client sees it cancelled."
-            }
-            Self::Retry => {
-                "Each task is made again as a new one, with the same arguments, for the same principal. Those that go on as another task, because they were retried or reset before, are left out."
-            }
-            Self::Release => "Each task is tried again now.",
-            Self::Delete => {
-                "Each task is removed with its arguments, result, journal and log. Its client does not find it any more."
-            }
-        }
-    }
-
-    fn on_one(self) -> TaskAction {
-        match self {
-            Self::Cancel => TaskAction::Cancel,
-            Self::Retry => TaskAction::Retry,
-            Self::Release => TaskAction::Release,
-            Self::Delete => TaskAction::Delete,
-        }
-    }
-
-    /// Whether it can be done to a task in this state.
-    fn is_for(self, state: State) -> bool {
-        match (self, state) {
-            (Self::Cancel, state) => !matches!(state, State::Done(_)),
-            (Self::Retry, State::Done(verdict)) => verdict != Verdict::Succeeded,
-            (Self::Release, State::Blocked) | (Self::Delete, State::Done(_)) => true,
-            _ => false,
-        }
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        BULK_ACTIONS.iter().find(|action| action.name == name)
     }
 
     /// Whether the query may find tasks that can be acted on.
-    pub(crate) fn fits(self, query: &TaskQuery) -> bool {
-        let is_for = |states: Vec<State>| states.is_empty() || states.into_iter().any(|state| self.is_for(state));
-        query.states().is_ok_and(is_for)
-    }
-
-    /// What its `state` may name.
-    fn state_words(self) -> &'static str {
-        match self {
-            Self::Cancel => "live, or one of queued, running, suspended and blocked",
-            Self::Retry => "failed or cancelled",
-            Self::Release => "blocked",
-            Self::Delete => "ended, or one of succeeded, failed and cancelled",
-        }
+    pub(crate) fn fits(&self, query: &TaskQuery) -> bool {
+        let is_for = |states: Vec<State>| states.is_empty() || states.into_iter().any(self.is_for);
+        query::states(&query.state).is_ok_and(is_for)
     }
 
     /// The tasks that `query` finds and that can be acted on.
     ///
     /// # Errors
     /// [`ActionError::Query`], and [`ActionError::Invalid`] if it would find everything, or nothing that can be acted on.
-    async fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
+    async fn search(&self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
         let mut search = context.search::<ActionError>(query).await?;
         if search.filter == TaskFilter::default() {
             return Err(ActionError::Invalid(format!(
                 "a filter is wanted: `state` ({}), or another part of it, such as `tool` or `principal`",
-                self.state_words()
+                self.state_words
             )));
         }
         let states = &mut search.filter.states;
         if states.is_empty() {
             states.extend(STATES);
         }
-        states.retain(|state| self.is_for(*state));
+        states.retain(|state| (self.is_for)(*state));
         if states.is_empty() {
             return Err(InvalidQuery {
                 name: "state",
                 value: query.state.clone(),
-                must_be: self.state_words(),
+                must_be: self.state_words,
             }
             .into());
         }
@@ -159,61 +135,16 @@ impl BulkAction {
     }
 }
 
-/// What has become of a part of the tasks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BulkReport {
-    /// So many were acted on.
-    pub(crate) done: usize,
-    /// So many were not.
-    pub(crate) refused: usize,
-    /// The first of these.
-    pub(crate) refusals: Vec<Refusal>,
-    /// Where the next part begins, unless this is the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next: Option<String>,
-}
-
-/// A task that was not acted on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Refusal {
-    pub(crate) task: String,
-    pub(crate) message: String,
-}
-
-impl BulkReport {
-    /// Adds the report of a later part.
-    pub(crate) fn add(&mut self, later: Self) {
-        self.done += later.done;
-        self.refused += later.refused;
-        self.refusals.extend(later.refusals);
-        self.refusals.truncate(LISTED);
-        self.next = later.next;
-    }
-}
-
-/// The tasks that an action would be done to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BulkPreview {
-    pub(crate) tasks: usize,
-    /// Whether there are more than were looked at.
-    pub(crate) or_more: bool,
-    /// What may be wrong with the filter, if nothing was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hint: Option<String>,
-}
-
 impl AdminContext {
     /// How many tasks it would be done to.
     ///
     /// # Errors
     /// [`ActionError::Query`], or the store's.
-    pub(crate) async fn preview(&self, action: BulkAction, query: &TaskQuery) -> Result<BulkPreview, ActionError> {
+    pub(crate) async fn preview(&self, action: &BulkAction, query: &TaskQuery) -> Result<BulkPreview, ActionError> {
         let search = TaskSearch {
-            limit: match action {
-                BulkAction::Retry => MOST_CHECKED,
-                _ => MOST_EXAMINED,
+            limit: match action.leaves_out_successors {
+                true => MOST_CHECKED,
+                false => MOST_EXAMINED,
             },
             ..action.search(query, self).await?
         };
@@ -230,8 +161,8 @@ impl AdminContext {
     }
 
     /// Without those that a retry would make nothing of, since they go on as another task.
-    async fn without_successors(&self, action: BulkAction, tasks: Vec<Task>) -> Result<Vec<Task>, OperatorError> {
-        if action != BulkAction::Retry {
+    async fn without_successors(&self, action: &BulkAction, tasks: Vec<Task>) -> Result<Vec<Task>, OperatorError> {
+        if !action.leaves_out_successors {
             return Ok(tasks);
         }
         let checked = tasks.into_iter().map(|task| async move {
@@ -249,14 +180,14 @@ impl AdminContext {
     pub(crate) async fn act_on_all(
         &self,
         actor: &Actor,
-        action: BulkAction,
+        action: &BulkAction,
         query: &TaskQuery,
     ) -> Result<BulkReport, ActionError> {
         let search = action.search(query, self).await?;
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
         let tasks = self.without_successors(action, found.tasks).await?;
         let acted = tasks.into_iter().map(|task| async move {
-            let done = self.act(actor, &task.id, action.on_one()).await;
+            let done = self.act(actor, &task.id, action.on_one.clone()).await;
             (task.id.to_string(), done)
         });
         let mut acted = stream::iter(acted).buffered(TOGETHER);
@@ -270,13 +201,7 @@ impl AdminContext {
                 Err(error @ (ActionError::ReadsOnly | ActionError::Refused(OperatorError::Store(_)))) => {
                     return Err(error);
                 }
-                Err(error) => {
-                    report.refused += 1;
-                    if report.refusals.len() < LISTED {
-                        let message = error.to_string();
-                        report.refusals.push(Refusal { task, message });
-                    }
-                }
+                Err(error) => report.refuse(task, error.to_string()),
             }
         }
         Ok(report)

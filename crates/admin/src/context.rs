@@ -7,10 +7,10 @@ use crate::{
     known_problems::Problems,
     live::Live,
     metrics::{Metrics, Present},
-    principals::PrincipalsView,
     readiness::Readiness,
     upstream_source::UpstreamSource,
 };
+use longhaul_admin_api::PrincipalsView;
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
 use longhaul_server::{ProtocolServer, audit::Audit};

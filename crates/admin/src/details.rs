@@ -4,17 +4,19 @@ use crate::{
     context::AdminContext,
     masking::{mask, mask_result, masked_text},
     metrics::{MetricsError, MetricsSnapshot, OfferedTool, Present, queue_age},
-    query::{InvalidQuery, TaskQuery, invalid, whole_id},
-    view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
+    query::{self, InvalidQuery, invalid, whole_id},
+    view::{self, attempt_view, caller_view, entry_view, failure_view, outcome_view, task_view},
     words,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use longhaul_admin_api::{
+    FailureView, QuestionView, SettledQuestionView, StatsView, TaskDetails, TaskPage, TaskQuery, TaskView, ToolView,
+};
 use longhaul_core::{
-    AnsweredBy, Input, Now, State, Task, TaskId, Verdict, plain_line,
+    AnsweredBy, Input, Json, Now, State, Task, TaskId, Verdict, plain_line,
     store::{LiveTasks, Record, StoreError, TaskSearch},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor, SlotUse};
-use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,18 +27,6 @@ const MOST_BACKLOG: usize = 1_000;
 
 /// Rows of a list that are read at the same time: each failed task takes several queries.
 const ROWS_AT_ONCE: usize = 16;
-
-/// A page of tasks.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct TaskPage {
-    pub(crate) tasks: Vec<TaskView>,
-    /// Where the next page begins, unless this is the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next: Option<String>,
-    /// Why there are none, if the filter names what the server does not know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hint: Option<String>,
-}
 
 /// Nothing can be shown.
 #[derive(Debug, thiserror::Error)]
@@ -103,34 +93,9 @@ impl ShownArguments {
         let masked = masked_text(json, |value| mask(value, &schemas.input));
         Self {
             are_masked: masked.is_some(),
-            json: RawValue::from_string(masked.map_or_else(|| json.to_owned(), |masked| masked.as_str().to_owned()))
-                .ok(),
+            json: view::raw(masked.as_ref().map_or(json, Json::as_str)),
         }
     }
-}
-
-/// The server at a glance.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Stats {
-    pub(crate) name: String,
-    pub(crate) queued: u64,
-    pub(crate) running: u64,
-    pub(crate) suspended: u64,
-    pub(crate) blocked: u64,
-    pub(crate) asking: u64,
-    /// For how long the queued task that has been ready for the longest has been ready, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue_age_ms: Option<u64>,
-    pub(crate) stored_bytes: u64,
-    pub(crate) running_attempts: usize,
-    /// Slots that attempts have, and how many there are, if that is limited.
-    pub(crate) taken_slots: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_running: Option<usize>,
-    pub(crate) stopping: bool,
-    /// Whether nothing can be changed: its database was restored, and nobody has accepted it.
-    pub(crate) reads_only: bool,
 }
 
 impl AdminContext {
@@ -161,7 +126,7 @@ impl AdminContext {
     where
         E: From<InvalidQuery> + From<StoreError>,
     {
-        let mut search = query.search(self.engine.ports().clock.read())?;
+        let mut search = query::search(query, self.engine.ports().clock.read())?;
         let name = query.upstream.trim();
         if !name.is_empty() {
             if !self.upstream_reports().await.iter().any(|one| one.name == name) {
@@ -178,7 +143,7 @@ impl AdminContext {
             Some(key) => self.engine.store().input(&task.id, key).await?,
             None => None,
         };
-        let mut view = TaskView::of(task, now);
+        let mut view = task_view(task, now);
         view.question = question.map(|input| asked(&question_view(&input, String::new())));
         view.last_line = self.last_line(task).await?;
         (view.retried_as, view.reset_as) = self.successors(task).await?;
@@ -234,8 +199,8 @@ impl AdminContext {
                 question: asked(&question_view(input, String::new())),
                 asked_at: words::timestamp(now, input.asked_at),
                 settled_at: input.settled_at.map(|at| words::timestamp(now, at)),
-                how,
-                by: input.answered_by.map(AnsweredBy::as_str),
+                how: how.into(),
+                by: input.answered_by.map(|by| AnsweredBy::as_str(by).into()),
             })
         };
         Ok(inputs.iter().filter_map(view).collect())
@@ -286,7 +251,7 @@ impl AdminContext {
                 last_line: view::last_line(&record),
                 retried_as,
                 reset_as,
-                ..TaskView::of(task, now)
+                ..task_view(task, now)
             },
             runs_at: self.runs_at(task).await?,
             waits_for: match waits_for {
@@ -296,13 +261,13 @@ impl AdminContext {
             deadline_at: task.deadline_at().map(time),
             resumes_at: task.resume_at.filter(|_| !task.is_done()).map(time),
             deleted_at: task.delete_at().map(time),
-            client: view::client(&requestor),
+            client: caller_view(&requestor),
             traceparent: requestor.trace.and_then(|trace| trace.traceparent),
             related_task_ids: requestor.related_task_ids,
             retry_of: requestor.retry_of,
             reset_before: requestor.reset_before,
             arguments: arguments.json,
-            outcome: view::outcome(&record, |result| mask_result(result, &schemas.output)),
+            outcome: outcome_view(&record, |result| mask_result(result, &schemas.output)),
             questions: record
                 .inputs
                 .iter()
@@ -310,15 +275,15 @@ impl AdminContext {
                 .collect(),
             settled_questions: self.settled_questions(id, now).await?,
             attempts: (attempts.iter())
-                .map(|attempt| view::attempt(attempt, now, arguments.are_masked))
+                .map(|attempt| attempt_view(attempt, now, arguments.are_masked))
                 .collect(),
             journal: history
                 .found
                 .into_iter()
-                .map(|(position, entry)| EntryView::of(position, entry))
+                .map(|(position, entry)| entry_view(position, entry))
                 .collect(),
             journal_next,
-            children: children.iter().map(|child| TaskView::of(child, now)).collect(),
+            children: children.iter().map(|child| task_view(child, now)).collect(),
             has_log: self.has_log(task),
         })
     }
@@ -394,7 +359,7 @@ impl AdminContext {
                 mean_ms: totals.mean_seconds.map(|seconds| seconds * 1_000.0),
                 per_minute: totals.recent.per_minute,
                 failed_in_row: totals.recent.failed_in_row,
-                last_failure: totals.recent.last_failure.map(|failure| FailureView::of(&failure, now)),
+                last_failure: totals.recent.last_failure.map(|failure| failure_view(&failure, now)),
                 name,
             }
         };
@@ -458,7 +423,7 @@ impl AdminContext {
         })?)
     }
 
-    pub(crate) async fn stats(&self) -> Result<Stats, StoreError> {
+    pub(crate) async fn stats(&self) -> Result<StatsView, StoreError> {
         let present = self.present().await?;
         let count = |state| {
             let groups = present.live.iter().filter(|group| group.state == state);
@@ -466,7 +431,7 @@ impl AdminContext {
         };
         let ages = present.live.iter().filter_map(|group| queue_age(group, present.now));
         let slots = self.engine.slots();
-        Ok(Stats {
+        Ok(StatsView {
             name: self.name.clone(),
             queued: count(State::Queued),
             running: count(State::Running),

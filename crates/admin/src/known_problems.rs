@@ -1,7 +1,7 @@
 //! What was found wrong a moment ago.
 
+use longhaul_admin_api::ProblemView;
 use longhaul_core::Clock;
-use serde::Serialize;
 use std::{
     sync::{
         Arc,
@@ -13,37 +13,6 @@ use tokio::sync::Mutex;
 
 /// It counts for so long: each page that is drawn asks.
 const REMEMBERED: Duration = Duration::from_secs(1);
-
-/// Something that keeps work from going on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ProblemView {
-    /// What is wrong, and why.
-    pub(crate) what: String,
-    /// What to do.
-    pub(crate) advice: String,
-    /// The command of `longhaul admin` that does it, and what follows the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) command: Option<Vec<String>>,
-    /// The page that shows more.
-    pub(crate) page: String,
-}
-
-impl ProblemView {
-    pub(crate) fn new(what: String, advice: impl Into<String>, page: impl Into<String>) -> Self {
-        Self {
-            what,
-            advice: advice.into(),
-            command: None,
-            page: page.into(),
-        }
-    }
-
-    pub(crate) fn with_command(mut self, words: &[&str]) -> Self {
-        self.command = Some(words.iter().map(ToString::to_string).collect());
-        self
-    }
-}
 
 /// What was found last. Whoever asks while it is looked for waits for it.
 #[derive(Default)]

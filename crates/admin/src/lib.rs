@@ -61,7 +61,6 @@ pub use longhaul_auth::same_user::SameUserUnavailable;
 pub use metered_store::MeteredStore;
 pub use metrics::{Metrics, MetricsError};
 pub use prepared::{ADMIN_KEY, AdminError, AdminSettings, METRICS_KEY, OperatedServer, PreparedAdmin};
-pub use query::{InvalidQuery, TaskQuery};
+pub use query::InvalidQuery;
 pub use serving::{Admin, AdminOptions};
 pub use upstream_source::{UpstreamReport, UpstreamSource, UpstreamState};
-pub use view::{FailureView, TaskView, ToolView};

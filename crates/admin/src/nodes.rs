@@ -1,115 +1,44 @@
-//! The servers of the store as operators see them: the JSON of the API, of which the page is made, too.
+//! The servers of the store as operators see them, in the API and on the page.
 
 use crate::{context::AdminContext, words::timestamp};
+use longhaul_admin_api::{NodeView, NodesView};
 use longhaul_core::{
     AttemptState, HostId, Millis, NodeId, Now, Task, approximate_duration,
     store::{EventDelivery, HOST_GIVEN_UP, LeaseStatus, NodeStatus, StoreError},
 };
 use longhaul_runtime::Cordon;
-use serde::Serialize;
 
-/// The servers of a store.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NodesView {
-    pub(crate) nodes: Vec<NodeView>,
-    /// For how long a host may be without a server before its attempts are given up, in milliseconds.
-    pub(crate) lost_after_ms: Millis,
-}
-
-/// A server, from its start to its end.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NodeView {
-    /// Its number: a server that is started again gets another one.
-    pub(crate) node: i64,
-    pub(crate) host: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) address: Option<String>,
-    /// `both`, `front` or `worker`.
-    pub(crate) role: &'static str,
-    /// Whether it is the one that answers.
-    pub(crate) answers: bool,
-    /// When it was started, as RFC 3339.
-    pub(crate) since: String,
-    /// `alive` or `dead`.
-    pub(crate) state: &'static str,
-    /// Why it begins nothing: it is `cordoned`, or is `draining`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cordon: Option<&'static str>,
-    /// When its lease ends unless it is renewed, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lease_ms: Option<Millis>,
-    /// For how long its host has been without a server, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) host_away_ms: Option<Millis>,
-    /// When the attempts that are bound to its host are given up, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) given_up_in_ms: Option<Millis>,
-    /// How its events reach others, if it is not as it should be: by `another_connection`, or they are `lost`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) events: Option<&'static str>,
-    /// Active attempts that it holds.
-    pub(crate) attempts: u64,
-    /// Those of them that are bound to its host, such as commands.
-    pub(crate) bound_attempts: u64,
-    /// What becomes of the attempts of one that is dead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) outlook: Option<String>,
-}
-
-impl NodeView {
-    fn of(status: &NodeStatus, answering: NodeId, lost_after: Millis, now: Now) -> Self {
-        let mut view = Self {
-            node: status.node.0,
-            host: status.host.0.to_string(),
-            name: status.name.to_string(),
-            address: status.address.as_deref().map(str::to_owned),
-            role: status.role.word(),
-            answers: status.node == answering,
-            since: timestamp(now, status.opened_at),
-            state: "alive",
-            cordon: None,
-            lease_ms: None,
-            host_away_ms: None,
-            given_up_in_ms: None,
-            events: match status.delivery {
-                EventDelivery::Own => None,
-                EventDelivery::Other => Some("another_connection"),
-                EventDelivery::Lost => Some("lost"),
-            },
-            attempts: status.attempts,
-            bound_attempts: status.bound_attempts,
-            outlook: None,
-        };
-        match status.lease {
-            LeaseStatus::Unlimited => {}
-            LeaseStatus::Held(left) => view.lease_ms = Some(left),
-            LeaseStatus::Lost { host_lost_for } => {
-                view.state = "dead";
-                view.host_away_ms = host_lost_for.filter(|away| *away != HOST_GIVEN_UP);
-                let left = host_lost_for.map(|away| lost_after.saturating_sub(away));
-                view.given_up_in_ms = left.filter(|_| status.bound_attempts > 0);
-                view.outlook = Some(outlook(status, left));
-            }
-        }
-        view
-    }
-
-    /// What is wrong with the events of one that lives, in words.
-    pub(crate) fn events_in_words(&self) -> Option<&'static str> {
-        match self.events.filter(|_| self.state == "alive")? {
-            "lost" => Some("its events are lost: it and the others poll the database"),
-            _ => Some("what it sends on its connection for events is lost: it sends on another one"),
+fn node_view(status: &NodeStatus, answering: NodeId, lost_after: Millis, now: Now) -> NodeView {
+    let mut view = NodeView {
+        node: status.node.0,
+        host: status.host.0.to_string(),
+        name: status.name.to_string(),
+        address: status.address.as_deref().map(str::to_owned),
+        role: status.role.word().into(),
+        answers: status.node == answering,
+        since: timestamp(now, status.opened_at),
+        state: "alive".into(),
+        events: match status.delivery {
+            EventDelivery::Own => None,
+            EventDelivery::Other => Some("another_connection".into()),
+            EventDelivery::Lost => Some("lost".into()),
+        },
+        attempts: status.attempts,
+        bound_attempts: status.bound_attempts,
+        ..NodeView::default()
+    };
+    match status.lease {
+        LeaseStatus::Unlimited => {}
+        LeaseStatus::Held(left) => view.lease_ms = Some(left),
+        LeaseStatus::Lost { host_lost_for } => {
+            view.state = "dead".into();
+            view.host_away_ms = host_lost_for.filter(|away| *away != HOST_GIVEN_UP);
+            let left = host_lost_for.map(|away| lost_after.saturating_sub(away));
+            view.given_up_in_ms = left.filter(|_| status.bound_attempts > 0);
+            view.outlook = Some(outlook(status, left));
         }
     }
-
-    /// The server in words.
-    pub(crate) fn words(&self) -> String {
-        NodeStatus::describe(NodeId(self.node), &self.name, self.address.as_deref())
-    }
+    view
 }
 
 /// What becomes of the attempts of a dead node. `left` is the time until its host is given up, in milliseconds; `None` if the host has a server again.
@@ -136,10 +65,10 @@ impl AdminContext {
         let (statuses, now) = (engine.nodes().await?, engine.ports().clock.read());
         let view = |status: &NodeStatus| NodeView {
             cordon: engine.cordon(status.node).map(|cordon| match cordon {
-                Cordon::Cordoned => "cordoned",
-                Cordon::Drains => "draining",
+                Cordon::Cordoned => "cordoned".into(),
+                Cordon::Drains => "draining".into(),
             }),
-            ..NodeView::of(status, engine.node_id(), lost_after_ms, now)
+            ..node_view(status, engine.node_id(), lost_after_ms, now)
         };
         Ok(NodesView {
             nodes: statuses.iter().map(view).collect(),

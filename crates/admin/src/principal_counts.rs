@@ -1,6 +1,7 @@
 //! Counting the live tasks of each principal.
 
-use crate::{context::AdminContext, principals::PrincipalsView, query::MOST_EXAMINED};
+use crate::{context::AdminContext, principals::principals_view, query::MOST_EXAMINED};
+use longhaul_admin_api::PrincipalsView;
 use longhaul_core::{
     State,
     store::{SearchOrder, StoreError, TaskFilter, TaskSearch},
@@ -28,6 +29,6 @@ impl AdminContext {
             most_examined: MOST_EXAMINED,
         };
         let found = self.engine.store().search(search).await?;
-        Ok(PrincipalsView::of(&found.tasks, found.next.is_some(), self.now()))
+        Ok(principals_view(&found.tasks, found.next.is_some(), self.now()))
     }
 }

@@ -5,12 +5,8 @@ use crate::{
     context::AdminContext,
     details::{ReadError, full_slots},
     health::{NO_WORKER, why_not_ready},
-    known_problems::ProblemView,
-    nodes::NodeView,
-    query::TaskQuery,
-    upstreams::UpstreamView,
-    view::{TaskView, ToolView},
 };
+use longhaul_admin_api::{NodeView, ProblemView, TaskQuery, TaskView, ToolView, UpstreamView, to_url};
 use longhaul_core::{
     Millis, NodeId, Principal, QuotaScope, Usage, approximate_duration, plain_line,
     store::{StoreError, StoreHealth},
@@ -104,7 +100,7 @@ impl AdminContext {
         problems.extend(tools.iter().filter_map(of_failures));
         let has_worker = self.engine.has_worker().await?;
         let nodes = self.nodes().await?.nodes;
-        let is_cordoned = |node: &&NodeView| node.cordon == Some("cordoned");
+        let is_cordoned = |node: &&NodeView| node.cordon.as_deref() == Some("cordoned");
         if !has_worker && !nodes.iter().any(|node| node.state == "alive" && node.cordon.is_some()) {
             let advice =
                 "start a server with role \"worker\" or \"both\" on the same database, and look why there is none";
@@ -118,7 +114,7 @@ impl AdminContext {
         }
         for node in nodes.iter().filter(|node| silent.contains(&NodeId(node.node))) {
             // It says so itself.
-            if node.events != Some("lost") {
+            if node.events.as_deref() != Some("lost") {
                 let what = format!(
                     "the events of {} are not heard here: the database is polled",
                     node.words()
@@ -137,7 +133,7 @@ impl AdminContext {
             let advice = format!("`longhaul nodes uncordon FILE {}`, if it is to work again", node.node);
             problems.push(ProblemView::new(what, advice, "/nodes"));
         }
-        let drains = |node: &&NodeView| node.state == "alive" && node.cordon == Some("draining");
+        let drains = |node: &&NodeView| node.state == "alive" && node.cordon.as_deref() == Some("draining");
         for node in nodes.iter().filter(drains).filter(|_| !has_worker) {
             let what = format!(
                 "{} drains, and no other server begins work: it stops once what runs has ended",
@@ -193,7 +189,7 @@ impl AdminContext {
             let advice =
                 "see what it has, and cancel or delete tasks, or raise `live_tasks` or `stored` in `[server.limits]`";
             problems.push(
-                ProblemView::new(what, advice, format!("/?{}", live.to_url())).with_command(&[
+                ProblemView::new(what, advice, format!("/?{}", to_url(&live))).with_command(&[
                     "tasks",
                     "--state",
                     "live",
@@ -255,7 +251,7 @@ fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
         };
         let advice = "see which calls run for long, and cancel them, or mend or restart the upstream";
         return Some(
-            ProblemView::new(what, advice, format!("/?{}", running.to_url()))
+            ProblemView::new(what, advice, format!("/?{}", to_url(&running)))
                 .with_command(&["tasks", "--state", "running", "--oldest"]),
         );
     }
@@ -276,15 +272,15 @@ fn of_left_out(upstream: &UpstreamView) -> impl Iterator<Item = ProblemView> {
 
 /// A server whose events do not reach others as they should.
 fn of_events(node: &NodeView) -> Option<ProblemView> {
-    let what = format!("{}: {}", node.words(), node.events_in_words()?);
+    let events = node.events_in_words().filter(|_| node.state == "alive")?;
+    let what = format!("{}: {events}", node.words());
     Some(ProblemView::new(what, EVENTS_ADVICE, "/nodes"))
 }
 
 fn of_blocked(task: &TaskView) -> Option<ProblemView> {
     let blocked = task.blocked.as_ref()?;
-    let text = |member: &str| blocked[member].as_str().unwrap_or_default();
-    let reason = text("reason");
-    let what = format!("{} {} is blocked ({reason}): {}", task.tool, task.id, text("message"));
+    let reason = &*blocked.reason;
+    let what = format!("{} {} is blocked ({reason}): {}", task.tool, task.id, blocked.message);
     let page = format!("/tasks/{}", task.id);
     Some(match reason {
         "unavailable" => ProblemView::new(what, "offer its tool again, or cancel it", page),
@@ -348,7 +344,7 @@ fn of_tool(tool: &ToolView, slots: &SlotUse) -> Option<ProblemView> {
         if !running.tool.is_empty() {
             command.extend(["--tool", &tool.name]);
         }
-        ProblemView::new(what, advice, format!("/?{}", running.to_url())).with_command(&command)
+        ProblemView::new(what, advice, format!("/?{}", to_url(&running))).with_command(&command)
     } else {
         let advice = "the tool is not offered any more: configure it again, or cancel its tasks";
         ProblemView::new(what, advice, "/tools")

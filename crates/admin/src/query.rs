@@ -1,12 +1,11 @@
-//! Which tasks are asked for: the same parameters in the API, on the page and in the command.
+//! What the parameters of a request mean: the same in the API, on the page and in the command.
 
 use crate::words::{LEGACY, MODERN, state_word};
+use longhaul_admin_api::TaskQuery;
 use longhaul_core::{
     Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration, plain_line,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use std::{ops::RangeBounds, str::FromStr};
 
 /// Tasks of a page, unless `limit` says otherwise, and at most.
@@ -27,38 +26,6 @@ pub(crate) const STATES: [State; 8] = [
     State::Done(Verdict::Cancelled),
 ];
 
-/// The parameters of a search, as they are written in a URL. What is absent or empty restricts nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TaskQuery {
-    /// States, separated by commas: `queued`, `running`, `suspended`, `blocked`, `succeeded`, `failed`, `cancelled`; `live` is the first four, `ended` the others.
-    pub state: String,
-    /// A tool.
-    pub tool: String,
-    /// An upstream: all tools that it has, or had since the start. Of a tool that was not offered since then, this is known while it has live tasks.
-    pub upstream: String,
-    /// A principal.
-    pub principal: String,
-    /// `legacy` or `modern`.
-    pub origin: String,
-    /// The id of the task that has started them.
-    pub parent: String,
-    /// `yes` for those with an open question.
-    pub asks: String,
-    /// A part of the status message. The last line of a log is not searched.
-    pub text: String,
-    /// Those that ended as long ago as this or longer, such as `1h`, and live ones as old as this or older.
-    pub older: String,
-    /// Those that ended within this time, and live ones younger than this.
-    pub younger: String,
-    /// `newest` first, which is the default, or `oldest`.
-    pub order: String,
-    /// Where the page before ended.
-    pub after: String,
-    /// How many tasks at most, up to 500; 50 by default.
-    pub limit: String,
-}
-
 /// A parameter that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` cannot be {value:?}: it must be {must_be}")]
@@ -71,91 +38,62 @@ pub struct InvalidQuery {
     pub must_be: &'static str,
 }
 
-impl TaskQuery {
-    /// As the query of a URL, without what is empty.
-    pub fn to_url(&self) -> String {
-        let fields = [
-            ("state", &self.state),
-            ("tool", &self.tool),
-            ("upstream", &self.upstream),
-            ("principal", &self.principal),
-            ("origin", &self.origin),
-            ("parent", &self.parent),
-            ("asks", &self.asks),
-            ("text", &self.text),
-            ("older", &self.older),
-            ("younger", &self.younger),
-            ("order", &self.order),
-            ("after", &self.after),
-            ("limit", &self.limit),
-        ];
-        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        let pairs = given.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
-        pairs.collect::<Vec<_>>().join("&")
-    }
+/// The parts that restrict what is found, and their names.
+pub(crate) fn filter(query: &TaskQuery) -> Vec<(&'static str, String)> {
+    let fields = [
+        ("state", &query.state),
+        ("tool", &query.tool),
+        ("upstream", &query.upstream),
+        ("principal", &query.principal),
+        ("client", &query.origin),
+        ("parent", &query.parent),
+        ("asks", &query.asks),
+        ("text", &query.text),
+        ("older than", &query.older),
+        ("younger than", &query.younger),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(name, value)| (name, plain_line(value))).collect()
+}
 
-    /// The states that it names; none if it is for all.
-    pub(crate) fn states(&self) -> Result<Vec<State>, InvalidQuery> {
-        states(&self.state)
-    }
-
-    /// The parts that restrict what is found, and their names.
-    pub(crate) fn filter(&self) -> Vec<(&'static str, String)> {
-        let fields = [
-            ("state", &self.state),
-            ("tool", &self.tool),
-            ("upstream", &self.upstream),
-            ("principal", &self.principal),
-            ("client", &self.origin),
-            ("parent", &self.parent),
-            ("asks", &self.asks),
-            ("text", &self.text),
-            ("older than", &self.older),
-            ("younger than", &self.younger),
-        ];
-        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| (name, plain_line(value))).collect()
-    }
-
-    /// The search that it asks for at this time. Which tools `upstream` has is not known here: see [`AdminContext::search`](crate::context::AdminContext::search).
-    ///
-    /// # Errors
-    /// [`InvalidQuery`] for the first parameter that makes no sense.
-    pub(crate) fn search(&self, now: Now) -> Result<TaskSearch, InvalidQuery> {
-        let filter = TaskFilter {
-            principal: given(&self.principal).map(Principal::named),
-            tool: given(&self.tool).map(Into::into),
-            tools: None,
-            states: states(&self.state)?,
-            origin: match self.origin.as_str() {
-                "" => None,
-                LEGACY => Some(Origin::Legacy),
-                MODERN => Some(Origin::Modern),
-                _ => return Err(invalid("origin", &self.origin, "legacy or modern")),
-            },
-            parent: id("parent", &self.parent)?,
-            asks: match self.asks.as_str() {
-                "" if self.state.trim() == ASKING => true,
-                "" | "no" | "false" => false,
-                "yes" | "true" | "on" => true,
-                _ => return Err(invalid("asks", &self.asks, "yes or no")),
-            },
-            since: age("younger", &self.younger, now)?,
-            before: age("older", &self.older, now)?.map(|at| UnixMillis(at.0.saturating_add(1))),
-            text: given(&self.text).map(str::to_owned),
-        };
-        Ok(TaskSearch {
-            filter,
-            order: match self.order.as_str() {
-                "" | "newest" => SearchOrder::NewestFirst,
-                "oldest" => SearchOrder::OldestFirst,
-                _ => return Err(invalid("order", &self.order, "newest or oldest")),
-            },
-            after: id("after", &self.after)?,
-            limit: number("limit", &self.limit, 1..=MOST, "a number from 1 to 500")?.unwrap_or(LIMIT),
-            most_examined: MOST_EXAMINED,
-        })
-    }
+/// The search that it asks for at this time. Which tools `upstream` has is not known here: see [`AdminContext::search`](crate::context::AdminContext::search).
+///
+/// # Errors
+/// [`InvalidQuery`] for the first parameter that makes no sense.
+pub(crate) fn search(query: &TaskQuery, now: Now) -> Result<TaskSearch, InvalidQuery> {
+    let filter = TaskFilter {
+        principal: given(&query.principal).map(Principal::named),
+        tool: given(&query.tool).map(Into::into),
+        tools: None,
+        states: states(&query.state)?,
+        origin: match query.origin.as_str() {
+            "" => None,
+            LEGACY => Some(Origin::Legacy),
+            MODERN => Some(Origin::Modern),
+            _ => return Err(invalid("origin", &query.origin, "legacy or modern")),
+        },
+        parent: id("parent", &query.parent)?,
+        asks: match query.asks.as_str() {
+            "" if query.state.trim() == ASKING => true,
+            "" | "no" | "false" => false,
+            "yes" | "true" | "on" => true,
+            _ => return Err(invalid("asks", &query.asks, "yes or no")),
+        },
+        since: age("younger", &query.younger, now)?,
+        before: age("older", &query.older, now)?.map(|at| UnixMillis(at.0.saturating_add(1))),
+        text: given(&query.text).map(str::to_owned),
+    };
+    Ok(TaskSearch {
+        filter,
+        order: match query.order.as_str() {
+            "" | "newest" => SearchOrder::NewestFirst,
+            "oldest" => SearchOrder::OldestFirst,
+            _ => return Err(invalid("order", &query.order, "newest or oldest")),
+        },
+        after: id("after", &query.after)?,
+        limit: number("limit", &query.limit, 1..=MOST, "a number from 1 to 500")?.unwrap_or(LIMIT),
+        most_examined: MOST_EXAMINED,
+    })
 }
 
 fn given(text: &str) -> Option<&str> {
@@ -173,7 +111,8 @@ pub(crate) fn invalid(name: &'static str, value: &str, must_be: &'static str) ->
 /// The word of clients for live tasks with an open question.
 const ASKING: &str = "asking";
 
-fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
+/// The states that a text names; none if it is for all.
+pub(crate) fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
     const WORDS: &str = "queued, running, suspended, blocked, succeeded, failed, cancelled, live or ended, or several of them with commas between them; or asking alone";
     let mut wanted = Vec::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -245,10 +184,8 @@ mod tests {
     fn search(change: impl FnOnce(&mut TaskQuery)) -> Result<TaskSearch, InvalidQuery> {
         let mut query = TaskQuery::default();
         change(&mut query);
-        query.search(Now {
-            at: UnixMillis(10_000_000),
-            offset: 0,
-        })
+        let at = UnixMillis(10_000_000);
+        super::search(&query, Now { at, offset: 0 })
     }
 
     #[test]

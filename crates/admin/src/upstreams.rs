@@ -1,105 +1,50 @@
-//! The upstreams of a gateway as operators see them: the JSON of the API, of which the page is made, too.
+//! The upstreams of a gateway as operators see them, in the API and on the page.
 
 use crate::{
     access::Actor,
     action::{ActionError, INTERNAL},
     context::AdminContext,
     upstream_source::{UpstreamReport, UpstreamState},
-    view::{FailureView, ToolView},
 };
+use longhaul_admin_api::{ToolView, UpstreamView};
 use longhaul_core::store::StoreError;
 use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditOutcome};
-use serde::Serialize;
-use std::collections::BTreeMap;
 
-/// An upstream, and what becomes of the calls of its tools.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct UpstreamView {
-    pub(crate) name: String,
-    /// `starting`, `up`, `silent` or `down`.
-    pub(crate) state: &'static str,
-    /// Why it is down or silent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    /// Whether it is paused, with all tools that it has or gets.
-    pub(crate) paused: bool,
-    /// How many of its tools are offered, and how many of these are paused.
-    pub(crate) tools: usize,
-    pub(crate) paused_tools: usize,
-    /// Its tools that are not offered because others have their names: the name, and why.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) left_out: BTreeMap<String, String>,
-    /// Of all tools that it has or had.
-    pub(crate) queued: u64,
-    pub(crate) running: u64,
-    /// How many of the running ones are not sent yet, because as many as may do run.
-    pub(crate) waiting: usize,
-    /// How many of its calls may run at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) concurrency: Option<usize>,
-    pub(crate) asking: u64,
-    /// Since the start of the process.
-    pub(crate) succeeded: u64,
-    pub(crate) failed: u64,
-    pub(crate) cancelled: u64,
-    /// From creation to the end, in the mean, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mean_ms: Option<f64>,
-    /// Tasks and calls that have ended, for each minute, in the mean of the last five minutes.
-    pub(crate) per_minute: f64,
-    /// The latest failure since the start of this process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) last_failure: Option<FailureView>,
-}
-
-impl UpstreamView {
-    fn of(report: UpstreamReport, tools: &[ToolView], paused: bool) -> Self {
-        let is_own = |tool: &&ToolView| tool.upstream.as_ref() == Some(&report.name);
-        let own: Vec<&ToolView> = tools.iter().filter(is_own).collect();
-        let sum = |of: fn(&ToolView) -> u64| own.iter().map(|tool| of(tool)).sum();
-        let (state, reason) = match report.state {
-            UpstreamState::Starting => ("starting", None),
-            UpstreamState::Up => ("up", None),
-            UpstreamState::Silent(reason) => ("silent", Some(reason)),
-            UpstreamState::Down(reason) => ("down", Some(reason)),
-        };
-        let ended = |tool: &ToolView| (tool.succeeded + tool.failed + tool.cancelled) as f64;
-        let millis = own.iter().filter_map(|tool| Some(tool.mean_ms? * ended(tool)));
-        let (millis, count): (f64, f64) = (millis.sum(), own.iter().map(|tool| ended(tool)).sum());
-        let failures = own.iter().filter_map(|tool| tool.last_failure.clone());
-        Self {
-            mean_ms: (count > 0.0).then(|| millis / count),
-            // A sum of nothing is -0.0.
-            per_minute: own.iter().map(|tool| tool.per_minute).sum::<f64>().abs(),
-            last_failure: failures.min_by_key(|failure| failure.ms_ago),
-            state,
-            reason,
-            paused,
-            name: report.name,
-            tools: own.iter().filter(|tool| tool.offered).count(),
-            paused_tools: own.iter().filter(|tool| tool.offered && tool.paused).count(),
-            left_out: report.left_out,
-            queued: sum(|tool| tool.queued),
-            running: sum(|tool| tool.running),
-            waiting: report.waiting,
-            concurrency: report.concurrency,
-            asking: sum(|tool| tool.asking),
-            succeeded: sum(|tool| tool.succeeded),
-            failed: sum(|tool| tool.failed),
-            cancelled: sum(|tool| tool.cancelled),
-        }
-    }
-
-    /// Whether any of its calls is not over.
-    pub(crate) fn has_live_calls(&self) -> bool {
-        self.queued + self.running > 0
-    }
-
-    /// Whether none of its tools begins anything.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.paused || (self.tools > 0 && self.paused_tools == self.tools)
+fn upstream_view(report: UpstreamReport, tools: &[ToolView], paused: bool) -> UpstreamView {
+    let is_own = |tool: &&ToolView| tool.upstream.as_ref() == Some(&report.name);
+    let own: Vec<&ToolView> = tools.iter().filter(is_own).collect();
+    let sum = |of: fn(&ToolView) -> u64| own.iter().map(|tool| of(tool)).sum();
+    let (state, reason) = match report.state {
+        UpstreamState::Starting => ("starting", None),
+        UpstreamState::Up => ("up", None),
+        UpstreamState::Silent(reason) => ("silent", Some(reason)),
+        UpstreamState::Down(reason) => ("down", Some(reason)),
+    };
+    let ended = |tool: &ToolView| (tool.succeeded + tool.failed + tool.cancelled) as f64;
+    let millis = own.iter().filter_map(|tool| Some(tool.mean_ms? * ended(tool)));
+    let (millis, count): (f64, f64) = (millis.sum(), own.iter().map(|tool| ended(tool)).sum());
+    let failures = own.iter().filter_map(|tool| tool.last_failure.clone());
+    UpstreamView {
+        mean_ms: (count > 0.0).then(|| millis / count),
+        // A sum of nothing is -0.0.
+        per_minute: own.iter().map(|tool| tool.per_minute).sum::<f64>().abs(),
+        last_failure: failures.min_by_key(|failure| failure.ms_ago),
+        state: state.into(),
+        reason,
+        paused,
+        name: report.name,
+        tools: own.iter().filter(|tool| tool.offered).count(),
+        paused_tools: own.iter().filter(|tool| tool.offered && tool.paused).count(),
+        left_out: report.left_out,
+        queued: sum(|tool| tool.queued),
+        running: sum(|tool| tool.running),
+        waiting: report.waiting,
+        concurrency: report.concurrency,
+        asking: sum(|tool| tool.asking),
+        succeeded: sum(|tool| tool.succeeded),
+        failed: sum(|tool| tool.failed),
+        cancelled: sum(|tool| tool.cancelled),
     }
 }
 
@@ -115,7 +60,7 @@ impl AdminContext {
         let (reports, tools) = (self.upstream_reports().await, self.tools().await?);
         let view = |report: UpstreamReport| {
             let paused = self.engine.is_upstream_paused(&report.name);
-            UpstreamView::of(report, &tools, paused)
+            upstream_view(report, &tools, paused)
         };
         Ok(reports.into_iter().map(view).collect())
     }

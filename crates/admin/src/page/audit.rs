@@ -2,7 +2,7 @@
 
 use super::{Frame, PageError, filters, render};
 use crate::{
-    audit_view::{AuditQuery, OUTCOMES, actions},
+    audit_view::{OUTCOMES, actions},
     context::AdminContext,
 };
 use askama::Template;
@@ -10,8 +10,10 @@ use axum::{
     extract::{Query, State},
     response::Response,
 };
+use longhaul_admin_api::{AuditLine, AuditQuery};
 use longhaul_core::plain_line;
 use longhaul_server::audit::AuditAction;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -43,28 +45,21 @@ struct AuditRow {
 
 impl AuditRow {
     fn of(line: &Value) -> Self {
-        let text = |member: &str| plain_line(line[member].as_str().unwrap_or_default());
-        let first_of = |members: &[&str]| {
-            let mut found = members.iter().map(|member| text(member));
-            found.find(|text| !text.is_empty()).unwrap_or_default()
-        };
-        let outcome = match line["code"].as_i64() {
-            Some(code) => format!("{} ({code})", text("outcome")),
-            None => text("outcome"),
-        };
-        let detail = match line["leftOut"].as_u64() {
-            Some(left_out) => format!("{} ({left_out} more like this one)", text("detail")),
-            None => text("detail"),
-        };
+        // A line that something else has written has nothing to show.
+        let line = AuditLine::deserialize(line).unwrap_or_default();
+        let mut detail = plain_line(&line.detail);
+        if line.left_out > 0 {
+            detail.push_str(&format!(" ({} more like this one)", line.left_out));
+        }
         Self {
-            time: text("time"),
-            action: text("action"),
-            outcome,
-            principal: text("principal"),
-            of_principal: line["principal"].as_str().unwrap_or_default().to_owned(),
-            task: text("task"),
-            what: first_of(&["tool", "resource", "prompt", "method"]),
-            from: first_of(&["client", "address"]),
+            outcome: plain_line(&line.outcome_in_words()),
+            what: plain_line(line.about()),
+            from: plain_line(line.from()),
+            time: plain_line(&line.time),
+            action: plain_line(&line.action),
+            principal: plain_line(&line.principal),
+            of_principal: line.principal,
+            task: plain_line(&line.task),
             detail,
         }
     }

@@ -3,9 +3,9 @@
 use super::{Frame, PageError, filters, render};
 use crate::{
     access::Actor,
-    bulk::{AT_ONCE, BulkAction, BulkPreview, BulkReport},
+    bulk::{AT_ONCE, BulkAction},
     context::AdminContext,
-    query::TaskQuery,
+    query,
 };
 use askama::Template;
 use axum::{
@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::{BulkPreview, BulkReport, TaskQuery, to_url};
 use std::sync::Arc;
 
 /// Tasks that one press of a button is for.
@@ -23,7 +24,7 @@ const MOST: usize = 20 * AT_ONCE;
 #[template(path = "bulk.html")]
 struct BulkPage {
     frame: Frame,
-    action: BulkAction,
+    action: &'static BulkAction,
     /// What is acted on: the parts of the filter.
     filter: Vec<(&'static str, String)>,
     address: String,
@@ -34,7 +35,7 @@ struct BulkPage {
 }
 
 impl BulkPage {
-    fn of(context: &AdminContext, action: BulkAction, query: &TaskQuery) -> Self {
+    fn of(context: &AdminContext, action: &'static BulkAction, query: &TaskQuery) -> Self {
         let list = TaskQuery {
             after: String::new(),
             ..query.clone()
@@ -42,9 +43,9 @@ impl BulkPage {
         Self {
             frame: Frame::of(context, "tasks"),
             action,
-            filter: query.filter(),
-            address: format!("/bulk/{}?{}", action.name(), query.to_url()),
-            list: format!("/?{}", list.to_url()),
+            filter: query::filter(query),
+            address: format!("/bulk/{}?{}", action.name, to_url(query)),
+            list: format!("/?{}", to_url(&list)),
             preview: None,
             report: None,
         }
@@ -54,7 +55,7 @@ impl BulkPage {
     fn further(&self, query: &TaskQuery) -> Option<String> {
         let after = self.report.as_ref()?.next.clone()?;
         let query = TaskQuery { after, ..query.clone() };
-        Some(format!("/bulk/{}?{}", self.action.name(), query.to_url()))
+        Some(format!("/bulk/{}?{}", self.action.name, to_url(&query)))
     }
 }
 

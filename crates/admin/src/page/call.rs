@@ -10,7 +10,6 @@ use crate::{
     action::ActionError,
     context::AdminContext,
     form_check::{Violation, Violations},
-    view::QuestionView,
 };
 use askama::Template;
 use axum::{
@@ -19,6 +18,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::QuestionView;
 use longhaul_core::Json;
 use longhaul_runtime::Tool;
 use serde_json::json;

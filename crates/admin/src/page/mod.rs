@@ -85,9 +85,7 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
-        .route("/nodes/{node}/give-up", post(nodes::give_up))
-        .route("/nodes/{node}/cordon", post(nodes::cordon))
-        .route("/nodes/{node}/uncordon", post(nodes::uncordon))
+        .route("/nodes/{node}/{action}", post(nodes::act))
         .route("/nodes/drain", get(nodes::show_again).post(nodes::drain))
         .route("/principals", get(principals::show))
         .route("/bulk/{action}", get(bulk::show).post(bulk::act))
@@ -298,15 +296,6 @@ async fn shown(
     let clock = &context.engine.ports().clock;
     let page = context.drawn.page(&context.live, &**clock, address, draw).await;
     page.unwrap_or_else(|error| error.show_for_now(context))
-}
-
-/// Whether the last part of an address pauses something, or ends its pause; `None` if it does neither.
-fn pauses(action: &str) -> Option<bool> {
-    match action {
-        "pause" => Some(true),
-        "resume" => Some(false),
-        _ => None,
-    }
 }
 
 /// A page as text. The templates are part of the program, so they can be drawn.

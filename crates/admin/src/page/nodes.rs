@@ -1,13 +1,15 @@
 //! The servers of the store.
 
 use super::{Frame, PageError, drawn, filters, render, shown};
-use crate::{access::Actor, context::AdminContext, nodes::NodeView};
+use crate::{access::Actor, action::NodeAction, context::AdminContext};
 use askama::Template;
 use axum::{
     Extension,
     extract::{OriginalUri, Path, State},
     response::{IntoResponse, Redirect, Response},
 };
+use http::StatusCode;
+use longhaul_admin_api::NodeView;
 use longhaul_core::{approximate_duration, whole_millis};
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +46,7 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "nodes");
     let found = context.nodes().await?;
     let row = |node: NodeView| NodeRow {
-        can_be_cordoned: node.state == "alive" && node.role != "front" && node.cordon != Some("draining"),
+        can_be_cordoned: node.state == "alive" && node.role != "front" && node.cordon.as_deref() != Some("draining"),
         lease: match (node.lease_ms, node.host_away_ms) {
             (Some(left), _) => format!("for {} more", approximate_duration(left)),
             (None, Some(away)) => format!("its host is away for {}", approximate_duration(away)),
@@ -66,32 +68,18 @@ fn drain_timeout(context: &AdminContext) -> Option<String> {
     timeout.map(approximate_duration)
 }
 
-/// Gives up the host of a dead server.
-pub(super) async fn give_up(
+/// Gives up the host of a dead server, has one begin nothing, or begin work again.
+pub(super) async fn act(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
-    Path(node): Path<i64>,
+    Path((node, action)): Path<(i64, String)>,
 ) -> Response {
-    match context.give_up_host(&actor, node).await {
+    let Some(action) = NodeAction::named(&action) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    match context.act_on_node(&actor, node, action).await {
         Ok(()) => Redirect::to("/nodes").into_response(),
         Err(error) => PageError::from(error).show(&context, "/nodes"),
-    }
-}
-
-/// Has a server begin nothing.
-pub(super) async fn cordon(context: State<Arc<AdminContext>>, actor: Extension<Actor>, node: Path<i64>) -> Response {
-    set_cordoned(&context, &actor, *node, true).await
-}
-
-/// Has a server begin work again.
-pub(super) async fn uncordon(context: State<Arc<AdminContext>>, actor: Extension<Actor>, node: Path<i64>) -> Response {
-    set_cordoned(&context, &actor, *node, false).await
-}
-
-async fn set_cordoned(context: &AdminContext, actor: &Actor, node: i64, cordoned: bool) -> Response {
-    match context.set_cordoned(actor, node, cordoned).await {
-        Ok(()) => Redirect::to("/nodes").into_response(),
-        Err(error) => PageError::from(error).show(context, "/nodes"),
     }
 }
 

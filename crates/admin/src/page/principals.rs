@@ -1,12 +1,13 @@
 //! Who has how many live tasks.
 
 use super::{Frame, PageError, drawn, shown};
-use crate::{context::AdminContext, principals::PrincipalView};
+use crate::context::AdminContext;
 use askama::Template;
 use axum::{
     extract::{OriginalUri, State},
     response::Response,
 };
+use longhaul_admin_api::PrincipalView;
 use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 

@@ -1,10 +1,8 @@
 //! A question of a task as an HTML form, and the answer that was filled in.
 
-use crate::{
-    form_check::{Violation, Violations},
-    view::QuestionView,
-};
+use crate::form_check::{Violation, Violations};
 use askama::Template;
+use longhaul_admin_api::QuestionView;
 use longhaul_wire::field_limits;
 use serde_json::{Map, Value, json};
 

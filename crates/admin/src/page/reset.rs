@@ -4,14 +4,14 @@ use super::{
     Frame, PageError, render,
     task::{EntryRow, done, entry, id},
 };
-use crate::{access::Actor, action::TaskAction, context::AdminContext, view::EntryView, view::TaskDetails};
+use crate::{access::Actor, action::TaskAction, context::AdminContext, view::entry_view};
 use askama::Template;
 use axum::{
     Extension, Form,
     extract::{Path, Query, State},
     response::Response,
 };
-use serde::Deserialize;
+use longhaul_admin_api::{ResetBody, TaskDetails};
 use std::sync::Arc;
 
 /// Entries that are shown.
@@ -28,16 +28,10 @@ struct ResetPage {
     task: TaskDetails,
 }
 
-/// The first entry that is dropped.
-#[derive(Deserialize)]
-pub(super) struct Before {
-    before: u32,
-}
-
 pub(super) async fn show(
     State(context): State<Arc<AdminContext>>,
     Path(text_of_id): Path<String>,
-    Query(Before { before }): Query<Before>,
+    Query(ResetBody { before }): Query<ResetBody>,
 ) -> Response {
     match page(&context, &text_of_id, before).await {
         Ok(page) => render(&page),
@@ -61,7 +55,7 @@ async fn page(context: &AdminContext, text_of_id: &str, before: u32) -> Result<R
         dropped: dropped
             .found
             .into_iter()
-            .map(|(position, summary)| entry(&EntryView::of(position, summary)))
+            .map(|(position, summary)| entry(&entry_view(position, summary)))
             .collect(),
         task: context.task(&id).await?,
     })
@@ -71,7 +65,7 @@ pub(super) async fn act(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(text_of_id): Path<String>,
-    Form(Before { before }): Form<Before>,
+    Form(ResetBody { before }): Form<ResetBody>,
 ) -> Response {
     done(&context, &actor, &text_of_id, TaskAction::Reset { before }).await
 }

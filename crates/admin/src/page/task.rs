@@ -4,7 +4,6 @@ use super::{
     Frame, PageError, drawn, filters,
     question::{self, Question, RefusedAnswer},
     render, shown,
-    tasks::fraction,
 };
 use crate::{
     access::Actor,
@@ -12,7 +11,6 @@ use crate::{
     context::AdminContext,
     details::task_id,
     form_check::Violations,
-    view::{EntryView, TaskDetails},
 };
 use askama::Template;
 use axum::{
@@ -21,6 +19,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{StatusCode, header};
+use longhaul_admin_api::{AttemptView, BlockView, EntryView, OutcomeView, TaskDetails};
 use longhaul_core::{EntryKind, InputKey, ParsedJson, TaskId, approximate_duration, plain_line};
 use longhaul_runtime::LogRange;
 use serde::Deserialize;
@@ -41,8 +40,8 @@ struct TaskPage {
     age: String,
     progress: Option<f64>,
     questions: Vec<Question>,
-    blocked: Option<BlockedView>,
-    outcome: Option<OutcomeView>,
+    blocked: Option<BlockView>,
+    outcome: Option<Ending>,
     client: String,
     related: String,
     principal: String,
@@ -59,28 +58,20 @@ struct TaskPage {
     task: TaskDetails,
 }
 
-struct BlockedView {
-    reason: String,
-    message: String,
-    since: String,
-    until: String,
-    tries: u64,
-}
-
-struct OutcomeView {
+struct Ending {
     title: &'static str,
     text: String,
 }
 
 struct AttemptRow {
-    epoch: u64,
+    epoch: u32,
     began: String,
     ended: String,
     exit: String,
     last_line: String,
     /// Its command line.
     runs: String,
-    pid: Option<u64>,
+    pid: Option<u32>,
 }
 
 pub(super) struct EntryRow {
@@ -103,10 +94,6 @@ pub(super) fn id(text: &str) -> Result<TaskId, PageError> {
     Ok(task_id(text)?)
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Path<String>) -> Response {
     let draw = async { Ok(drawn(&page(&context, &id, None).await?)) };
     shown(&context, format!("/tasks/{id}"), draw).await
@@ -126,24 +113,18 @@ async fn page(
     } else {
         None
     };
-    let state = task.task.state;
+    let state = task.task.state.clone();
     let is_live = task.task.ended_at.is_none();
     let acts = !frame.reads_only;
     Ok(TaskPage {
         frame,
         age: approximate_duration(task.task.age_ms),
-        progress: fraction(&task.task),
+        progress: task.task.fraction(),
         questions: (task.questions.iter())
             .map(|question| Question::of(question, refused))
             .collect(),
-        blocked: task.task.blocked.as_ref().map(|blocked| BlockedView {
-            reason: text(&blocked["reason"]),
-            message: text(&blocked["message"]),
-            since: text(&blocked["since"]),
-            until: text(&blocked["until"]),
-            tries: blocked["tries"].as_u64().unwrap_or_default(),
-        }),
-        outcome: task.outcome.as_ref().map(|json| outcome(&json.into())),
+        blocked: task.task.blocked.clone(),
+        outcome: task.outcome.as_ref().map(ending),
         client: plain_line(&client(&task)),
         related: plain_line(&task.related_task_ids.join(" ")),
         principal: plain_line(&task.task.principal),
@@ -156,7 +137,7 @@ async fn page(
         log,
         can_cancel: acts && is_live,
         can_retry: acts
-            && ["failed", "cancelled"].contains(&state)
+            && ["failed", "cancelled"].contains(&&*state)
             && task.task.parent.is_none()
             && task.task.retried_as.is_none()
             && task.task.reset_as.is_none(),
@@ -180,7 +161,7 @@ fn client(task: &TaskDetails) -> String {
     let Some(client) = &task.client else {
         return "unnamed".to_owned();
     };
-    let words = [text(&client["name"]), text(&client["version"])];
+    let words = [&client.name, &client.version].map(|word| word.as_deref().unwrap_or_default());
     words.join(" ").trim().to_owned()
 }
 
@@ -225,65 +206,54 @@ fn new_line(out: &mut String, depth: usize) {
 }
 
 /// The texts of a result if it is nothing else, else its JSON.
-fn outcome(outcome: &ParsedJson) -> OutcomeView {
-    let result = &outcome["result"];
-    let texts: Option<Vec<&str>> = result["content"].as_array().and_then(|content| {
-        let is_plain = result["structuredContent"].is_null();
-        let text = |block: &'_ Value| {
-            is_plain
-                .then_some(())
-                .and(block["text"].as_str().map(str::len))
-                .is_some()
-        };
-        content
-            .iter()
-            .all(text)
-            .then(|| content.iter().filter_map(|block| block["text"].as_str()).collect())
-    });
-    match outcome["kind"].as_str() {
-        Some("result") => OutcomeView {
-            title: if outcome["isError"] == true {
-                "The tool failed"
-            } else {
-                "Result"
+fn ending(outcome: &OutcomeView) -> Ending {
+    let (title, text) = match &*outcome.kind {
+        "result" => (
+            match outcome.is_error {
+                Some(true) => "The tool failed",
+                _ => "Result",
             },
-            text: match (texts, outcome.member("result")) {
-                (Some(texts), _) => texts.join("\n"),
-                (None, written) => written.map_or_else(String::new, |written| indented(written.as_str())),
-            },
-        },
-        Some("error") => OutcomeView {
-            title: "It could not be carried through",
-            text: text(&outcome["message"]),
-        },
-        _ => OutcomeView {
-            title: "It was cancelled",
-            text: String::new(),
-        },
-    }
+            outcome
+                .result
+                .as_ref()
+                .map_or_else(String::new, |written| result_text(written.get())),
+        ),
+        "error" => (
+            "It could not be carried through",
+            outcome.message.clone().unwrap_or_default(),
+        ),
+        _ => ("It was cancelled", String::new()),
+    };
+    Ending { title, text }
 }
 
-fn attempt(attempt: &Value) -> AttemptRow {
+fn result_text(written: &str) -> String {
+    let result = ParsedJson::of(written);
+    let blocks = result["content"]
+        .as_array()
+        .filter(|_| result["structuredContent"].is_null());
+    let texts: Option<Vec<&str>> =
+        blocks.and_then(|blocks| blocks.iter().map(|block| block["text"].as_str()).collect());
+    texts.map_or_else(|| indented(written), |texts| texts.join("\n"))
+}
+
+fn attempt(attempt: &AttemptView) -> AttemptRow {
     AttemptRow {
-        epoch: attempt["epoch"].as_u64().unwrap_or_default(),
-        began: text(&attempt["began"]),
-        ended: text(&attempt["ended"]),
-        exit: match &attempt["exit"] {
-            Value::Null => String::new(),
-            exit => words(exit),
-        },
-        last_line: text(&attempt["lastLine"]),
+        epoch: attempt.epoch,
+        began: attempt.began.clone().unwrap_or_default(),
+        ended: attempt.ended.clone().unwrap_or_default(),
+        exit: attempt.exit.as_ref().map(words).unwrap_or_default(),
+        last_line: attempt.last_line.clone().unwrap_or_default(),
         runs: command_line(attempt),
-        pid: attempt["pid"].as_u64(),
+        pid: attempt.pid,
     }
 }
 
 /// The words of its command, with spaces between them.
-fn command_line(attempt: &Value) -> String {
-    let words = attempt["command"].as_array().into_iter().flatten();
-    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
+fn command_line(attempt: &AttemptView) -> String {
+    let words = attempt.command.as_deref().unwrap_or_default();
     let mut line = plain_line(&words.join(" "));
-    if attempt["hidesArguments"] == true {
+    if attempt.hides_arguments {
         line.push_str(" (arguments hidden)");
     }
     line
@@ -300,7 +270,7 @@ fn words(object: &Value) -> String {
 }
 
 pub(super) fn entry(entry: &EntryView) -> EntryRow {
-    let mut what = entry.kind.to_owned();
+    let mut what = entry.kind.to_string();
     if !entry.name.is_empty() {
         what = format!("{what} {}", entry.name);
     }
@@ -401,13 +371,8 @@ pub(super) async fn act(
     Extension(actor): Extension<Actor>,
     Path((text_of_id, action)): Path<(String, String)>,
 ) -> Response {
-    let action = match action.as_str() {
-        "cancel" => TaskAction::Cancel,
-        "retry" => TaskAction::Retry,
-        "release" => TaskAction::Release,
-        "raise" => TaskAction::Raise,
-        "delete" => TaskAction::Delete,
-        _ => return StatusCode::NOT_FOUND.into_response(),
+    let Some(action) = TaskAction::named(&action) else {
+        return StatusCode::NOT_FOUND.into_response();
     };
     done(&context, &actor, &text_of_id, action).await
 }

@@ -1,16 +1,14 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
 use super::{Frame, PageError, drawn, filters};
-use crate::{
-    bulk::BulkAction, context::AdminContext, details::ReadError, known_problems::ProblemView, query::TaskQuery,
-    view::TaskView,
-};
+use crate::{bulk::BULK_ACTIONS, context::AdminContext, details::ReadError};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, Query, State},
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::{ProblemView, TaskQuery, TaskView, Word, to_url};
 use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 
@@ -44,7 +42,7 @@ struct Tab {
 struct TaskRow {
     id: String,
     tool: String,
-    state: &'static str,
+    state: Word,
     asks: bool,
     principal: String,
     created_at: String,
@@ -68,7 +66,7 @@ impl TaskRow {
                 ),
                 None => approximate_duration(task.age_ms),
             },
-            progress: fraction(&task),
+            progress: task.fraction(),
             attempt: Some(task.attempts_used).filter(|attempt| *attempt > 1),
             status: match (task.question, task.last_line) {
                 (Some(question), _) => plain_line(&format!("asks: {question}")),
@@ -85,13 +83,6 @@ impl TaskRow {
             created_at: task.created_at,
         }
     }
-}
-
-/// How much of a live task is done, if it says so, from 0 to 1.
-pub(super) fn fraction(task: &TaskView) -> Option<f64> {
-    let progress = task.progress.as_ref().filter(|_| task.ended_at.is_none())?;
-    let (current, total) = (progress["current"].as_f64()?, progress["total"].as_f64()?);
-    (total > 0.0).then(|| (current / total).clamp(0.0, 1.0))
 }
 
 pub(super) async fn show(
@@ -206,13 +197,13 @@ fn bulk_actions(query: &TaskQuery) -> Vec<(&'static str, String)> {
     if query == TaskQuery::default() {
         return Vec::new();
     }
-    let fits = BulkAction::ALL.into_iter().filter(|action| action.fits(&query));
-    let address = |action: BulkAction| (action.title(), format!("/bulk/{}?{}", action.name(), query.to_url()));
-    fits.map(address).collect()
+    let fits = BULK_ACTIONS.iter().filter(|action| action.fits(&query));
+    fits.map(|action| (action.title, format!("/bulk/{}?{}", action.name, to_url(&query))))
+        .collect()
 }
 
 fn address(query: &TaskQuery) -> String {
-    match query.to_url() {
+    match to_url(query) {
         text if text.is_empty() => "/".to_owned(),
         text => format!("/?{text}"),
     }

@@ -1,11 +1,7 @@
 //! The tools and what becomes of their calls.
 
-use super::{Frame, PageError, drawn, pauses, shown};
-use crate::{
-    access::Actor,
-    context::AdminContext,
-    view::{FailureView, ToolView},
-};
+use super::{Frame, PageError, drawn, shown};
+use crate::{access::Actor, action::pauses, context::AdminContext};
 use askama::Template;
 use axum::{
     Extension,
@@ -13,6 +9,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::{FailureView, ToolView};
 use longhaul_core::{approximate_duration, plain_line};
 use std::sync::Arc;
 

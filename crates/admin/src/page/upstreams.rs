@@ -1,10 +1,10 @@
 //! The upstreams of a gateway.
 
 use super::{
-    Frame, PageError, drawn, pauses, shown,
+    Frame, PageError, drawn, shown,
     tools::{LastFailure, mean, rate},
 };
-use crate::{access::Actor, context::AdminContext, upstreams::UpstreamView};
+use crate::{access::Actor, action::pauses, context::AdminContext};
 use askama::Template;
 use axum::{
     Extension,
@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
+use longhaul_admin_api::UpstreamView;
 use std::sync::Arc;
 
 #[derive(Template)]

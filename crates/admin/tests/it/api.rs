@@ -438,24 +438,6 @@ async fn the_description_says_what_is_served() {
             assert_eq!(status != 405, is_described, "{method} {path}: {status}");
         }
     }
-    let described = &description["components"]["schemas"];
-    let task = world.json(&format!("/api/tasks/{id}")).await;
-    for member in task.as_object().unwrap().keys() {
-        let is_of_list = described["Task"]["properties"].get(member).is_some();
-        let is_of_details = described["TaskDetails"]["allOf"][1]["properties"].get(member).is_some();
-        assert!(is_of_list || is_of_details, "`{member}` is not described");
-    }
-    for (answer, name) in [
-        (world.json("/api/stats").await, "Stats"),
-        (world.json("/api/tools").await[0].clone(), "Tool"),
-    ] {
-        for member in answer.as_object().unwrap().keys() {
-            assert!(
-                described[name]["properties"].get(member).is_some(),
-                "`{member}` of {name} is not described"
-            );
-        }
-    }
     assert_eq!(world.get("/api/nothing").await.status(), 404);
 }
 

@@ -9,11 +9,15 @@ use crate::{
     shell_word::shell_word,
 };
 use longhaul_admin::AdminSocket;
+use longhaul_admin_api::{ErrorBody, ErrorReason, TaskPage};
 use longhaul_client::SystemClock;
 use longhaul_core::{Clock as _, Json, ParsedJson};
 use longhaul_private_dir::SocketPath;
 use reqwest::{Client, Method, StatusCode};
-use serde_json::Value;
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use std::{
     convert::Infallible,
     fs,
@@ -35,6 +39,14 @@ pub(super) const HANGS: &str = "it may have been stopped (SIGSTOP), or hang: loo
 const LATEST: &str = "/api/tasks?limit=500";
 /// A shorter part of an id would be an accident.
 const SHORTEST: usize = 6;
+
+/// What the server answers.
+pub(super) struct Answer<T> {
+    /// As it is written, also what this release does not know.
+    pub(super) json: ParsedJson,
+    /// What this release reads of it.
+    pub(super) read: T,
+}
 
 /// A connection to it.
 pub(super) struct Api {
@@ -133,24 +145,33 @@ impl Api {
         }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        Ok(self.get_written(path).await?.as_value().clone())
-    }
-
-    /// The same, with what clients and tools have written as it is.
-    pub(super) async fn get_written(&self, path: &str) -> Result<ParsedJson, Failure> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
         self.request(Method::GET, path, None).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        Ok(self.request(Method::POST, path, body).await?.as_value().clone())
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        self.request(Method::POST, path, None).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
-        Ok(self.request(Method::DELETE, path, None).await?.as_value().clone())
+    pub(super) async fn post_body<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        let body = serde_json::to_string(body).map_err(Failure::usage)?;
+        self.request(Method::POST, path, Some(body)).await
     }
 
-    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<ParsedJson, Failure> {
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        self.request(Method::DELETE, path, None).await
+    }
+
+    async fn request<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<Answer<T>, Failure> {
         let timeout = self.timeout.unwrap_or(match method {
             Method::GET => READ_TIMEOUT,
             _ => CHANGE_TIMEOUT,
@@ -163,9 +184,7 @@ impl Api {
             request = request.bearer_auth(key);
         }
         if let Some(body) = body {
-            request = request
-                .header("content-type", "application/json")
-                .body(body.to_string());
+            request = request.header("content-type", "application/json").body(body);
         }
         let answered = async {
             let answer = request.send().await?;
@@ -187,15 +206,23 @@ impl Api {
                 _ => format!("{}: {}", self.name, innermost(&error)),
             })
         })?;
-        let json = Json::parse(&text).ok().map(ParsedJson::from);
-        match json {
-            Some(json) if status.is_success() => Ok(json),
-            Some(json) => Err(refusal(status, &json)),
-            None => Err(Failure::no_server(format!(
-                "{}{path} is not the API of a Longhaul server: it answers {status}",
+        let other = |why: String| {
+            Failure::no_server(format!(
+                "{}{path} is not the API of a Longhaul server: {why}",
                 self.base
-            ))),
+            ))
+        };
+        let Ok(json) = Json::parse(&text) else {
+            return Err(other(format!("it answers {status}")));
+        };
+        if !status.is_success() {
+            return Err(refusal(status, &json));
         }
+        let read = serde_json::from_str(json.as_str()).map_err(|error| other(error.to_string()))?;
+        Ok(Answer {
+            json: json.into(),
+            read,
+        })
     }
 
     /// Once the server has not answered for a while.
@@ -210,7 +237,7 @@ impl Api {
     /// The whole id of a task of which a part is named.
     pub(super) async fn whole_id(&self, part: &str) -> Result<String, Failure> {
         let path = task_path(part)?;
-        match self.get(&path).await {
+        match self.get::<IgnoredAny>(&path).await {
             Ok(_) => return Ok(part.to_owned()),
             Err(failure) if failure.kind() != "not_found" => return Err(failure),
             Err(_) if part.len() < SHORTEST => {
@@ -220,15 +247,11 @@ impl Api {
             }
             Err(_) => {}
         }
-        let latest = self.get(LATEST).await?;
-        let ids = latest["tasks"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|task| task["id"].as_str());
-        let found: Vec<&str> = ids.filter(|id| id.contains(part)).collect();
-        match found[..] {
-            [one] => Ok(one.to_owned()),
+        let latest: Answer<TaskPage> = self.get(LATEST).await?;
+        let ids = latest.read.tasks.into_iter().map(|task| task.id);
+        let found: Vec<String> = ids.filter(|id| id.contains(part)).collect();
+        match &found[..] {
+            [one] => Ok(one.clone()),
             [] => Err(Failure::refused(format!(
                 "no task has the id {part}, and none of the latest 500 has it in its id"
             ))
@@ -304,12 +327,14 @@ fn innermost(error: &reqwest::Error) -> String {
     reason.to_string()
 }
 
-fn refusal(status: StatusCode, json: &Value) -> Failure {
-    let error = &json["error"];
-    let message = error["message"]
-        .as_str()
-        .unwrap_or("the server gives no reason")
-        .to_owned();
+fn refusal(status: StatusCode, json: &Json) -> Failure {
+    let ErrorReason { kind, message } = serde_json::from_str::<ErrorBody>(json.as_str())
+        .unwrap_or_default()
+        .error;
+    let message = match message.is_empty() {
+        true => "the server gives no reason".to_owned(),
+        false => message,
+    };
     match status {
         StatusCode::BAD_REQUEST => Failure::usage(message),
         StatusCode::UNAUTHORIZED => Failure::refused(format!(
@@ -317,7 +342,7 @@ fn refusal(status: StatusCode, json: &Value) -> Failure {
         ))
         .of_kind("unauthorized"),
         StatusCode::NOT_FOUND => Failure::refused(message).of_kind("not_found"),
-        StatusCode::SERVICE_UNAVAILABLE if error["kind"] == "store" => Failure::no_server(message).of_kind("store"),
+        StatusCode::SERVICE_UNAVAILABLE if kind == "store" => Failure::no_server(message).of_kind("store"),
         StatusCode::SERVICE_UNAVAILABLE => Failure::no_server(message),
         _ => Failure::refused(message).of_kind("not_now"),
     }

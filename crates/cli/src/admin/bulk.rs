@@ -1,24 +1,17 @@
 //! An action on all tasks that a filter finds: says how many there are, and asks first.
 
-use super::{
-    api::Api,
-    show::{list, text},
-    shown,
-};
+use super::api::{Answer, Api};
 use crate::{args::SomeTasks, failure::Failure, output, result::Exit};
 use inquire::{Confirm, InquireError};
-use longhaul_admin::TaskQuery;
-use serde_json::{Value, json};
+use longhaul_admin_api::{BulkPreview, BulkRefusal, BulkReport, TaskQuery, to_url};
+use serde_json::json;
 use std::io::{self, IsTerminal};
-
-/// Refusals that are printed.
-const PRINTED: usize = 20;
 
 pub(super) async fn run(some: &SomeTasks, action: &str) -> Result<Exit, Failure> {
     let api = Api::of(&some.of)?;
     let mut query = some.filter.query();
-    let found = api.get(&address(action, &query)).await?;
-    let (tasks, or_more) = (found["tasks"].as_u64().unwrap_or_default(), found["orMore"] == true);
+    let found: Answer<BulkPreview> = api.get(&address(action, &query)).await?;
+    let BulkPreview { tasks, or_more, hint } = found.read;
     let count = match (tasks, or_more) {
         (1, false) => "1 task".to_owned(),
         (tasks, false) => format!("{tasks} tasks"),
@@ -26,42 +19,43 @@ pub(super) async fn run(some: &SomeTasks, action: &str) -> Result<Exit, Failure>
     };
     if tasks == 0 && !or_more {
         some.filter.explain_principal();
-        if let Some(hint) = found["hint"].as_str() {
-            output::note(hint);
+        if let Some(hint) = hint {
+            output::note(&hint);
         }
     } else if !some.yes && !agreed(&format!("{action} {count}?"))? {
         output::note("nothing was changed");
         return Ok(Exit::Cancelled);
     }
-    let (mut done, mut refused, mut refusals) = (0, 0, Vec::new());
+    let mut report = BulkReport::default();
     loop {
-        let part = api.post(&address(action, &query), None).await;
-        let part = part.inspect_err(|_| output::note(&format!("{done} tasks are done; then:")))?;
-        done += part["done"].as_u64().unwrap_or_default();
-        refused += part["refused"].as_u64().unwrap_or_default();
-        refusals.extend(list(&part, "refusals").iter().cloned());
-        refusals.truncate(PRINTED);
-        match part["next"].as_str() {
-            Some(next) => next.clone_into(&mut query.after),
+        let part: Result<Answer<BulkReport>, Failure> = api.post(&address(action, &query)).await;
+        let part = part.inspect_err(|_| output::note(&format!("{} tasks are done; then:", report.done)))?;
+        report.add(part.read);
+        match report.next.take() {
+            Some(next) => query.after = next,
             None => break,
         }
-        output::note(&format!("{done} of {count}"));
+        output::note(&format!("{} of {count}", report.done));
     }
-    let report = json!({"done": done, "refused": refused, "refusals": refusals});
-    shown(&some.of, &report, |_| {
-        let mut lines = vec![format!("{action}: {done} done, {refused} not")];
-        let why = |refusal: &Value| format!("{}: {}", text(refusal, "task"), text(refusal, "message"));
-        lines.extend(refusals.iter().map(why));
-        lines.join("\n")
-    })?;
-    Ok(match refused {
+    match some.of.json {
+        true => output::json_line(&json!(report)),
+        false => {
+            let why = |refusal: &BulkRefusal| format!("\n{}: {}", refusal.task, refusal.message);
+            let refusals: String = report.refusals.iter().map(why).collect();
+            output::text(&format!(
+                "{action}: {} done, {} not{refusals}",
+                report.done, report.refused
+            ));
+        }
+    }
+    Ok(match report.refused {
         0 => Exit::Answered,
         _ => Exit::ToolError,
     })
 }
 
 fn address(action: &str, query: &TaskQuery) -> String {
-    format!("/api/bulk/{action}?{}", query.to_url())
+    format!("/api/bulk/{action}?{}", to_url(query))
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {

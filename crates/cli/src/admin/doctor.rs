@@ -4,20 +4,19 @@ use super::{
     api::{Api, HANGS, configured, data_dir},
     finding::Finding,
     machine,
-    show::{list, text},
 };
 use crate::{
     args::{AdminTarget, Doctor},
     check::machine::reserve_doubt,
     config::{DataDirConfig, Environment, Problem},
     failure::Failure,
-    fields::as_word,
     output,
     result::Exit,
     shell_word::shell_word,
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
+use longhaul_admin_api::{ProblemView, ProblemsView};
 use longhaul_command::suspended_supervisors;
 use longhaul_core::TaskId;
 use longhaul_private_dir::check_named;
@@ -428,20 +427,20 @@ async fn look_at_server(api: &Api, target: &str, restart: &str, findings: &mut V
 
 /// What the server says of itself.
 async fn problems(api: &Api, target: &str) -> Result<Vec<Finding>, Failure> {
-    let found = api.get("/api/problems").await?;
-    let finding = |problem: &Value| {
-        let advice = text(problem, "advice").to_owned();
-        let words = problem["command"].as_array().into_iter().flatten();
-        let words: Vec<String> = words.map(|word| shell_word(&as_word(word))).collect();
+    let found: ProblemsView = api.get("/api/problems").await?.read;
+    let finding = |problem: ProblemView| {
+        let words = problem.command.unwrap_or_default();
+        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
         let advice = match words.split_first() {
-            None => advice,
+            None => problem.advice,
             Some((command, rest)) => format!(
-                "{advice}: `longhaul admin {command} {} {}`",
+                "{}: `longhaul admin {command} {} {}`",
+                problem.advice,
                 shell_word(target),
                 rest.join(" ")
             ),
         };
-        Finding::new(text(problem, "what"), advice)
+        Finding::new(problem.what, advice)
     };
-    Ok(list(&found, "problems").iter().map(finding).collect())
+    Ok(found.problems.into_iter().map(finding).collect())
 }

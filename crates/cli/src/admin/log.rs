@@ -1,13 +1,13 @@
 //! `longhaul admin log`.
 
 use super::{
-    api::{Api, task_path},
-    found, show,
+    api::{Answer, Api, task_path},
+    found,
 };
-use crate::{args::AdminLog, failure::Failure, output, result::Exit};
+use crate::{args::AdminLog, failure::Failure, json_text::one_line, output, result::Exit};
+use longhaul_admin_api::{LogPart, TaskDetails};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
-use serde_json::Value;
 use std::time::Duration;
 
 /// Bytes of a log in one request.
@@ -71,15 +71,15 @@ impl Log {
     /// Prints what was added, and returns how the task has ended, if it has.
     async fn print_on(&self, offset: &mut u64) -> Result<Option<String>, Failure> {
         // In this order: when it has ended, nothing is added to its log.
-        let task = self.api.get(&self.path).await?;
-        let ended = !task["endedAt"].is_null();
+        let task: TaskDetails = self.api.get(&self.path).await?.read;
+        let ended = task.task.ended_at.is_some();
         match self.print_from(offset).await {
             Ok(()) => {}
             // One that has not begun has no log yet.
             Err(failure) if failure.kind() == "not_found" && !ended => {}
             Err(failure) => return Err(failure),
         }
-        let state = match show::text(&task, "state") {
+        let state = match &*task.task.state {
             "cancelled" => "been cancelled",
             state => state,
         };
@@ -94,28 +94,24 @@ impl Log {
                 .map(|attempt| format!("&attempt={attempt}"))
                 .unwrap_or_default();
             let path = format!("{}/log?offset={offset}&limit={PART}{attempt}", self.path);
-            let part = self.api.get(&path).await?;
-            let number = |member: &str| part[member].as_u64().unwrap_or_default();
-            if number("total") < *offset {
+            let part: Answer<LogPart> = self.api.get(&path).await?;
+            let LogPart { next, total, .. } = part.read;
+            if total < *offset {
                 // That of another attempt, which begins anew.
                 *offset = 0;
                 continue;
             }
-            if !self.follows || number("next") > *offset {
-                self.print(&part);
+            if !self.follows || next > *offset {
+                match self.json {
+                    true => output::json_line(&one_line(part.json.as_json().as_str())),
+                    false => output::part(&part.read.text),
+                }
             }
-            if number("next") <= *offset || number("next") >= number("total") || output::has_failed() {
-                *offset = number("next").max(*offset);
+            if next <= *offset || next >= total || output::has_failed() {
+                *offset = next.max(*offset);
                 return Ok(());
             }
-            *offset = number("next");
-        }
-    }
-
-    fn print(&self, part: &Value) {
-        match self.json {
-            true => output::json_line(part),
-            false => output::part(show::text(part, "text")),
+            *offset = next;
         }
     }
 }

@@ -23,11 +23,14 @@ use crate::{
     output,
     result::Exit,
 };
-use api::{Api, task_path};
-use longhaul_admin::TaskQuery;
+use api::{Answer, Api, task_path};
+use longhaul_admin_api::{
+    ActionReport, AnswerBody, AuditLines, AuditQuery, DrainQuery, DrainReport, NodesView, StatsView, TaskDetails,
+    TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView, to_url,
+};
 use longhaul_client::check_form;
 use longhaul_core::ToolPattern;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json, value::to_raw_value};
 use std::{path::Path, process::ExitCode, time::Duration};
 
 /// How long a server that has just been started may take to answer.
@@ -77,7 +80,7 @@ pub(crate) async fn answers(data_dir: &Path) -> bool {
     let Ok(api) = Api::of_directory(&of, data_dir, of.target.clone()) else {
         return false;
     };
-    match api.within(ANSWER_TIMEOUT).get("/api/stats").await {
+    match api.within(ANSWER_TIMEOUT).get::<StatsView>("/api/stats").await {
         Ok(_) => true,
         // Its database may be away.
         Err(failure) => failure.kind() == "store",
@@ -93,8 +96,8 @@ pub(crate) async fn doctor(args: &Doctor) -> ExitCode {
 pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
     match (&args.action, &args.of) {
         (Some(NodesAction::GiveUp(one)), _) => exit_code(give_up(one).await, one.of.json),
-        (Some(NodesAction::Cordon(one)), _) => exit_code(set_cordoned(one, "cordon").await, one.of.json),
-        (Some(NodesAction::Uncordon(one)), _) => exit_code(set_cordoned(one, "uncordon").await, one.of.json),
+        (Some(NodesAction::Cordon(one)), _) => exit_code(cordon(one).await, one.of.json),
+        (Some(NodesAction::Uncordon(one)), _) => exit_code(uncordon(one).await, one.of.json),
         (None, Some(of)) => exit_code(list_nodes(of).await, of.json),
         (None, None) => Failure::usage("which server? `longhaul nodes FILE`")
             .report(false)
@@ -103,29 +106,34 @@ pub(crate) async fn nodes(args: &Nodes) -> ExitCode {
 }
 
 async fn list_nodes(of: &AdminTarget) -> Result<Exit, Failure> {
-    shown(of, &Api::of(of)?.get("/api/nodes").await?, |found| {
-        show::nodes(found, show::width())
-    })
+    let found = Api::of(of)?.get("/api/nodes").await?;
+    shown(of, &found, |found: &NodesView| show::nodes(&found.nodes, show::width()))
 }
 
-async fn give_up(OneNode { of, node }: &OneNode) -> Result<Exit, Failure> {
-    let done = Api::of(of)?.post(&format!("/api/nodes/{node}/give-up"), None).await?;
-    shown(of, &done, |_| {
-        format!(
-            "the host of node {node} is given up: what is bound to it ends as lost, or is retried. Commands of it may still run there, beside their retries, until \
-             a server is started on that host again"
-        )
-    })
+async fn act_on_node(OneNode { of, node }: &OneNode, action: &str, done: String) -> Result<Exit, Failure> {
+    let report = Api::of(of)?.post(&format!("/api/nodes/{node}/{action}")).await?;
+    shown(of, &report, |_: &ActionReport| done)
 }
 
-async fn set_cordoned(OneNode { of, node }: &OneNode, action: &str) -> Result<Exit, Failure> {
-    let done = Api::of(of)?.post(&format!("/api/nodes/{node}/{action}"), None).await?;
-    shown(of, &done, |_| match action {
-        "cordon" => {
-            format!("node {node} begins nothing until it is uncordoned, or started again. What runs there runs on")
-        }
-        _ => format!("node {node} begins work again"),
-    })
+async fn give_up(one: &OneNode) -> Result<Exit, Failure> {
+    let done = format!(
+        "the host of node {} is given up: what is bound to it ends as lost, or is retried. Commands of it may still run there, beside their retries, until \
+         a server is started on that host again",
+        one.node
+    );
+    act_on_node(one, "give-up", done).await
+}
+
+async fn cordon(one: &OneNode) -> Result<Exit, Failure> {
+    let done = format!(
+        "node {} begins nothing until it is uncordoned, or started again. What runs there runs on",
+        one.node
+    );
+    act_on_node(one, "cordon", done).await
+}
+
+async fn uncordon(one: &OneNode) -> Result<Exit, Failure> {
+    act_on_node(one, "uncordon", format!("node {} begins work again", one.node)).await
 }
 
 fn exit_code(outcome: Result<Exit, Failure>, json: bool) -> ExitCode {
@@ -142,12 +150,8 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Tasks(wanted) => tasks(wanted).await,
         AdminCommand::Task(one) => {
             let (api, id) = found(&one.of, &one.id).await?;
-            let task = api.get_written(&task_path(&id)?).await?;
-            match one.of.json {
-                true => output::json_line(&one_line(task.as_json().as_str())),
-                false => output::text(&show::task(&task)),
-            }
-            Ok(Exit::Answered)
+            let task = api.get(&task_path(&id)?).await?;
+            shown(&one.of, &task, show::task)
         }
         AdminCommand::Log(asked) => log::run(asked).await,
         AdminCommand::Cancel(some) => act_on(some, "cancel", "is asked to stop").await,
@@ -160,7 +164,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             Some(part) => {
                 let (api, id) = found(&some.of, part).await?;
                 let done = api.delete(&task_path(&id)?).await?;
-                shown(&some.of, &done, |_| format!("{id} is deleted"))
+                shown(&some.of, &done, |_: &ActionReport| format!("{id} is deleted"))
             }
         },
         AdminCommand::Answer(args) => answer(args).await,
@@ -168,32 +172,26 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Resume(some) => set_paused(some, "resume").await,
         AdminCommand::Tools(of) => {
             let tools = Api::of(of)?.get("/api/tools").await?;
-            shown(of, &tools, |tools| {
-                show::tools(tools.as_array().map_or(&[], Vec::as_slice), show::width())
-            })
+            shown(of, &tools, |tools: &Vec<_>| show::tools(tools, show::width()))
         }
         AdminCommand::Audit(wanted) => {
-            let members = [
-                ("task", &wanted.task),
-                ("principal", &wanted.principal),
-                ("action", &wanted.action),
-                ("outcome", &wanted.outcome),
-            ];
-            let mut path = format!("/api/audit?limit={}", wanted.limit);
-            for (member, text) in members {
-                if let Some(text) = text {
-                    path.push_str(&format!("&{member}={}", percent_encode(text)));
-                }
-            }
+            let query = AuditQuery {
+                task: wanted.task.clone().unwrap_or_default(),
+                principal: wanted.principal.clone().unwrap_or_default(),
+                action: wanted.action.clone().unwrap_or_default(),
+                outcome: wanted.outcome.clone().unwrap_or_default(),
+                limit: wanted.limit.to_string(),
+            };
+            let path = format!("/api/audit?{}", to_url(&query));
             let found = Api::of(&wanted.of)?.get(&path).await?;
-            shown(&wanted.of, &found, |found| {
-                show::audit(show::list(found, "lines"), show::width())
+            shown(&wanted.of, &found, |found: &AuditLines<_>| {
+                show::audit(&found.lines, show::width())
             })
         }
         AdminCommand::Upstreams(of) => {
             let upstreams = Api::of(of)?.get("/api/upstreams").await?;
-            shown(of, &upstreams, |upstreams| {
-                show::upstreams(upstreams.as_array().map_or(&[], Vec::as_slice), show::width())
+            shown(of, &upstreams, |upstreams: &Vec<_>| {
+                show::upstreams(upstreams, show::width())
             })
         }
         AdminCommand::Principals(of) => {
@@ -203,12 +201,12 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Stats(of) => shown(of, &Api::of(of)?.get("/api/stats").await?, show::stats),
         AdminCommand::Top(of) => top::run(&Api::of(of)?, of.json).await,
         AdminCommand::Drain(AdminDrain { of, timeout }) => {
-            let timeout = timeout.map(|millis| format!("?timeout={millis}ms"));
-            let path = format!("/api/drain{}", timeout.unwrap_or_default());
-            let done = Api::of(of)?.post(&path, None).await?;
-            shown(of, &done, |done| {
+            let timeout = timeout.map_or_else(String::new, |millis| format!("{millis}ms"));
+            let path = format!("/api/drain?{}", to_url(&DrainQuery { timeout }));
+            let done = Api::of(of)?.post(&path).await?;
+            shown(of, &done, |done: &DrainReport| {
                 let stops = "the server stops: calls that run have 5 seconds to finish, tasks resume at the next start";
-                match done["timeoutMs"].as_u64().unwrap_or_default() {
+                match done.timeout_ms.unwrap_or_default() {
                     0 => stops.to_owned(),
                     timeout => format!(
                         "the server begins nothing more; what runs has {} to end. Then {stops}",
@@ -222,33 +220,38 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
 }
 
 /// A page with as many tasks as are wanted: the server looks at a part of all tasks for each answer.
-async fn full_page(api: &Api, mut query: TaskQuery) -> Result<Value, Failure> {
-    let mut tasks = Vec::new();
+async fn full_page(api: &Api, mut query: TaskQuery) -> Result<Answer<TaskPage>, Failure> {
+    let (mut all, mut json) = (TaskPage::default(), Vec::new());
     loop {
-        let page = api.get(&format!("/api/tasks?{}", query.to_url())).await?;
-        tasks.extend(show::list(&page, "tasks").iter().cloned());
+        let Answer { read: page, json: part } = api.get::<TaskPage>(&format!("/api/tasks?{}", to_url(&query))).await?;
+        json.extend(part["tasks"].as_array().into_iter().flatten().cloned());
         let wanted: usize = query.limit.parse().unwrap_or_default();
-        let next = page["next"].as_str().unwrap_or_default().to_owned();
-        let missing = wanted.saturating_sub(show::list(&page, "tasks").len());
-        if next.is_empty() {
-            let hint = page["hint"].clone();
-            return Ok(match hint.is_null() || !tasks.is_empty() {
-                true => json!({"tasks": tasks}),
-                false => json!({"tasks": tasks, "hint": hint}),
-            });
+        let missing = wanted.saturating_sub(page.tasks.len());
+        all.tasks.extend(page.tasks);
+        all.next = page.next;
+        all.hint = page.hint.filter(|_| all.tasks.is_empty());
+        match &all.next {
+            Some(next) if missing > 0 => (query.after, query.limit) = (next.clone(), missing.to_string()),
+            _ => break,
         }
-        if missing == 0 {
-            return Ok(json!({"tasks": tasks, "next": next}));
-        }
-        (query.after, query.limit) = (next, missing.to_string());
     }
+    let mut whole = json!({"tasks": json});
+    for (name, value) in [("next", &all.next), ("hint", &all.hint)] {
+        if let Some(value) = value {
+            whole[name] = value.as_str().into();
+        }
+    }
+    Ok(Answer {
+        json: whole.into(),
+        read: all,
+    })
 }
 
 /// Prints an answer.
-fn shown(of: &AdminTarget, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<Exit, Failure> {
+fn shown<T>(of: &AdminTarget, answer: &Answer<T>, text: impl FnOnce(&T) -> String) -> Result<Exit, Failure> {
     match of.json {
-        true => output::json_line(answer),
-        false => output::text(&text(answer)),
+        true => output::json_line(&one_line(answer.json.as_json().as_str())),
+        false => output::text(&text(&answer.read)),
     }
     Ok(Exit::Answered)
 }
@@ -301,17 +304,17 @@ async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
         ..wanted.filter.query()
     };
     let page = full_page(&Api::of(&wanted.of)?, query).await?;
-    let next = page["next"].as_str().map(str::to_owned);
-    let exit = shown(&wanted.of, &page, |page| {
-        show::tasks(show::list(page, "tasks"), show::width())
-    });
-    if show::list(&page, "tasks").is_empty() && !wanted.of.json {
+    let exit = shown(&wanted.of, &page, |page| show::tasks(&page.tasks, show::width()));
+    if wanted.of.json {
+        return exit;
+    }
+    if page.read.tasks.is_empty() {
         wanted.filter.explain_principal();
-        if let Some(hint) = page["hint"].as_str() {
+        if let Some(hint) = &page.read.hint {
             output::note(hint);
         }
     }
-    if let (Some(next), false) = (next, wanted.of.json) {
+    if let Some(next) = &page.read.next {
         output::note(&format!("there may be more: --after {next}"));
     }
     exit
@@ -336,12 +339,12 @@ async fn act_on(some: &SomeTasks, action: &str, words: &str) -> Result<Exit, Fai
 
 async fn act(of: &AdminTarget, part: &str, action: &str, words: &str) -> Result<Exit, Failure> {
     let (api, id) = found(of, part).await?;
-    let done = api.post(&format!("{}/{action}", task_path(&id)?), None).await?;
-    shown(of, &done, |done| match done["task"].as_str() {
+    let done = api.post(&format!("{}/{action}", task_path(&id)?)).await?;
+    shown(of, &done, |done: &ActionReport| match &done.task {
         // The id alone, for scripts.
         Some(new) => {
             output::note(&format!("{id} {words} as"));
-            new.to_owned()
+            new.clone()
         }
         None => format!("{id} {words}"),
     })
@@ -351,13 +354,11 @@ async fn act(of: &AdminTarget, part: &str, action: &str, words: &str) -> Result<
 async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
     let api = Api::of(&some.of)?;
     if let Some(upstream) = &some.upstream {
-        let upstreams = api.get("/api/upstreams").await?;
-        let names: Vec<&str> = (upstreams.as_array().into_iter().flatten())
-            .map(|upstream| show::text(upstream, "name"))
-            .collect();
+        let upstreams: Vec<UpstreamView> = api.get("/api/upstreams").await?.read;
+        let names: Vec<&str> = upstreams.iter().map(|upstream| &*upstream.name).collect();
         let path = format!("/api/upstreams/{}/{action}", percent_encode(upstream));
         // The server also knows the pauses of those that are not configured any more.
-        let done = match api.post(&path, None).await {
+        let done = match api.post(&path).await {
             Err(failure) if failure.kind() == "not_found" => {
                 return Err(Failure::usage(match names[..] {
                     [] => format!("there is no upstream `{upstream}`: this server is no gateway"),
@@ -369,21 +370,13 @@ async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
             }
             done => done?,
         };
-        return shown(&some.of, &done, |done| {
-            let names: Vec<&str> = show::list(done, "tools").iter().filter_map(Value::as_str).collect();
-            match names[..] {
-                [] => format!("{action}d: {upstream}, which offers no tools now"),
-                _ => format!("{action}d: {}", names.join(", ")),
-            }
+        return shown(&some.of, &done, |done: &UpstreamPause| match &done.tools[..] {
+            [] => format!("{action}d: {upstream}, which offers no tools now"),
+            tools => format!("{action}d: {}", tools.join(", ")),
         });
     }
-    let tools = api.get("/api/tools").await?;
-    let names: Vec<&str> = tools
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|tool| show::text(tool, "name"))
-        .collect();
+    let tools: Vec<ToolView> = api.get("/api/tools").await?.read;
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     let fits_none = |pattern: &&ToolPattern| !names.iter().any(|name| pattern.matches(name));
     if let Some(pattern) = some.tools.iter().find(fits_none) {
         return Err(Failure::usage(format!(
@@ -395,12 +388,15 @@ async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
     for name in names {
         if some.tools.iter().any(|pattern| pattern.matches(name)) {
             let path = percent_encode(name);
-            api.post(&format!("/api/tools/{path}/{action}"), None).await?;
+            api.post::<ActionReport>(&format!("/api/tools/{path}/{action}")).await?;
             done.push(name);
         }
     }
-    let names = done.join(", ");
-    shown(&some.of, &json!({"tools": done}), |_| format!("{action}d: {names}"))
+    match some.of.json {
+        true => output::json_line(&json!({"tools": done})),
+        false => output::text(&format!("{action}d: {}", done.join(", "))),
+    }
+    Ok(Exit::Answered)
 }
 
 /// A name as one part of a path.
@@ -416,16 +412,12 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
     let api = Api::of(&args.of)?;
     let id = api.whole_id(&args.id).await?;
     let path = task_path(&id)?;
-    let task = api.get(&path).await?;
-    let questions = show::list(&task, "questions");
+    let questions = api.get::<TaskDetails>(&path).await?.read.questions;
     let keys = || {
-        questions
-            .iter()
-            .map(|question| show::text(question, "key"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let keys = questions.iter().map(|question| &*question.key);
+        keys.collect::<Vec<_>>().join(", ")
     };
-    let question = match (&args.question, questions) {
+    let question = match (&args.question, &questions[..]) {
         (_, []) => return Err(Failure::refused(format!("{id} asks nothing"))),
         (None, [one]) => one,
         (None, _) => {
@@ -435,14 +427,14 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
             )));
         }
         (Some(key), _) => {
-            let found = questions.iter().find(|question| show::text(question, "key") == key);
+            let found = questions.iter().find(|question| question.key == *key);
             found.ok_or_else(|| Failure::usage(format!("{id} does not ask {key}; its questions: {}", keys())))?
         }
     };
-    let schema = &question["params"]["requestedSchema"];
+    let schema = &question.params["requestedSchema"];
     let fields = fields::of_schema(schema);
     if args.words.is_empty() && !args.accept && !args.decline && !args.cancel {
-        let asked = question["params"]["message"].as_str().unwrap_or_default();
+        let asked = question.params["message"].as_str().unwrap_or_default();
         let fields: String = fields.iter().map(|field| format!("\n  {field}")).collect();
         let values = if fields.is_empty() {
             ""
@@ -463,12 +455,15 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
         check_form(schema, &content).map_err(|problem| Failure::usage(format!("{problem}; nothing was answered")))?;
         json!({"action": "accept", "content": content})
     };
-    let body = json!({"key": question["key"], "answer": answer});
-    let done = api.post(&format!("{path}/answer"), Some(body)).await?;
+    let body = AnswerBody {
+        key: question.key.clone(),
+        answer: to_raw_value(&answer).map_err(Failure::usage)?,
+    };
+    let done = api.post_body(&format!("{path}/answer"), &body).await?;
     let said = match (args.decline, args.cancel) {
         (true, _) => "the question is declined",
         (_, true) => "the question is cancelled",
         _ => "it has the answer",
     };
-    shown(&args.of, &done, |_| format!("{id}: {said}"))
+    shown(&args.of, &done, |_: &ActionReport| format!("{id}: {said}"))
 }

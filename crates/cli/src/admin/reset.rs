@@ -2,12 +2,12 @@
 
 use super::{
     api::{Api, task_path},
-    show::{entry, list},
+    show::entry,
     shown,
 };
 use crate::{args::AdminReset, failure::Failure, output, result::Exit};
 use inquire::{Confirm, InquireError};
-use serde_json::{Value, json};
+use longhaul_admin_api::{ActionReport, EntryView, JournalPart, ResetBody};
 use std::io::{self, IsTerminal};
 
 pub(super) async fn run(args: &AdminReset) -> Result<Exit, Failure> {
@@ -25,30 +25,30 @@ pub(super) async fn run(args: &AdminReset) -> Result<Exit, Failure> {
         output::note("nothing was changed");
         return Ok(Exit::Cancelled);
     }
-    let body = json!({"before": args.before});
-    let done = api.post(&format!("{path}/reset"), Some(body)).await?;
-    shown(&args.one.of, &done, |done| {
+    let body = ResetBody { before: args.before };
+    let done = api.post_body(&format!("{path}/reset"), &body).await?;
+    shown(&args.one.of, &done, |done: &ActionReport| {
         output::note(&format!("{id} is reset to before entry {}. The new task:", args.before));
         // The id alone, for scripts.
-        done["task"].as_str().unwrap_or_default().to_owned()
+        done.task.clone().unwrap_or_default()
     })
 }
 
 /// The entries from this one on.
-async fn dropped(api: &Api, path: &str, before: u32) -> Result<Vec<Value>, Failure> {
+async fn dropped(api: &Api, path: &str, before: u32) -> Result<Vec<EntryView>, Failure> {
     let mut dropped = Vec::new();
-    let mut after = u64::from(before.saturating_sub(1));
+    let mut after = before.saturating_sub(1);
     loop {
-        let page = api.get(&format!("{path}/journal?after={after}")).await?;
-        dropped.extend(list(&page, "entries").iter().cloned());
-        match page["next"].as_u64() {
+        let part: JournalPart = api.get(&format!("{path}/journal?after={after}")).await?.read;
+        dropped.extend(part.entries);
+        match part.next {
             Some(next) => after = next,
             None => return Ok(dropped),
         }
     }
 }
 
-fn agreed(dropped: &[Value]) -> Result<bool, Failure> {
+fn agreed(dropped: &[EntryView]) -> Result<bool, Failure> {
     let lines: Vec<String> = dropped.iter().map(entry).collect();
     output::note(&format!(
         "These operations run again; what they have done outside stays done:\n  {}",

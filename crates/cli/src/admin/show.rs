@@ -2,8 +2,12 @@
 
 use super::table::{table, table_without};
 use crate::{fields, json_text::one_line, output::plain, tasks::terminal_width};
-use longhaul_core::{ParsedJson, approximate_duration};
-use serde_json::Value;
+use longhaul_admin_api::{
+    AttemptView, AuditLine, EntryView, FailureView, NodeView, OutcomeView, PrincipalView, PrincipalsView, QuestionView,
+    SettledQuestionView, StatsView, TaskDetails, TaskView, ToolView, UpstreamView,
+};
+use longhaul_core::approximate_duration;
+use serde_json::value::RawValue;
 use std::io::IsTerminal as _;
 
 /// The width of what is printed. A pipe gets whole lines.
@@ -14,45 +18,19 @@ pub(super) fn width() -> usize {
     }
 }
 
-/// The text of a member, or nothing.
-pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
-    value[member].as_str().unwrap_or_default()
+/// A text that may be absent, as a cell or a part of a line.
+fn given(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or_default()
 }
 
-pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
-    let rows: Vec<[String; 6]> = tasks.iter().map(task_row).collect();
-    table(TASK_COLUMNS, &rows, width)
-}
+/// What stands in a cell without a value.
+const NOTHING: &str = "-";
 
-/// For a screen: on a narrow one ids have their last characters, which the commands take, too, and there is no principal.
-pub(super) fn tasks_of_screen(tasks: &[Value], width: usize) -> String {
-    let row = |task: &Value| {
-        let mut row = task_row(task);
-        let id = text(task, "id");
-        if width < WIDE && id.len() > SHORT_ID {
-            row[0] = format!("…{}", id.get(id.len() - SHORT_ID..).unwrap_or(id));
-        }
-        if let Some(bar) = bar(task) {
-            let status = std::mem::take(&mut row[5]);
-            row[5] = format!("{bar} {status}").trim_end().to_owned();
-        }
-        row
-    };
-    let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
-    table_without(TASK_COLUMNS, &rows, width, &[PRINCIPAL])
-}
-
-/// How much of a live task is done, if it says so.
-fn bar(task: &Value) -> Option<String> {
-    let progress = Some(&task["progress"]).filter(|_| task["endedAt"].is_null())?;
-    let (current, total) = (progress["current"].as_f64()?, progress["total"].as_f64()?);
-    if total <= 0.0 {
-        return None;
+fn or_nothing(text: &str) -> String {
+    match text {
+        "" => NOTHING.to_owned(),
+        text => text.to_owned(),
     }
-    let done = (current / total).clamp(0.0, 1.0);
-    let filled = (done * BAR as f64) as usize;
-    let bar = format!("{}{}", "\u{2588}".repeat(filled), "\u{2591}".repeat(BAR - filled));
-    Some(format!("{bar} {:.0} %", done * 100.0))
 }
 
 /// Characters of a bar.
@@ -64,73 +42,99 @@ const SHORT_ID: usize = 8;
 const TASK_COLUMNS: [&str; 6] = ["TASK", "TOOL", "STATE", "AGE, ENDED", "PRINCIPAL", "STATUS"];
 const PRINCIPAL: usize = 4;
 
-fn task_row(task: &Value) -> [String; 6] {
-    let state = text(task, "state");
+pub(super) fn tasks(tasks: &[TaskView], width: usize) -> String {
+    let rows: Vec<[String; 6]> = tasks.iter().map(task_row).collect();
+    table(TASK_COLUMNS, &rows, width)
+}
+
+/// For a screen: on a narrow one ids have their last characters, which the commands take, too, and there is no principal.
+pub(super) fn tasks_of_screen<'a>(tasks: impl Iterator<Item = &'a TaskView>, width: usize) -> String {
+    let row = |task: &TaskView| {
+        let mut row = task_row(task);
+        let id = &task.id;
+        if width < WIDE && id.len() > SHORT_ID {
+            row[0] = format!("…{}", id.get(id.len() - SHORT_ID..).unwrap_or(id));
+        }
+        if let Some(done) = task.fraction() {
+            row[5] = format!("{} {}", bar(done), row[5]).trim_end().to_owned();
+        }
+        row
+    };
+    let rows: Vec<[String; 6]> = tasks.map(row).collect();
+    table_without(TASK_COLUMNS, &rows, width, &[PRINCIPAL])
+}
+
+/// How much of a task is done.
+fn bar(done: f64) -> String {
+    let filled = (done * BAR as f64) as usize;
+    let bar = format!("{}{}", "\u{2588}".repeat(filled), "\u{2591}".repeat(BAR - filled));
+    format!("{bar} {:.0} %", done * 100.0)
+}
+
+fn task_row(task: &TaskView) -> [String; 6] {
     [
-        text(task, "id").to_owned(),
-        text(task, "tool").to_owned(),
-        match task["asks"] == true {
+        task.id.clone(),
+        task.tool.clone(),
+        match task.asks {
             true => "asking".to_owned(),
-            false => state.to_owned(),
+            false => task.state.to_string(),
         },
-        match task["endedMsAgo"].as_u64() {
+        match task.ended_ms_ago {
             Some(ago) => format!("{} ago", approximate_duration(ago)),
-            None => approximate_duration(task["ageMs"].as_u64().unwrap_or_default()),
+            None => approximate_duration(task.age_ms),
         },
-        text(task, "principal").to_owned(),
+        task.principal.clone(),
         status(task),
     ]
 }
 
 /// What it asks, or how far it is; of one that is over what was made of it, and why it has failed.
-fn status(task: &Value) -> String {
-    let question = text(task, "question");
-    if !question.is_empty() {
+fn status(task: &TaskView) -> String {
+    if let Some(question) = task.question.as_ref().filter(|question| !question.is_empty()) {
         return format!("asks: {question}");
     }
-    let made = [("retried", "retriedAs"), ("reset", "resetAs")];
-    let made = made.iter().filter(|(_, member)| !text(task, member).is_empty());
-    let made = made.map(|(how, member)| format!("{how} as {}", text(task, member)));
-    let why = ["status", "lastLine"].map(|member| text(task, member)).into_iter();
-    let why: Vec<&str> = why.filter(|text| !text.is_empty()).collect();
+    let made = [("retried", &task.retried_as), ("reset", &task.reset_as)];
+    let made = made
+        .into_iter()
+        .filter_map(|(how, new)| Some(format!("{how} as {}", new.as_ref()?)));
+    let why = [given(&task.status), given(&task.last_line)];
+    let why: Vec<&str> = why.into_iter().filter(|text| !text.is_empty()).collect();
     let parts: Vec<String> = made.chain([why.join(": ")]).filter(|text| !text.is_empty()).collect();
     parts.join("; ")
 }
 
-pub(super) fn tools(tools: &[Value], width: usize) -> String {
-    tools_without(tools, width, &[])
+pub(super) fn tools(tools: &[ToolView], width: usize) -> String {
+    tools_without(tools.iter(), width, &[])
 }
 
 /// For a screen: a narrow one shows what waits, and why.
-pub(super) fn tools_of_screen(tools: &[Value], width: usize) -> String {
+pub(super) fn tools_of_screen<'a>(tools: impl Iterator<Item = &'a ToolView>, width: usize) -> String {
     tools_without(tools, width, &[9, 10, 11, 7, 4, 6])
 }
 
-fn tools_without(tools: &[Value], width: usize, dispensable: &[usize]) -> String {
-    let row = |tool: &Value| {
-        let count = |member: &str| tool[member].as_u64().unwrap_or_default().to_string();
+fn tools_without<'a>(tools: impl Iterator<Item = &'a ToolView>, width: usize, dispensable: &[usize]) -> String {
+    let row = |tool: &ToolView| {
         [
-            match tool["paused"] == true {
-                true => format!("{} (paused)", text(tool, "name")),
-                false => text(tool, "name").to_owned(),
+            match tool.paused {
+                true => format!("{} (paused)", tool.name),
+                false => tool.name.clone(),
             },
-            count("queued"),
-            tool["queueAgeMs"]
-                .as_u64()
-                .map_or_else(|| "-".to_owned(), approximate_duration),
-            count("running"),
-            count("suspended"),
-            count("blocked"),
-            count("asking"),
-            count("succeeded"),
-            count("failed"),
-            count("cancelled"),
-            rate(tool),
-            mean(tool),
-            last_failure(tool),
+            tool.queued.to_string(),
+            tool.queue_age_ms
+                .map_or_else(|| NOTHING.to_owned(), approximate_duration),
+            tool.running.to_string(),
+            tool.suspended.to_string(),
+            tool.blocked.to_string(),
+            tool.asking.to_string(),
+            tool.succeeded.to_string(),
+            tool.failed.to_string(),
+            tool.cancelled.to_string(),
+            rate(tool.per_minute),
+            mean(tool.mean_ms),
+            last_failure(tool.last_failure.as_ref()),
         ]
     };
-    let rows: Vec<[String; 13]> = tools.iter().map(row).collect();
+    let rows: Vec<[String; 13]> = tools.map(row).collect();
     let header = [
         "TOOL",
         "QUEUED",
@@ -149,20 +153,19 @@ fn tools_without(tools: &[Value], width: usize, dispensable: &[usize]) -> String
     table_without(header, &rows, width, dispensable)
 }
 
-pub(super) fn principals(found: &Value, width: usize) -> String {
-    let row = |principal: &Value| {
-        let count = |member: &str| principal[member].as_u64().unwrap_or_default().to_string();
+pub(super) fn principals(found: &PrincipalsView, width: usize) -> String {
+    let row = |principal: &PrincipalView| {
         [
-            text(principal, "principal").to_owned(),
-            count("queued"),
-            count("running"),
-            count("suspended"),
-            count("blocked"),
-            count("asking"),
-            approximate_duration(principal["oldestMs"].as_u64().unwrap_or_default()),
+            principal.principal.clone(),
+            principal.queued.to_string(),
+            principal.running.to_string(),
+            principal.suspended.to_string(),
+            principal.blocked.to_string(),
+            principal.asking.to_string(),
+            approximate_duration(principal.oldest_ms),
         ]
     };
-    let rows: Vec<[String; 7]> = list(found, "principals").iter().map(row).collect();
+    let rows: Vec<[String; 7]> = found.principals.iter().map(row).collect();
     let header = [
         "PRINCIPAL",
         "QUEUED",
@@ -173,50 +176,45 @@ pub(super) fn principals(found: &Value, width: usize) -> String {
         "OLDEST",
     ];
     let mut shown = table(header, &rows, width);
-    if found["orMore"] == true {
-        shown.push_str(&format!("\nthe newest {} live tasks are counted", found["counted"]));
+    if found.or_more {
+        shown.push_str(&format!("\nthe newest {} live tasks are counted", found.counted));
     }
     shown
 }
 
 /// Of a tool or an upstream: how many of its tasks end in a minute.
-fn rate(of: &Value) -> String {
-    format!("{:.1}", of["perMinute"].as_f64().unwrap_or_default())
+fn rate(per_minute: f64) -> String {
+    format!("{per_minute:.1}")
 }
 
 /// How long its tasks take.
-fn mean(of: &Value) -> String {
-    let mean = of["meanMs"].as_f64();
-    mean.map_or_else(|| "-".to_owned(), |mean| approximate_duration(mean as u64))
+fn mean(millis: Option<f64>) -> String {
+    millis.map_or_else(|| NOTHING.to_owned(), |mean| approximate_duration(mean as u64))
 }
 
 /// When one has failed, and why.
-fn last_failure(of: &Value) -> String {
-    let failure = &of["lastFailure"];
-    match failure["msAgo"].as_u64() {
-        None => "-".to_owned(),
-        Some(ago) => format!("{} ago: {}", approximate_duration(ago), text(failure, "reason")),
+fn last_failure(failure: Option<&FailureView>) -> String {
+    match failure {
+        None => NOTHING.to_owned(),
+        Some(failure) => format!(
+            "{} ago: {}",
+            approximate_duration(failure.ms_ago),
+            given(&failure.reason)
+        ),
     }
 }
 
-pub(super) fn audit(lines: &[Value], width: usize) -> String {
-    let row = |line: &Value| {
-        let first_of = |members: &[&str]| {
-            let mut found = members.iter().map(|member| text(line, member));
-            found.find(|text| !text.is_empty()).unwrap_or("-").to_owned()
-        };
+pub(super) fn audit(lines: &[AuditLine], width: usize) -> String {
+    let row = |line: &AuditLine| {
         [
-            text(line, "time").to_owned(),
-            text(line, "action").to_owned(),
-            match line["code"].as_i64() {
-                Some(code) => format!("{} ({code})", text(line, "outcome")),
-                None => text(line, "outcome").to_owned(),
-            },
-            first_of(&["principal"]),
-            first_of(&["tool", "resource", "prompt", "method"]),
-            first_of(&["task"]),
-            first_of(&["client", "address"]),
-            text(line, "detail").to_owned(),
+            line.time.clone(),
+            line.action.clone(),
+            line.outcome_in_words(),
+            or_nothing(&line.principal),
+            or_nothing(line.about()),
+            or_nothing(&line.task),
+            or_nothing(line.from()),
+            line.detail.clone(),
         ]
     };
     let rows: Vec<[String; 8]> = lines.iter().map(row).collect();
@@ -234,42 +232,36 @@ pub(super) fn audit(lines: &[Value], width: usize) -> String {
 }
 
 /// How many tools an upstream has, and how many of them are paused or left out.
-fn tools_of(upstream: &Value) -> String {
-    let tools = upstream["tools"].as_u64().unwrap_or_default();
-    let paused = upstream["pausedTools"].as_u64().filter(|paused| *paused > 0);
-    let left_out = upstream["leftOut"].as_object().map(serde_json::Map::len);
-    let notes = [
-        paused.map(|paused| format!("{paused} paused")),
-        left_out.map(|left_out| format!("{left_out} left out")),
-    ];
-    let notes: Vec<String> = notes.into_iter().flatten().collect();
+fn tools_of(upstream: &UpstreamView) -> String {
+    let notes = [(upstream.paused_tools, "paused"), (upstream.left_out.len(), "left out")];
+    let notes = notes.iter().filter(|(count, _)| *count > 0);
+    let notes: Vec<String> = notes.map(|(count, how)| format!("{count} {how}")).collect();
     match notes.is_empty() {
-        true => tools.to_string(),
-        false => format!("{tools} ({})", notes.join(", ")),
+        true => upstream.tools.to_string(),
+        false => format!("{} ({})", upstream.tools, notes.join(", ")),
     }
 }
 
-pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
-    let row = |upstream: &Value| {
-        let count = |member: &str| upstream[member].as_u64().unwrap_or_default().to_string();
+pub(super) fn upstreams(upstreams: &[UpstreamView], width: usize) -> String {
+    let row = |upstream: &UpstreamView| {
         [
-            text(upstream, "name").to_owned(),
-            text(upstream, "state").to_owned(),
+            upstream.name.clone(),
+            upstream.state.to_string(),
             tools_of(upstream),
-            count("queued"),
-            count("running"),
-            match upstream["concurrency"].as_u64() {
-                Some(most) => format!("{} (at most {most} run)", count("waiting")),
-                None => count("waiting"),
+            upstream.queued.to_string(),
+            upstream.running.to_string(),
+            match upstream.concurrency {
+                Some(most) => format!("{} (at most {most} run)", upstream.waiting),
+                None => upstream.waiting.to_string(),
             },
-            count("asking"),
-            count("succeeded"),
-            count("failed"),
-            count("cancelled"),
-            rate(upstream),
-            mean(upstream),
-            text(upstream, "reason").to_owned(),
-            last_failure(upstream),
+            upstream.asking.to_string(),
+            upstream.succeeded.to_string(),
+            upstream.failed.to_string(),
+            upstream.cancelled.to_string(),
+            rate(upstream.per_minute),
+            mean(upstream.mean_ms),
+            given(&upstream.reason).to_owned(),
+            last_failure(upstream.last_failure.as_ref()),
         ]
     };
     if upstreams.is_empty() {
@@ -295,34 +287,29 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
-pub(super) fn nodes(found: &Value, width: usize) -> String {
-    let nodes = list(found, "nodes");
-    let row = |node: &Value| {
-        let millis = |member: &str| node[member].as_u64();
+pub(super) fn nodes(nodes: &[NodeView], width: usize) -> String {
+    let row = |node: &NodeView| {
         [
-            node["node"].to_string(),
-            match node["answers"] == true {
-                true => format!("{} (answers)", text(node, "name")),
-                false => text(node, "name").to_owned(),
+            node.node.to_string(),
+            match node.answers {
+                true => format!("{} (answers)", node.name),
+                false => node.name.clone(),
             },
-            text(node, "role").to_owned(),
-            match text(node, "cordon") {
-                "" => text(node, "state").to_owned(),
-                cordon => format!("{}, {cordon}", text(node, "state")),
+            node.role.to_string(),
+            match &node.cordon {
+                None => node.state.to_string(),
+                Some(cordon) => format!("{}, {cordon}", node.state),
             },
-            match text(node, "address") {
-                "" => "-".to_owned(),
-                address => address.to_owned(),
-            },
-            text(node, "host").to_owned(),
-            text(node, "since").to_owned(),
-            match (millis("leaseMs"), millis("hostAwayMs")) {
+            or_nothing(given(&node.address)),
+            node.host.clone(),
+            node.since.clone(),
+            match (node.lease_ms, node.host_away_ms) {
                 (Some(left), _) => approximate_duration(left),
                 (None, Some(away)) => format!("away for {}", approximate_duration(away)),
-                (None, None) => "-".to_owned(),
+                (None, None) => NOTHING.to_owned(),
             },
-            node["attempts"].to_string(),
-            node["boundAttempts"].to_string(),
+            node.attempts.to_string(),
+            node.bound_attempts.to_string(),
         ]
     };
     let rows: Vec<[String; 10]> = nodes.iter().map(row).collect();
@@ -331,41 +318,29 @@ pub(super) fn nodes(found: &Value, width: usize) -> String {
     ];
     let mut shown = table(header, &rows, width);
     for node in nodes {
-        let outlook = text(node, "outlook");
-        if !outlook.is_empty() {
-            shown.push_str(&format!("node {}: {outlook}\n", node["node"]));
+        let notes = [node.outlook.as_deref(), node.events_in_words()];
+        for note in notes.into_iter().flatten() {
+            shown.push_str(&format!("node {}: {note}\n", node.node));
         }
-        let events = match text(node, "events") {
-            "" => continue,
-            "lost" => "its events are lost: it and the others poll the database",
-            _ => "what it sends on its connection for events is lost: it sends on another one",
-        };
-        shown.push_str(&format!("node {}: {events}\n", node["node"]));
     }
     shown
 }
 
-pub(super) fn stats(stats: &Value) -> String {
-    let count = |member: &str| stats[member].as_u64().unwrap_or_default();
+pub(super) fn stats(stats: &StatsView) -> String {
     let mut line = format!(
         "{}: {} queued, {} running, {} suspended, {} blocked; {} ask",
-        text(stats, "name"),
-        count("queued"),
-        count("running"),
-        count("suspended"),
-        count("blocked"),
-        count("asking")
+        stats.name, stats.queued, stats.running, stats.suspended, stats.blocked, stats.asking
     );
-    if let Some(limit) = stats["maxRunning"].as_u64() {
-        line.push_str(&format!("; {} of {limit} slots are taken", count("takenSlots")));
+    if let Some(limit) = stats.max_running {
+        line.push_str(&format!("; {} of {limit} slots are taken", stats.taken_slots));
     }
-    if let Some(age) = stats["queueAgeMs"].as_u64() {
+    if let Some(age) = stats.queue_age_ms {
         line.push_str(&format!("; the queue is {} old", approximate_duration(age)));
     }
-    if stats["stopping"] == true {
+    if stats.stopping {
         line.push_str("; it is stopping");
     }
-    if stats["readsOnly"] == true {
+    if stats.reads_only {
         line.push_str("; it only reads, until it is started once with --accept-restored-database");
     }
     line
@@ -374,140 +349,147 @@ pub(super) fn stats(stats: &Value) -> String {
 /// Goes on in the column of the values.
 const CONTINUED: &str = "\n             ";
 
-pub(super) fn task(task: &ParsedJson) -> String {
-    let mut lines = vec![format!("{} {}", text(task, "tool"), text(task, "state"))];
-    let mut member = |name: &str, value: &str| {
+/// The members of a task, one a line.
+struct Members {
+    lines: Vec<String>,
+}
+
+impl Members {
+    /// Nothing, if there is no value.
+    fn add(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             // Each further line is behind the column of names, so that no text of others looks like a member.
             let value = plain(value, "\n\t").replace('\n', CONTINUED);
-            lines.push(format!("  {name:<11}{value}"));
+            self.lines.push(format!("  {name:<11}{value}"));
         }
-    };
-    member("id", text(task, "id"));
-    member("status", text(task, "status"));
-    member("last line", text(task, "lastLine"));
-    let node = &task["runsAt"];
-    if !node.is_null() {
-        let outlook = match text(node, "outlook") {
+    }
+
+    fn question(&mut self, question: &QuestionView) {
+        let params = &question.params;
+        let message = params["message"].as_str().unwrap_or(&question.method);
+        self.add("asks", &format!("{message} ({})", question.key));
+        for field in fields::of_schema(&params["requestedSchema"]) {
+            self.add("", &field);
+        }
+        self.add("", params["url"].as_str().unwrap_or_default());
+    }
+
+    fn settled_question(&mut self, settled: &SettledQuestionView) {
+        let SettledQuestionView {
+            question,
+            asked_at,
+            how,
+            ..
+        } = settled;
+        let by = settled
+            .by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" by the {by}"));
+        let settled_at = given(&settled.settled_at);
+        self.add("asked", &format!("{question}  {asked_at}, {how}{by} {settled_at}"));
+    }
+
+    fn attempt(&mut self, attempt: &AttemptView) {
+        let exit = attempt.exit.as_ref().map_or_else(String::new, ToString::to_string);
+        let line = format!(
+            "{}  {}  {}  {exit}  {}",
+            attempt.epoch,
+            given(&attempt.began),
+            given(&attempt.ended),
+            given(&attempt.last_line)
+        );
+        self.add("attempt", line.trim_end());
+    }
+
+    fn outcome(&mut self, outcome: &OutcomeView) {
+        match &*outcome.kind {
+            "result" => self.json("result", outcome.result.as_deref()),
+            "error" => self.add("error", given(&outcome.message)),
+            _ => {}
+        }
+    }
+
+    fn node(&mut self, node: &NodeView) {
+        let outlook = match given(&node.outlook) {
             "" => String::new(),
             outlook => format!("; it is dead: {outlook}"),
         };
-        let (name, number, host) = (text(node, "name"), &node["node"], text(node, "host"));
-        member(
-            "runs at",
-            format!("{name} {} (node {number}, host {host}){outlook}", text(node, "address")).trim(),
-        );
+        let NodeView {
+            name,
+            node: number,
+            host,
+            address,
+            ..
+        } = node;
+        let line = format!("{name} {} (node {number}, host {host}){outlook}", given(address));
+        self.add("runs at", line.trim());
     }
-    member("waits for", text(task, "waitsFor"));
-    member("principal", &plain(text(task, "principal"), ""));
-    member("created", text(task, "createdAt"));
-    member("changed", text(task, "updatedAt"));
-    member("ended", text(task, "endedAt"));
-    member("age", &approximate_duration(task["ageMs"].as_u64().unwrap_or_default()));
-    member("deadline", text(task, "deadlineAt"));
-    member("goes on", text(task, "resumesAt"));
-    member("kept until", text(task, "deletedAt"));
-    member("started by", text(task, "parent"));
-    member("retry of", text(task, "retryOf"));
-    member("made again", text(task, "retriedAs"));
-    let related = list(task, "relatedTaskIds")
-        .iter()
-        .map(|id| id.as_str().unwrap_or_default());
-    member("related", &plain(&related.collect::<Vec<_>>().join(" "), ""));
-    let client = &task["client"];
-    member(
-        "client",
-        plain(&format!("{} {}", text(client, "name"), text(client, "version")), "").trim(),
-    );
-    if task["announced"] == false {
-        member("plain call", "no client knows its id");
+
+    /// JSON as it is written.
+    fn json(&mut self, name: &str, json: Option<&RawValue>) {
+        self.add(name, &json.map_or_else(String::new, |json| one_line(json.get())));
     }
-    if !task["blocked"].is_null() {
-        member(
-            "blocked",
-            &format!(
-                "{}: {}",
-                text(&task["blocked"], "reason"),
-                text(&task["blocked"], "message")
-            ),
-        );
+}
+
+pub(super) fn task(details: &TaskDetails) -> String {
+    let task = &details.task;
+    let mut members = Members {
+        lines: vec![format!("{} {}", task.tool, task.state)],
+    };
+    members.add("id", &task.id);
+    members.add("status", given(&task.status));
+    members.add("last line", given(&task.last_line));
+    if let Some(node) = &details.runs_at {
+        members.node(node);
     }
-    if let Some(arguments) = task.member("arguments") {
-        member("arguments", &one_line(arguments.as_str()));
+    members.add("waits for", given(&details.waits_for));
+    members.add("principal", &plain(&task.principal, ""));
+    members.add("created", &task.created_at);
+    members.add("changed", &task.updated_at);
+    members.add("ended", given(&task.ended_at));
+    members.add("age", &approximate_duration(task.age_ms));
+    members.add("deadline", given(&details.deadline_at));
+    members.add("goes on", given(&details.resumes_at));
+    members.add("kept until", given(&details.deleted_at));
+    members.add("started by", given(&task.parent));
+    members.add("retry of", given(&details.retry_of));
+    members.add("made again", given(&task.retried_as));
+    members.add("related", &plain(&details.related_task_ids.join(" "), ""));
+    if let Some(client) = &details.client {
+        let words = format!("{} {}", given(&client.name), given(&client.version));
+        members.add("client", plain(&words, "").trim());
     }
-    for question in list(task, "questions") {
-        let message = question["params"]["message"]
-            .as_str()
-            .unwrap_or(text(question, "method"));
-        member("asks", &format!("{} ({})", message, text(question, "key")));
-        for field in fields::of_schema(&question["params"]["requestedSchema"]) {
-            member("", &field);
-        }
-        member("", text(&question["params"], "url"));
+    if !task.announced {
+        members.add("plain call", "no client knows its id");
     }
-    for question in list(task, "settledQuestions") {
-        let by = match text(question, "by") {
-            "" => String::new(),
-            by => format!(" by the {by}"),
-        };
-        let (asked, settled) = (text(question, "askedAt"), text(question, "settledAt"));
-        let (what, how) = (text(question, "question"), text(question, "how"));
-        member("asked", &format!("{what}  {asked}, {how}{by} {settled}"));
+    if let Some(blocked) = &task.blocked {
+        members.add("blocked", &format!("{}: {}", blocked.reason, blocked.message));
     }
-    for attempt in list(task, "attempts") {
-        let exit = if attempt["exit"].is_null() {
-            String::new()
-        } else {
-            attempt["exit"].to_string()
-        };
-        member(
-            "attempt",
-            format!(
-                "{}  {}  {}  {exit}  {}",
-                attempt["epoch"],
-                text(attempt, "began"),
-                text(attempt, "ended"),
-                text(attempt, "lastLine")
-            )
-            .trim_end(),
-        );
+    members.json("arguments", details.arguments.as_deref());
+    details.questions.iter().for_each(|question| members.question(question));
+    (details.settled_questions.iter()).for_each(|question| members.settled_question(question));
+    details.attempts.iter().for_each(|attempt| members.attempt(attempt));
+    for entry in &details.journal {
+        members.add("journal", &self::entry(entry));
     }
-    for entry in list(task, "journal") {
-        member("journal", &self::entry(entry));
+    for child in &details.children {
+        members.add("child", &format!("{} {} {}", child.id, child.tool, child.state));
     }
-    for child in list(task, "children") {
-        member(
-            "child",
-            &format!("{} {} {}", text(child, "id"), text(child, "tool"), text(child, "state")),
-        );
+    if let Some(outcome) = &details.outcome {
+        members.outcome(outcome);
     }
-    match text(&task["outcome"], "kind") {
-        "result" => {
-            let result = task.member("outcome").map(ParsedJson::from);
-            let result = result.and_then(|outcome| outcome.member("result"));
-            member(
-                "result",
-                &result.map_or_else(String::new, |result| one_line(result.as_str())),
-            );
-        }
-        "error" => member("error", text(&task["outcome"], "message")),
-        _ => {}
-    }
-    lines.join("\n")
+    members.lines.join("\n")
 }
 
 /// An entry of a journal in one line.
-pub(super) fn entry(entry: &Value) -> String {
-    let took = entry["tookMs"].as_u64().map_or_else(String::new, approximate_duration);
-    format!(
-        "{} {} {}  {took}  {}",
-        entry["position"],
-        text(entry, "kind"),
-        text(entry, "name"),
-        text(entry, "status")
-    )
-}
-
-pub(super) fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
-    value[member].as_array().map_or(&[], Vec::as_slice)
+pub(super) fn entry(entry: &EntryView) -> String {
+    let EntryView {
+        position,
+        kind,
+        name,
+        status,
+        ..
+    } = entry;
+    let took = entry.took_ms.map_or_else(String::new, approximate_duration);
+    format!("{position} {kind} {name}  {took}  {status}")
 }

@@ -1,8 +1,12 @@
 //! `longhaul admin top`: the live tasks on a screen that follows them.
 
-use super::{api::Api, show};
+use super::{
+    api::{Answer, Api},
+    show,
+};
 use crate::{columns::fit, failure::Failure, output, result::Exit};
 use anstyle::{AnsiColor, Style};
+use longhaul_admin_api::{ProblemsView, StatsView, TaskPage, ToolView};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -220,10 +224,11 @@ const PROBLEM_LINES: usize = 4;
 
 /// What a server does now.
 struct Present {
-    problems: Value,
-    stats: Value,
-    tools: Value,
-    live: Vec<Value>,
+    problems: Answer<ProblemsView>,
+    stats: Answer<StatsView>,
+    tools: Answer<Vec<ToolView>>,
+    /// The pages of live tasks, one for each state.
+    live: Vec<Answer<TaskPage>>,
 }
 
 impl Present {
@@ -233,10 +238,8 @@ impl Present {
         let tools = api.get("/api/tools").await?;
         let mut live = Vec::new();
         for state in STATES {
-            let found = api
-                .get(&format!("/api/tasks?state={state}&order=oldest&limit={MOST}"))
-                .await?;
-            live.extend(show::list(&found, "tasks").iter().cloned());
+            let path = format!("/api/tasks?state={state}&order=oldest&limit={MOST}");
+            live.push(api.get(&path).await?);
         }
         Ok(Self {
             problems,
@@ -247,45 +250,33 @@ impl Present {
     }
 
     fn as_json(&self) -> Value {
+        let pages = self.live.iter().map(|page| &page.json["tasks"]);
         json!({
-            "problems": self.problems["problems"],
-            "stats": self.stats,
-            "tools": self.tools,
-            "tasks": self.live,
+            "problems": self.problems.json["problems"],
+            "stats": *self.stats.json,
+            "tools": *self.tools.json,
+            "tasks": pages.filter_map(Value::as_array).flatten().collect::<Vec<_>>(),
         })
     }
 
     fn draw(&self, scrolled: &mut ScrollPosition) {
         let is_terminal = io::stdout().is_terminal();
-        let busy = |tool: &&Value| {
-            ["queued", "running", "suspended", "blocked"]
-                .iter()
-                .any(|state| tool[*state] != 0)
-        };
-        let tools: Vec<Value> = self
-            .tools
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(busy)
-            .cloned()
-            .collect();
+        let busy = |tool: &&ToolView| tool.queued + tool.running + tool.suspended + tool.blocked > 0;
+        let tools = self.tools.read.iter().filter(busy);
+        let live = self.live.iter().flat_map(|page| &page.read.tasks);
         let width = show::width();
-        let mut lines = wrapped(&show::stats(&self.stats), width);
-        let problems = show::list(&self.problems, "problems");
+        let mut lines = wrapped(&show::stats(&self.stats.read), width);
+        let problems = &self.problems.read.problems;
         let shown = problems.iter().take(PROBLEMS);
-        lines.extend(shown.flat_map(|problem| problem_lines(show::text(problem, "what"), width)));
+        lines.extend(shown.flat_map(|problem| problem_lines(&problem.what, width)));
         if problems.len() > PROBLEMS {
             let more = problems.len() - PROBLEMS;
             lines.push(format!("! and {more} more: `longhaul admin doctor`"));
         }
         lines.push(String::new());
-        let mut body: Vec<String> = show::tools_of_screen(&tools, width)
-            .lines()
-            .map(str::to_owned)
-            .collect();
+        let mut body: Vec<String> = show::tools_of_screen(tools, width).lines().map(str::to_owned).collect();
         body.push(String::new());
-        body.extend(show::tasks_of_screen(&self.live, width).lines().map(str::to_owned));
+        body.extend(show::tasks_of_screen(live, width).lines().map(str::to_owned));
         if is_terminal {
             on_screen(&scrolled.screen(lines, body, height()), width);
         } else {

@@ -1,0 +1,23 @@
+//! What is answered to a request that was not done.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Not done, and why.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "Error")]
+pub struct ErrorBody {
+    /// Why.
+    pub error: ErrorReason,
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ErrorReason {
+    /// For programs.
+    pub kind: String,
+    /// For people.
+    pub message: String,
+}
