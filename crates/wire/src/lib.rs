@@ -5,7 +5,7 @@
 //! method needs. A writer in [`legacy`] or [`modern`] appends the response to a buffer.
 //!
 //! Messages stay text: Longhaul reads the members it acts on and passes everything else on byte for byte. Nothing here allocates
-//! per member, recurses into a peer's JSON, or panics on any input.
+//! per member, recurses into a peer's JSON, or panics on any input; only a [`Form`] is read as a whole, within limits.
 
 mod admission;
 mod batch;
@@ -15,6 +15,7 @@ pub mod completion;
 mod era;
 mod error;
 mod field_limits;
+mod form;
 pub mod header;
 mod input_request;
 pub mod json;
@@ -51,6 +52,7 @@ pub use client_capabilities::read as read_client_capabilities;
 pub use era::{Era, LegacyPhase, MessageTransport, ModernClient, SessionState, detect_era};
 pub use error::{CONNECTION_LOST, ReservedCode, RpcError};
 pub use field_limits::{field_limits, range_in_words};
+pub use form::{FieldKind, Form, FormChoice, FormField, FormMistake, FormMistakes, InvalidForm, TextFormat};
 pub use header::Headers;
 pub use input_request::{InputRequest, InvalidInputRequest};
 pub use jsonrpc::{Message, Rejection, Request};

@@ -7,6 +7,7 @@ mod emitted;
 mod era;
 mod examples;
 mod fixture;
+mod forms;
 mod fuzz;
 mod hostile;
 mod input_requests;
