@@ -1,19 +1,13 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-use crate::{
-    access::Actor,
-    context::AdminContext,
-    form_check::{self, Violations},
-    health::READS_ONLY,
-    query::InvalidQuery,
-};
+use crate::{access::Actor, context::AdminContext, health::READS_ONLY, query::InvalidQuery};
 use longhaul_core::{
     InputKey, Json, NodeId, Task, TaskId,
     store::{CreateError, GiveUpError, StoreError},
 };
 use longhaul_runtime::{CordonError, DeleteError, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
-use longhaul_wire::InputRequest;
+use longhaul_wire::{FormMistakes, InputRequest, InvalidResponse, RpcError};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 
@@ -27,8 +21,8 @@ pub(crate) enum ActionError {
     #[error("{0}")]
     Invalid(String),
     /// The values of an answer do not fit the form of the question.
-    #[error(transparent)]
-    DoesNotFit(#[from] Violations),
+    #[error("the answer does not fit the form: {0}")]
+    DoesNotFit(FormMistakes),
     /// The filter of an action on many tasks makes no sense.
     #[error(transparent)]
     Query(#[from] InvalidQuery),
@@ -242,10 +236,10 @@ impl AdminContext {
         };
         let request =
             InputRequest::read(input.request.as_str()).map_err(|error| ActionError::Invalid(error.to_string()))?;
-        request
-            .check(answer)
-            .map_err(|error| ActionError::Invalid(error.message().to_owned()))?;
-        form_check::violations(input.request.as_str(), answer).map_or(Ok(()), |wrong| Err(wrong.into()))
+        request.check(answer).map_err(|error| match error {
+            InvalidResponse::Values(mistakes) => ActionError::DoesNotFit(mistakes),
+            error => ActionError::Invalid(RpcError::from(error).message().to_owned()),
+        })
     }
 
     /// Pauses a tool, or ends its pause.

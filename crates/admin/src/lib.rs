@@ -25,7 +25,6 @@ mod denied_requests;
 mod details;
 mod disk_space;
 mod drawn_pages;
-mod form_check;
 mod framework_error;
 mod health;
 mod key_file;

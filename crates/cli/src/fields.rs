@@ -1,22 +1,18 @@
 //! Arguments and the fields of questions in a line each, as they are written on a command line.
 
 use crate::output::plain;
-use longhaul_client::{FormField, InputRequest};
-use longhaul_wire::field_limits;
+use longhaul_client::{FieldKind, Form, FormField, InputRequest};
 use serde_json::Value;
-
-/// The letters of a server's schema that are shown where it is wrong.
-const SHOWN_REASON: usize = 80;
 
 /// A value that can be chosen, and its title.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Choice {
-    pub(crate) value: Value,
-    pub(crate) title: String,
+struct Choice {
+    value: Value,
+    title: String,
 }
 
 /// The values of `enum` with `enumNames`, or those of `oneOf` and `anyOf` with titles.
-pub(crate) fn choices(schema: &Value) -> Vec<Choice> {
+fn choices(schema: &Value) -> Vec<Choice> {
     if let Some(values) = schema["enum"].as_array() {
         let title = |index: usize, value: &Value| {
             schema["enumNames"][index]
@@ -78,7 +74,7 @@ pub(crate) fn describe(name: &str, schema: &Value, root: &Value, required: bool)
     if schema["type"] == "array" && !is_json {
         about.push_str(" (repeat it for several)");
     }
-    if let Some(limits) = field_limits(schema) {
+    if let Some(limits) = limits(schema) {
         about.push_str(&format!(" ({limits})"));
     }
     if let Some(default) = whole.get("default").filter(|default| !default.is_null()) {
@@ -94,6 +90,24 @@ pub(crate) fn describe(name: &str, schema: &Value, root: &Value, required: bool)
         plain(about.trim_start(), "")
     );
     line.trim_end().to_owned()
+}
+
+/// What the schema limits, in the words of a form's field.
+fn limits(schema: &Value) -> Option<String> {
+    let kind = match schema["type"].as_str()? {
+        "integer" | "number" => FieldKind::Number,
+        "string" => FieldKind::TEXT,
+        "array" => FieldKind::Choices(Vec::new()),
+        _ => return None,
+    };
+    let bound = |keyword: &str| schema[keyword].as_number().cloned();
+    let [min, max] = kind.bounds()?.map(bound);
+    let field = FormField {
+        min,
+        max,
+        ..FormField::new("", kind)
+    };
+    field.limits()
 }
 
 /// The choices of a field, or those of its elements.
@@ -209,63 +223,63 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Why the form of a question cannot be answered, whatever the values: its schema is none of an object with fields.
-pub(crate) fn invalid_form(schema: &Value) -> Option<String> {
-    let why = match schema {
-        Value::Object(members) => match (members.get("type"), members.get("properties")) {
-            (Some(kind), _) if kind != "object" => format!("its type is {kind}"),
-            (_, Some(Value::Object(_)) | None) => return None,
-            _ => "its `properties` are no object".to_owned(),
-        },
-        _ => "it is no object".to_owned(),
-    };
-    let shown = plain(&why.chars().take(SHOWN_REASON).collect::<String>(), "");
-    Some(format!(
-        "the form is invalid: its requestedSchema must be that of an object, and {shown}"
-    ))
+/// The form of a question, if it has one that can be filled in.
+pub(crate) fn form(question: &InputRequest) -> Option<&Form> {
+    question.form().and_then(Result::ok)
+}
+
+/// Why the form of a question cannot be filled in, whatever the values.
+pub(crate) fn invalid_form(question: &InputRequest) -> Option<String> {
+    let invalid = question.form().and_then(Result::err)?;
+    Some(plain(&invalid.to_string(), ""))
 }
 
 /// The fields of a question, as [`describe`] writes them.
 pub(crate) fn of_question(question: &InputRequest) -> Vec<String> {
-    question.schema().map_or_else(Vec::new, of_schema)
+    form(question).map_or_else(Vec::new, of_form)
 }
 
-/// The same of the schema of its form.
-pub(crate) fn of_schema(schema: &Value) -> Vec<String> {
-    let fields = schema["properties"].as_object().into_iter().flatten();
+/// The same of a question that the API shows.
+pub(crate) fn of_params(params: &Value) -> Vec<String> {
+    let form = Form::of_params(&params.to_string()).and_then(Result::ok);
+    form.as_ref().map_or_else(Vec::new, of_form)
+}
+
+/// The same of its form.
+pub(crate) fn of_form(form: &Form) -> Vec<String> {
+    let fields = form.fields.iter();
     fields
-        .map(|(name, field)| describe(name, field, schema, is_required(schema, name)))
+        .map(|field| describe(&field.name, &field.schema(), &Value::Null, field.is_required))
         .collect()
 }
 
 /// An answer that the form takes: `NAME=VALUE` for each field that it must have; for all fields if it must have none.
 pub(crate) fn values(question: &InputRequest) -> Vec<String> {
-    let Some(schema) = question.schema() else {
+    let Some(form) = form(question) else {
         return Vec::new();
     };
-    let requires_any = schema["required"]
-        .as_array()
-        .is_some_and(|required| !required.is_empty());
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    let wanted = fields.filter(|(name, _)| !requires_any || is_required(schema, name));
+    let wanted = (form.fields.iter()).filter(|field| field.is_required || !form.requires_values());
     wanted
-        .map(|(name, field)| format!("{name}={}", as_word(&example(field))))
+        .map(|field| format!("{}={}", field.name, example(field)))
         .collect()
 }
 
 /// A value that fits the field: its default, its first choice, or one of its type.
-fn example(field: &Value) -> Value {
-    let default = field.get("default").filter(|default| !default.is_array()).cloned();
-    let choice = || choices_of(field).into_iter().next().map(|choice| choice.value);
-    let of_type = || match field["type"].as_str() {
-        Some("boolean") => true.into(),
-        Some("integer" | "number") => ["minimum", "maximum"]
-            .iter()
-            .find_map(|bound| field.get(*bound).cloned())
-            .unwrap_or_else(|| 1.into()),
-        _ => FormField::new(field).format_example().unwrap_or("TEXT").into(),
+fn example(field: &FormField) -> String {
+    let default = field.default.as_ref().filter(|default| !default.is_array());
+    let choice = || Some(field.kind.choices()?.first()?.value.clone());
+    let of_type = || match &field.kind {
+        FieldKind::Boolean => "true".to_owned(),
+        FieldKind::Integer | FieldKind::Number => match field.min.as_ref().or(field.max.as_ref()) {
+            Some(bound) => bound.to_string(),
+            None => "1".to_owned(),
+        },
+        FieldKind::Text {
+            format: Some(format), ..
+        } => format.example().to_owned(),
+        _ => "TEXT".to_owned(),
     };
-    default.or_else(choice).unwrap_or_else(of_type)
+    default.map(as_word).or_else(choice).unwrap_or_else(of_type)
 }
 
 #[cfg(test)]
@@ -290,15 +304,18 @@ mod tests {
     #[test]
     fn an_example_fits_its_field() {
         for (field, fits) in [
-            (json!({"enum": ["dev", "prod"]}), json!("dev")),
-            (json!({"enum": ["dev", "prod"], "default": "prod"}), json!("prod")),
-            (json!({"type": "array", "items": {"enum": ["a", "b"]}}), json!("a")),
-            (json!({"type": "string", "format": "date"}), json!("2026-11-23")),
-            (json!({"type": "string"}), json!("TEXT")),
-            (json!({"type": "integer", "minimum": 3}), json!(3)),
-            (json!({"type": "boolean"}), json!(true)),
+            (json!({"type": "string", "enum": ["dev", "prod"]}), "dev"),
+            (
+                json!({"type": "string", "enum": ["dev", "prod"], "default": "prod"}),
+                "prod",
+            ),
+            (json!({"type": "array", "items": {"enum": ["a", "b"]}}), "a"),
+            (json!({"type": "string", "format": "date"}), "2026-11-23"),
+            (json!({"type": "string"}), "TEXT"),
+            (json!({"type": "integer", "minimum": 3}), "3"),
+            (json!({"type": "boolean"}), "true"),
         ] {
-            assert_eq!(example(&field), fits, "{field}");
+            assert_eq!(example(&FormField::parse("f", &field).unwrap()), fits, "{field}");
         }
     }
 

@@ -105,9 +105,11 @@ fn inputs() -> Inputs {
     Inputs::new()
         .elicit(|question| async move {
             let mut content = question.defaults();
-            let fields = question.schema().and_then(|schema| schema["properties"].as_object());
-            for (name, field) in fields.into_iter().flatten() {
-                content.entry(name.clone()).or_insert_with(|| example_of(field));
+            let fields = question.form().and_then(Result::ok).map(|form| &form.fields[..]);
+            for field in fields.into_iter().flatten() {
+                content
+                    .entry(field.name.clone())
+                    .or_insert_with(|| example_of(&field.schema()));
             }
             Ok(InputResponse::accept(content))
         })

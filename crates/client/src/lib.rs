@@ -261,7 +261,7 @@ pub use longhaul_core::{
     BoxFuture, ClientCapabilities, Clock, Json, JsonMembers, LogLevel, Millis, Outcome, ParsedJson, RpcFailure,
     UnixMillis, Verdict,
 };
-pub use longhaul_wire::{Generation, TaskStatus};
+pub use longhaul_wire::{FieldKind, Form, FormChoice, FormField, Generation, InvalidForm, TaskStatus, TextFormat};
 pub use offer::{
     completion::Completion,
     era_cache::EraCache,
@@ -279,7 +279,6 @@ pub use options::{
     proxy::Proxy,
     wire_observer::{WireEvent, WireObserver},
 };
-pub use question::answer_check::{FormField, check_form};
 /// The URLs of [`Consent`].
 #[cfg(feature = "login")]
 pub use reqwest::Url;

@@ -3,7 +3,7 @@
 use crate::question::AskError;
 use longhaul_core::{Json, RpcFailure};
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;
 
 /// How the stored answer of a refusal begins. A client that sends the same as its answer refuses, too.
@@ -24,8 +24,11 @@ impl QuestionReply {
         match self {
             Self::Result(answer) => answer,
             Self::Error(failure) => {
-                let said = json!({"code": failure.code, "message": &*failure.message});
-                Json::trusted(format!("{REFUSED}{said}}}"))
+                let (code, message) = (failure.code, Value::from(&*failure.message));
+                let data = failure
+                    .data
+                    .map_or_else(String::new, |data| format!(r#","data":{}"#, data.as_str()));
+                Json::trusted(format!(r#"{REFUSED}{{"code":{code},"message":{message}{data}}}}}"#))
             }
         }
     }
@@ -46,6 +49,9 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
         code: i32,
         #[serde(borrow)]
         message: Cow<'a, str>,
+        /// Earlier releases have stored none.
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
     }
     if !answer.as_str().starts_with(REFUSED) {
         return Ok(answer);
@@ -54,8 +60,8 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
         .and_then(|kept| serde_json::from_str::<RpcRefusal<'_>>(kept.refused.get()));
     Err(AskError::Refused(RpcFailure {
         code: said.as_ref().map_or(-32603, |said| said.code),
+        data: said.as_ref().ok().and_then(|said| said.data).map(Json::from),
         message: said.map_or("no reason given".into(), |said| said.message.into()),
-        data: None,
     }))
 }
 
@@ -68,7 +74,7 @@ mod tests {
         let failure = RpcFailure {
             code: -1,
             message: "the user said \"no\"".into(),
-            data: None,
+            data: Some(Json::trusted(r#"{"n":1.0}"#)),
         };
         let stored = QuestionReply::Error(failure.clone()).into_answer();
         assert_eq!(read_answer(stored), Err(AskError::Refused(failure)));

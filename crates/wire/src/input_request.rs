@@ -1,12 +1,16 @@
 //! Input requests, `{"method":…,"params":…}`: what a client must declare for each, and which answers are valid.
 
-use crate::{error::RpcError, json, object::object};
-use longhaul_core::Capability;
-use serde_json::value::RawValue;
+use crate::{
+    error::RpcError,
+    form::{Form, FormMistakes, InvalidForm},
+    json,
+    object::{self, object},
+};
+use longhaul_core::{Capability, Json, RpcFailure};
+use serde_json::{Map, value::RawValue};
 
 object! { struct Members { method = "method", params = "params", } }
-object! { struct ParamMembers { mode = "mode", tools = "tools", requested_schema = "requestedSchema", } }
-object! { struct RequestedSchema { required = "required", } }
+object! { struct ParamMembers { mode = "mode", tools = "tools", } }
 object! { struct ElicitResult { action = "action", content = "content", } }
 object! { struct CreateMessageResult { role = "role", content = "content", model = "model", } }
 object! { struct ListRootsResult { roots = "roots", } }
@@ -25,8 +29,6 @@ object! { struct Root { uri = "uri", } }
 pub struct InputRequest<'a> {
     kind: Kind,
     params: Option<&'a RawValue>,
-    /// Of an elicitation by form.
-    requested_schema: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +75,6 @@ impl<'a> InputRequest<'a> {
         Ok(Self {
             kind,
             params: members.params,
-            requested_schema: params.requested_schema,
         })
     }
 
@@ -105,12 +106,19 @@ impl<'a> InputRequest<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
-    /// Checks that `answer` has the right structure. The content of a form is not checked against its schema. A form without
-    /// required fields may be accepted without content, which then counts as an empty object.
+    /// The form of an elicitation; `None` if it has none.
+    pub fn form(&self) -> Option<Result<Form, InvalidForm>> {
+        (self.kind == Kind::Form)
+            .then(|| Form::of_params(self.params()))
+            .flatten()
+    }
+
+    /// Checks that `answer` has the right structure, and the values of an accepted one against the form. One without required fields may be
+    /// accepted without content, which then counts as an empty object.
     ///
     /// # Errors
-    /// −32602 that says what is wrong. The input request stays open.
-    pub fn check(&self, answer: &RawValue) -> Result<(), RpcError> {
+    /// [`InvalidResponse`] says what is wrong.
+    pub fn check(&self, answer: &RawValue) -> Result<(), InvalidResponse> {
         match self.kind {
             Kind::Form | Kind::Url => self.check_elicit_result(answer),
             Kind::Sampling | Kind::SamplingWithTools => check_create_message_result(answer),
@@ -118,78 +126,100 @@ impl<'a> InputRequest<'a> {
         }
     }
 
-    fn check_elicit_result(&self, answer: &RawValue) -> Result<(), RpcError> {
+    fn check_elicit_result(&self, answer: &RawValue) -> Result<(), InvalidResponse> {
         let mut result = ElicitResult::default();
-        result
-            .fill(answer.get())
-            .map_err(|_| wrong("it must be an object with each member once"))?;
+        result.fill(answer.get()).map_err(|_| NO_OBJECT)?;
         let action = result.action.and_then(json::string);
         let accepted = match action.as_deref() {
             Some("accept") => true,
             Some("decline" | "cancel") => false,
-            _ => return Err(wrong("action must be accept, decline or cancel")),
+            _ => return Err(InvalidResponse::Structure("action must be accept, decline or cancel")),
         };
-        match result.content.filter(|raw| !json::is_null(raw)) {
-            Some(content) if !json::is_object(content) => Err(wrong("content must be an object")),
-            None if accepted && self.requires_content() => {
-                Err(wrong("content is missing: the accepted form has required fields"))
-            }
+        let content = match result.content.filter(|raw| !json::is_null(raw)) {
+            Some(content) => serde_json::from_str(content.get())
+                .map_err(|_| InvalidResponse::Structure("content must be an object"))?,
+            None => Map::new(),
+        };
+        match self.form() {
+            Some(form) if accepted => Ok(form?.check(&content)?),
             _ => Ok(()),
         }
     }
+}
 
-    /// Whether it is a form with required fields.
-    fn requires_content(&self) -> bool {
-        let mut schema = RequestedSchema::default();
-        let read = self.requested_schema.is_some_and(|raw| schema.fill(raw.get()).is_ok());
-        let required = schema
-            .required
-            .and_then(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()).ok());
-        self.kind == Kind::Form && read && required.is_some_and(|fields| !fields.is_empty())
+/// Why a response does not fit its input request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidResponse {
+    /// It is not built as the protocol has it.
+    #[error("{0}")]
+    Structure(&'static str),
+    /// The values do not fit the form.
+    #[error(transparent)]
+    Values(#[from] FormMistakes),
+    /// No values fit: the form is none.
+    #[error("{0}; it can only be declined")]
+    Form(#[from] InvalidForm),
+}
+
+const NO_OBJECT: InvalidResponse = InvalidResponse::Structure("it must be an object with each member once");
+/// The `data.reason` of [`InvalidResponse::into_failure`].
+const REASON: &str = r#"{"reason":"invalid_answer"}"#;
+
+impl InvalidResponse {
+    /// What asked is told, where the client is not told that its answer was refused: it may ask again.
+    pub fn into_failure(self) -> RpcFailure {
+        RpcFailure {
+            code: -32602,
+            message: self.to_string().into(),
+            data: Some(Json::trusted(REASON)),
+        }
+    }
+
+    /// Whether this is such a failure.
+    pub fn is_failure(failure: &RpcFailure) -> bool {
+        let reason = |json: &str| object::find(json, &["reason"]).map(|reason| reason.get().to_owned());
+        let data = failure.data.as_ref();
+        data.is_some_and(|data| reason(data.as_str()) == reason(REASON))
     }
 }
 
-fn check_create_message_result(answer: &RawValue) -> Result<(), RpcError> {
+impl From<InvalidResponse> for RpcError {
+    /// −32602. The input request stays open.
+    fn from(error: InvalidResponse) -> Self {
+        Self::invalid_params(format!("The answer does not fit its input request: {error}"))
+    }
+}
+
+fn check_create_message_result(answer: &RawValue) -> Result<(), InvalidResponse> {
     let mut result = CreateMessageResult::default();
-    result
-        .fill(answer.get())
-        .map_err(|_| wrong("it must be an object with each member once"))?;
-    if !matches!(
-        result.role.and_then(json::string).as_deref(),
-        Some("assistant" | "user")
-    ) {
-        return Err(wrong("role must be assistant or user"));
+    result.fill(answer.get()).map_err(|_| NO_OBJECT)?;
+    let role = result.role.and_then(json::string);
+    if !matches!(role.as_deref(), Some("assistant" | "user")) {
+        return Err(InvalidResponse::Structure("role must be assistant or user"));
     }
     if !result.content.is_some_and(|raw| raw.get().starts_with(['{', '['])) {
-        return Err(wrong("content must be an object or an array of them"));
+        return Err(InvalidResponse::Structure(
+            "content must be an object or an array of them",
+        ));
     }
     match result.model.and_then(json::string) {
         Some(_) => Ok(()),
-        None => Err(wrong("model must be a string")),
+        None => Err(InvalidResponse::Structure("model must be a string")),
     }
 }
 
-fn check_list_roots_result(answer: &RawValue) -> Result<(), RpcError> {
-    let wrong_roots = || wrong("roots must be an array of objects with a uri");
+fn check_list_roots_result(answer: &RawValue) -> Result<(), InvalidResponse> {
     let mut result = ListRootsResult::default();
-    result
-        .fill(answer.get())
-        .map_err(|_| wrong("it must be an object with each member once"))?;
-    let roots: Vec<&RawValue> = result
-        .roots
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .ok_or_else(wrong_roots)?;
+    result.fill(answer.get()).map_err(|_| NO_OBJECT)?;
+    let roots: Option<Vec<&RawValue>> = result.roots.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let named = |raw: &&RawValue| {
         let mut root = Root::default();
         root.fill(raw.get()).is_ok() && root.uri.and_then(json::string).is_some()
     };
-    if roots.iter().all(named) {
-        Ok(())
-    } else {
-        Err(wrong_roots())
+    match roots {
+        Some(roots) if roots.iter().all(named) => Ok(()),
+        _ => Err(InvalidResponse::Structure(
+            "roots must be an array of objects with a uri",
+        )),
     }
-}
-
-fn wrong(what: &str) -> RpcError {
-    RpcError::invalid_params(format!("The answer does not fit its input request: {what}"))
 }

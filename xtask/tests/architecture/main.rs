@@ -11,6 +11,7 @@ mod page_limits;
 mod pages;
 mod published;
 mod source;
+mod texts;
 mod type_names;
 mod uses;
 
@@ -86,6 +87,26 @@ fn no_private_type_is_named_by_a_participle_alone() {
         }
     }
     assert!(found.is_empty(), "what is it? {found:#?}");
+}
+
+/// Whoever else reads it would have to guard against everything that anybody may write there.
+#[test]
+fn the_schema_of_a_form_is_read_in_one_module() {
+    let mut found = BTreeSet::new();
+    for Package { folder, roots, .. } in package::all() {
+        // The programs of others that tests run are no product.
+        if folder.starts_with("crates/") {
+            let files = roots
+                .iter()
+                .flat_map(|root| texts::files_with("requestedSchema", &source::read(root)));
+            found.extend(files.map(|file| format!("{folder}/src/{file}")));
+        }
+    }
+    let is_of_form = |file: &String| file.starts_with("crates/wire/src/form/");
+    assert!(
+        !found.is_empty() && found.iter().all(is_of_form),
+        "use `longhaul_wire::Form`: {found:#?}"
+    );
 }
 
 #[test]

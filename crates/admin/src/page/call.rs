@@ -2,15 +2,10 @@
 
 use super::{
     Frame, PageError,
-    question::{self, Question, RefusedAnswer},
+    question::{AnswerInput, AnswerProblem, Question, RefusedAnswer, content},
     render,
 };
-use crate::{
-    access::Actor,
-    action::ActionError,
-    context::AdminContext,
-    form_check::{Violation, Violations},
-};
+use crate::{access::Actor, action::ActionError, context::AdminContext};
 use askama::Template;
 use axum::{
     Extension, Form,
@@ -21,7 +16,8 @@ use http::StatusCode;
 use longhaul_admin_api::QuestionView;
 use longhaul_core::Json;
 use longhaul_runtime::Tool;
-use serde_json::json;
+use longhaul_wire::Form as WireForm;
+use serde_json::Value;
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -36,24 +32,17 @@ struct CallPage {
 /// The key of the form.
 const KEY: &str = "arguments";
 
-/// The arguments of a tool as a question: a form, or JSON where its schema has what no field can hold.
-fn asked(tool: &Tool) -> QuestionView {
-    let schema = &tool.settings().input_schema;
-    let method = match question::has_field_for_each(schema) {
-        true => "elicitation/create",
-        false => "tools/call",
-    };
-    QuestionView {
-        key: KEY.to_owned(),
-        asked_at: String::new(),
-        method: method.to_owned(),
-        params: json!({"requestedSchema": schema}),
+/// A form, or JSON where the tool's schema has what no field can hold, or names nothing that the tool takes.
+fn input(tool: &Tool) -> AnswerInput {
+    match WireForm::parse(&tool.settings().input_schema.to_string()) {
+        Ok(form) if form.is_closed || !form.fields.is_empty() => AnswerInput::Fields(form),
+        _ => AnswerInput::Json,
     }
 }
 
 fn page(context: &AdminContext, name: &str, refused: Option<&RefusedAnswer>) -> Result<CallPage, PageError> {
     let tool = tool(context, name)?;
-    let mut arguments = Question::of(&asked(&tool), refused);
+    let mut arguments = Question::new(KEY, &input(&tool), refused);
     if arguments.is_raw && arguments.raw.is_empty() {
         arguments.raw = "{}".to_owned();
     }
@@ -83,12 +72,12 @@ pub(super) async fn act(
     Path(name): Path<String>,
     Form(form): Form<Vec<(String, String)>>,
 ) -> Response {
-    let violations = match called(&context, &actor, &name, &form).await {
+    let why = match called(&context, &actor, &name, &form).await {
         Ok(address) => return Redirect::to(&address).into_response(),
-        Err(NotCalled::DoesNotFit(violations)) => violations,
+        Err(NotCalled::DoesNotFit(why)) => why,
         Err(NotCalled::Page(error)) => return error.show(&context, "/tools"),
     };
-    match page(&context, &name, Some(&RefusedAnswer { form, violations })) {
+    match page(&context, &name, Some(&RefusedAnswer { form, why })) {
         Ok(page) => (StatusCode::BAD_REQUEST, render(&page)).into_response(),
         Err(error) => error.show(&context, "/tools"),
     }
@@ -97,7 +86,7 @@ pub(super) async fn act(
 /// Why nothing was called.
 enum NotCalled {
     /// It can be put right.
-    DoesNotFit(Violations),
+    DoesNotFit(AnswerProblem),
     Page(PageError),
 }
 
@@ -108,16 +97,21 @@ async fn called(
     name: &str,
     form: &[(String, String)],
 ) -> Result<String, NotCalled> {
-    let whole = |what: String| NotCalled::DoesNotFit(Violations(vec![Violation { field: None, what }]));
+    let whole = |what: String| NotCalled::DoesNotFit(AnswerProblem::Whole(what));
     let tool = tool(context, name).map_err(NotCalled::Page)?;
-    let asked = asked(&tool);
     let raw = form.iter().find(|(field, _)| field == "raw");
-    let arguments = match raw {
+    let arguments = match (raw, input(&tool)) {
+        (None, AnswerInput::Fields(fields)) => {
+            let content = content(&fields, form);
+            fields
+                .check(&content)
+                .map_err(|mistakes| NotCalled::DoesNotFit(AnswerProblem::Fields(mistakes)))?;
+            Json::from(Value::Object(content))
+        }
         // As it was written: a parsed number could be another one.
-        Some((_, text)) => Json::parse(text).map_err(|error| whole(error.to_string()))?,
-        None => {
-            let answer = question::answer(&asked, form).map_err(NotCalled::DoesNotFit)?;
-            Json::from(&answer["content"])
+        (raw, _) => {
+            let text = raw.map_or("", |(_, text)| text);
+            Json::parse(text).map_err(|error| whole(error.to_string()))?
         }
     };
     match context.call_tool(actor, name, arguments).await {

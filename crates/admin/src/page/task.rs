@@ -2,7 +2,7 @@
 
 use super::{
     Frame, PageError, drawn, filters,
-    question::{self, Question, RefusedAnswer},
+    question::{self, AnswerProblem, Question, RefusedAnswer},
     render, shown,
 };
 use crate::{
@@ -10,7 +10,6 @@ use crate::{
     action::{ActionError, TaskAction},
     context::AdminContext,
     details::task_id,
-    form_check::Violations,
 };
 use askama::Template;
 use axum::{
@@ -398,12 +397,12 @@ pub(super) async fn answer(
     Form(form): Form<Vec<(String, String)>>,
 ) -> Response {
     let address = format!("/tasks/{text_of_id}");
-    let violations = match answered(&context, &actor, &text_of_id, &form).await {
+    let why = match answered(&context, &actor, &text_of_id, &form).await {
         Ok(()) => return Redirect::to(&address).into_response(),
-        Err(NotAnswered::DoesNotFit(violations)) => violations,
+        Err(NotAnswered::DoesNotFit(why)) => why,
         Err(NotAnswered::Page(error)) => return error.show(&context, &address),
     };
-    let refused = RefusedAnswer { form, violations };
+    let refused = RefusedAnswer { form, why };
     match page(&context, &text_of_id, Some(&refused)).await {
         Ok(mut page) => {
             page.frame.source = Some(address);
@@ -416,7 +415,7 @@ pub(super) async fn answer(
 /// Why an answer was not given.
 enum NotAnswered {
     /// It can be put right.
-    DoesNotFit(Violations),
+    DoesNotFit(AnswerProblem),
     Page(PageError),
 }
 
@@ -429,7 +428,7 @@ impl From<PageError> for NotAnswered {
 impl From<ActionError> for NotAnswered {
     fn from(error: ActionError) -> Self {
         match error {
-            ActionError::DoesNotFit(violations) => Self::DoesNotFit(violations),
+            ActionError::DoesNotFit(mistakes) => Self::DoesNotFit(AnswerProblem::Fields(mistakes)),
             error => Self::Page(error.into()),
         }
     }
@@ -449,7 +448,8 @@ async fn answered(
         .iter()
         .find(|question| Some(question.key.as_str()) == key);
     let question = question.ok_or_else(ActionError::not_asked)?;
-    let answer = question::answer(question, form).map_err(ActionError::from)?;
+    let whole = |why| NotAnswered::DoesNotFit(AnswerProblem::Whole(why));
+    let answer = question::answer(question, form).map_err(whole)?;
     let answer = serde_json::value::to_raw_value(&answer).map_err(|error| ActionError::Invalid(error.to_string()))?;
     let action = TaskAction::Answer {
         key: InputKey::named(question.key.as_str()),

@@ -8,5 +8,6 @@ mod api;
 mod api_errors;
 mod pages;
 mod readiness;
+mod stored_forms;
 mod waiting;
 mod world;

@@ -79,7 +79,10 @@ async fn a_question_is_answered_with_its_form() {
     assert!(page.contains("It asks: Are you &#60;b&#62;sure"), "{page}");
     assert!(page.contains(r#"<input type="checkbox" name="field.sure""#), "{page}");
     let path = format!("/tasks/{id}/answer");
-    for (count, problem) in [("many", "many is not a number"), ("-1", "less than the minimum")] {
+    for (count, problem) in [
+        ("many", "does not fit; it must be a whole number"),
+        ("-1", "does not fit; it must be a whole number"),
+    ] {
         let form = format!("key={key}&action=accept&field.sure=true&field.count={count}");
         let refused = world.send_form(&path, &form).await;
         assert_eq!(refused.status(), 400, "{count}");

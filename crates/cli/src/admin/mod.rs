@@ -28,7 +28,7 @@ use longhaul_admin_api::{
     ActionReport, AnswerBody, AuditLines, AuditQuery, DrainQuery, DrainReport, NodesView, StatsView, TaskDetails,
     TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView, to_url,
 };
-use longhaul_client::check_form;
+use longhaul_client::Form;
 use longhaul_core::ToolPattern;
 use serde_json::{Map, json, value::to_raw_value};
 use std::{path::Path, process::ExitCode, time::Duration};
@@ -431,8 +431,8 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
             found.ok_or_else(|| Failure::usage(format!("{id} does not ask {key}; its questions: {}", keys())))?
         }
     };
-    let schema = &question.params["requestedSchema"];
-    let fields = fields::of_schema(schema);
+    let form = Form::of_params(&question.params.to_string()).unwrap_or_else(|| Ok(Form::default()));
+    let fields = form.as_ref().map(fields::of_form).unwrap_or_default();
     if args.words.is_empty() && !args.accept && !args.decline && !args.cancel {
         let asked = question.params["message"].as_str().unwrap_or_default();
         let fields: String = fields.iter().map(|field| format!("\n  {field}")).collect();
@@ -451,8 +451,10 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
         json!({"action": "cancel"})
     } else {
         let words = arguments::parse(&args.words).map_err(Failure::usage)?;
-        let content = arguments::fit(words, Map::new(), schema, Taker::Question).map_err(Failure::usage)?;
-        check_form(schema, &content).map_err(|problem| Failure::usage(format!("{problem}; nothing was answered")))?;
+        let form = form.map_err(|invalid| Failure::usage(format!("{invalid}; it can only be declined")))?;
+        let content = arguments::fit(words, Map::new(), &json!(form), Taker::Question).map_err(Failure::usage)?;
+        form.check(&content)
+            .map_err(|mistakes| Failure::usage(format!("{mistakes}; nothing was answered")))?;
         json!({"action": "accept", "content": content})
     };
     let body = AnswerBody {

@@ -368,7 +368,7 @@ impl Members {
         let params = &question.params;
         let message = params["message"].as_str().unwrap_or(&question.method);
         self.add("asks", &format!("{message} ({})", question.key));
-        for field in fields::of_schema(&params["requestedSchema"]) {
+        for field in fields::of_params(params) {
             self.add("", &field);
         }
         self.add("", params["url"].as_str().unwrap_or_default());

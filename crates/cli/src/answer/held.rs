@@ -24,7 +24,7 @@ const ASKED_TOGETHER: Duration = Duration::from_millis(300);
 
 /// A question, and where its answer goes. Without an answer it stays open.
 struct AskedQuestion {
-    question: InputRequest,
+    question: Box<InputRequest>,
     reply: oneshot::Sender<InputResponse>,
 }
 
@@ -67,7 +67,10 @@ impl InputHandler for Relay {
         }
         let (reply, answer) = oneshot::channel();
         let question = request;
-        let _ = self.0.send(Message::Asked(AskedQuestion { question, reply }));
+        let _ = self.0.send(Message::Asked(AskedQuestion {
+            question: Box::new(question),
+            reply,
+        }));
         Box::pin(async {
             match answer.await {
                 Ok(answer) => Ok(answer),

@@ -16,9 +16,11 @@ use crate::{
     states, tasks,
     waiting::{MOST_SHOWN, answer_line, asked_again, more_questions, with_notice},
 };
-use longhaul_client::{InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{
+    Form, InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+};
 use longhaul_core::{BoxFuture, Clock};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -269,7 +271,7 @@ fn is_withdrawn(key: Option<&str>) -> String {
 
 async fn response(question: &InputRequest, args: &args::Answer, words: Words) -> Result<InputResponse, Failure> {
     let says_no = args.decline || args.cancel;
-    if let Some(invalid) = question.schema().and_then(fields::invalid_form).filter(|_| !says_no) {
+    if let Some(invalid) = fields::invalid_form(question).filter(|_| !says_no) {
         return Err(Failure::usage(format!("{invalid}; {NOTHING_ANSWERED}")));
     }
     match (args.decline, args.cancel) {
@@ -278,7 +280,7 @@ async fn response(question: &InputRequest, args: &args::Answer, words: Words) ->
         _ if question.url().is_some() => agree_to_page(question).await,
         _ if words.is_empty() && !args.accept => form(question).await,
         _ => {
-            let schema = question.schema().cloned().unwrap_or_default();
+            let schema = fields::form(question).map_or(Value::Null, |form| json!(form));
             let content = arguments::fit(words, Map::new(), &schema, Taker::Question).map_err(Failure::usage)?;
             let response = InputResponse::accept(content);
             question
@@ -370,8 +372,7 @@ fn no_answer(question: &InputRequest) -> String {
     if fields.is_empty() {
         return format!("{asks}\nit needs no values: --accept says yes, --decline no");
     }
-    let required = question.schema().and_then(|schema| schema["required"].as_array());
-    let or_accept = match required.is_some_and(|required| !required.is_empty()) {
+    let or_accept = match fields::form(question).is_some_and(Form::requires_values) {
         true => "",
         false => ", or say yes without values with --accept",
     };

@@ -1,14 +1,14 @@
-//! A question as a form on the terminal, made from its schema.
+//! A question as a form on the terminal.
 
 use crate::{
-    fields::{Choice, choices, invalid_form},
+    fields,
     output::{note, plain},
 };
-use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
-use longhaul_client::{FormField, InputRequest, InputResponse};
+use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::ListOption, validator::Validation};
+use longhaul_client::{FieldKind, Form, FormChoice, FormField, InputRequest, InputResponse};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::{fmt, str::FromStr};
+use serde_json::{Map, Number, Value};
+use std::fmt;
 
 /// What a form shows.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,18 +17,21 @@ pub(crate) struct Question {
     url: Option<String>,
     /// Why the page must not be opened.
     page_problem: Option<String>,
-    schema: Value,
+    form: Form,
+    /// Why its form cannot be filled in.
+    invalid: Option<String>,
     can_stay_open: bool,
 }
 
 impl Question {
     /// What this program asks itself.
-    pub(crate) fn of_form(message: &str, schema: Value) -> Self {
+    pub(crate) fn of_form(message: &str, form: Form) -> Self {
         Self {
             message: message.to_owned(),
             url: None,
             page_problem: None,
-            schema,
+            form,
+            invalid: None,
             can_stay_open: false,
         }
     }
@@ -40,7 +43,8 @@ impl From<&InputRequest> for Question {
             message: request.message().to_owned(),
             url: request.url().map(str::to_owned),
             page_problem: request.page_problem(),
-            schema: request.schema().cloned().unwrap_or_default(),
+            form: fields::form(request).cloned().unwrap_or_default(),
+            invalid: fields::invalid_form(request),
             can_stay_open: can_stay_open(request),
         }
     }
@@ -152,28 +156,20 @@ fn can_stay_open(request: &InputRequest) -> bool {
 /// Asks for each field of the form.
 pub(super) fn fill_in(question: &Question) -> Result<Map<String, Value>, FormError> {
     note(&plain(&question.message, "\n"));
-    if let Some(invalid) = invalid_form(&question.schema).filter(|_| !question.schema.is_null()) {
-        note(&invalid);
+    if let Some(invalid) = &question.invalid {
+        note(&plain(invalid, ""));
         return Err(FormError::Dismissed);
     }
-    let nothing = Map::new();
-    let schema = &question.schema;
-    let fields = schema["properties"].as_object().unwrap_or(&nothing);
-    let required = |name: &str| {
-        schema["required"]
-            .as_array()
-            .is_some_and(|names| names.iter().any(|known| known == name))
-    };
-    if fields.is_empty() {
+    if question.form.fields.is_empty() {
         return match Confirm::new("Do you agree?").prompt()? {
             true => Ok(Map::new()),
             false => Err(FormError::Dismissed),
         };
     }
     let mut content = Map::new();
-    for (name, field) in fields {
-        if let Some(value) = ask_field(name, field, required(name))? {
-            content.insert(name.clone(), value);
+    for field in &question.form.fields {
+        if let Some(value) = FieldPrompt::of(field).ask()? {
+            content.insert(field.name.clone(), value);
         }
     }
     Ok(content)
@@ -189,225 +185,152 @@ impl From<InquireError> for FormError {
     }
 }
 
-/// What can be chosen in a list.
-#[derive(Clone, PartialEq)]
-enum ListItem {
-    Choice(Choice),
-    /// Of an optional field.
-    Nothing,
+/// What can be chosen in a list: a value, or nothing in an optional field.
+#[derive(Clone)]
+struct ListItem {
+    value: Option<Value>,
+    title: String,
 }
 
 impl fmt::Display for ListItem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Choice(choice) => &choice.title,
-            Self::Nothing => "(leave it empty)",
-        })
+        out.write_str(&self.title)
     }
 }
 
-/// `None` if an optional field is left empty.
-fn ask_field(name: &str, field: &Value, required: bool) -> Result<Option<Value>, FormError> {
-    let title = plain(field["title"].as_str().unwrap_or(name), "");
-    let help = field["description"]
-        .as_str()
-        .map(|text| plain(text, ""))
-        .unwrap_or_default();
-    let help = match (help.is_empty(), required) {
-        (true, true) => None,
-        (true, false) => Some("optional".to_owned()),
-        (false, true) => Some(help),
-        (false, false) => Some(format!("{help} (optional)")),
-    };
-    let help = help.as_deref();
-    let default = field.get("default");
-    if field["type"] == "array" {
-        return ask_several(&title, help, field, required, default);
-    }
-    let choices = match (choices(field), &field["type"]) {
-        (choices, kind) if choices.is_empty() && kind == "boolean" && !required => yes_and_no(),
-        (choices, _) => choices,
-    };
-    if !choices.is_empty() {
-        return choose(&title, help, choices, required, default);
-    }
-    match field["type"].as_str() {
-        Some("boolean") => {
-            let title = format!("{title} (y/n)");
-            let mut confirm = Confirm::new(&title);
-            confirm.help_message = help;
-            confirm.default = default.and_then(Value::as_bool);
-            Ok(Some(confirm.prompt()?.into()))
+impl From<&FormChoice> for ListItem {
+    fn from(choice: &FormChoice) -> Self {
+        Self {
+            value: Some(choice.value.as_str().into()),
+            title: plain(choice.label(), ""),
         }
-        Some("integer") => ask_number::<i64>(&title, help, field, required, default.and_then(Value::as_i64)),
-        Some("number") => ask_number::<f64>(&title, help, field, required, default.and_then(Value::as_f64)),
-        _ => ask_text(&title, help, field, required, default.and_then(Value::as_str)),
     }
-}
-
-fn yes_and_no() -> Vec<Choice> {
-    [(true, "yes"), (false, "no")]
-        .map(|(value, title)| Choice {
-            value: value.into(),
-            title: title.to_owned(),
-        })
-        .into()
-}
-
-fn choose(
-    title: &str,
-    help: Option<&str>,
-    choices: Vec<Choice>,
-    required: bool,
-    default: Option<&Value>,
-) -> Result<Option<Value>, FormError> {
-    let start = choices.iter().position(|choice| Some(&choice.value) == default);
-    let mut listed: Vec<ListItem> = choices.into_iter().map(ListItem::Choice).collect();
-    if !required {
-        listed.push(ListItem::Nothing);
-    }
-    // Without a default an optional field is empty.
-    let start = start.unwrap_or(if required { 0 } else { listed.len() - 1 });
-    let mut select = Select::new(title, listed).with_starting_cursor(start);
-    select.help_message = help.or(select.help_message);
-    Ok(match select.prompt()? {
-        ListItem::Choice(choice) => Some(choice.value),
-        ListItem::Nothing => None,
-    })
 }
 
 /// How to choose several values.
 const SEVERAL: &str = "Space chooses, Enter ends, type to filter";
 
-/// An optional field with nothing chosen is empty.
-fn ask_several(
-    title: &str,
-    help: Option<&str>,
-    field: &Value,
-    required: bool,
-    default: Option<&Value>,
-) -> Result<Option<Value>, FormError> {
-    let choices = choices(&field["items"]);
-    let chosen: Vec<usize> = (choices.iter().enumerate())
-        .filter(|(_, choice)| {
-            default
-                .and_then(Value::as_array)
-                .is_some_and(|all| all.contains(&choice.value))
-        })
-        .map(|(index, _)| index)
-        .collect();
-    let listed: Vec<ListItem> = choices.into_iter().map(ListItem::Choice).collect();
-    let mut select = MultiSelect::new(title, listed).with_default(&chosen);
-    // The user has to know it, whatever else is said.
-    let help = help.map(|help| format!("{help} ({SEVERAL})"));
-    select.help_message = Some(help.as_deref().unwrap_or(SEVERAL));
-    let (least, most) = (
-        field["minItems"].as_u64().unwrap_or(0),
-        field["maxItems"].as_u64().unwrap_or(u64::MAX),
-    );
-    let select = select.with_validator(move |chosen: &[inquire::list_option::ListOption<&ListItem>]| {
-        let count = chosen.len() as u64;
-        Ok(match count {
-            0 if !required => Validation::Valid,
-            _ if count < least => Validation::Invalid(format!("choose at least {least}").into()),
-            _ if count > most => Validation::Invalid(format!("choose at most {most}").into()),
-            _ => Validation::Valid,
-        })
-    });
-    let chosen: Vec<Value> = (select.prompt()?.into_iter())
-        .filter_map(|listed| match listed {
-            ListItem::Choice(choice) => Some(choice.value),
-            ListItem::Nothing => None,
-        })
-        .collect();
-    Ok((required || !chosen.is_empty()).then(|| chosen.into()))
+/// A field as it is asked for.
+struct FieldPrompt<'a> {
+    field: &'a FormField,
+    title: String,
+    help: Option<String>,
 }
 
-/// A number, or nothing in an optional field.
-#[derive(Clone)]
-struct MaybeNumber<T>(Option<T>);
-
-impl<T: fmt::Display> fmt::Display for MaybeNumber<T> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |number| number.fmt(out))
-    }
-}
-
-impl<T: FromStr> FromStr for MaybeNumber<T> {
-    type Err = T::Err;
-
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        match text.trim() {
-            "" => Ok(Self(None)),
-            number => number.parse().map(|number| Self(Some(number))),
+impl<'a> FieldPrompt<'a> {
+    fn of(field: &'a FormField) -> Self {
+        let about = field.description.as_deref().map(|text| plain(text, ""));
+        let about = about.filter(|about| !about.is_empty());
+        Self {
+            field,
+            title: plain(field.label(), ""),
+            help: match (about, field.is_required) {
+                (about, true) => about,
+                (None, false) => Some("optional".to_owned()),
+                (Some(about), false) => Some(format!("{about} (optional)")),
+            },
         }
     }
-}
 
-fn ask_number<T>(
-    title: &str,
-    help: Option<&str>,
-    field: &Value,
-    required: bool,
-    default: Option<T>,
-) -> Result<Option<Value>, FormError>
-where
-    T: Clone + fmt::Display + FromStr + 'static,
-    Value: From<T>,
-{
-    let (least, most) = (field["minimum"].as_f64(), field["maximum"].as_f64());
-    let mut number = CustomType::<MaybeNumber<T>>::new(title).with_validator(move |given: &MaybeNumber<T>| {
-        let given = given
-            .0
-            .clone()
-            .map(|given| Value::from(given).as_f64().unwrap_or_default());
-        Ok(match (given, least, most) {
-            (None, ..) if required => Validation::Invalid("a number is required".into()),
-            (Some(given), Some(least), _) if given < least => Validation::Invalid(format!("at least {least}").into()),
-            (Some(given), _, Some(most)) if given > most => Validation::Invalid(format!("at most {most}").into()),
-            _ => Validation::Valid,
-        })
-    });
-    number.help_message = help;
-    number.default = default.map(|default| MaybeNumber(Some(default)));
-    number.error_message = "that is not such a number".to_owned();
-    Ok(number.prompt()?.0.map(Value::from))
-}
+    /// `None` if an optional field is left empty.
+    fn ask(&self) -> Result<Option<Value>, FormError> {
+        match &self.field.kind {
+            FieldKind::Choices(choices) => self.ask_several(choices),
+            FieldKind::Choice(choices) | FieldKind::NamedChoice(choices) => {
+                self.choose(choices.iter().map(ListItem::from).collect())
+            }
+            FieldKind::Boolean if !self.field.is_required => {
+                let item = |(value, title): (bool, &str)| ListItem {
+                    value: Some(value.into()),
+                    title: title.to_owned(),
+                };
+                self.choose([(true, "yes"), (false, "no")].map(item).into())
+            }
+            FieldKind::Boolean => {
+                let title = format!("{} (y/n)", self.title);
+                let mut confirm = Confirm::new(&title);
+                confirm.help_message = self.help.as_deref();
+                confirm.default = self.field.default.as_ref().and_then(Value::as_bool);
+                Ok(Some(confirm.prompt()?.into()))
+            }
+            FieldKind::Text { .. } | FieldKind::Integer | FieldKind::Number => self.ask_line(),
+        }
+    }
 
-fn characters(count: u64) -> String {
-    match count {
-        1 => "1 character".to_owned(),
-        _ => format!("{count} characters"),
+    fn choose(&self, mut listed: Vec<ListItem>) -> Result<Option<Value>, FormError> {
+        let default = &self.field.default;
+        let start = listed
+            .iter()
+            .position(|item| default.is_some() && item.value == *default);
+        if !self.field.is_required {
+            listed.push(ListItem {
+                value: None,
+                title: "(leave it empty)".to_owned(),
+            });
+        }
+        // Without a default an optional field is empty.
+        let start = start.unwrap_or(if self.field.is_required { 0 } else { listed.len() - 1 });
+        let mut select = Select::new(&self.title, listed).with_starting_cursor(start);
+        select.help_message = self.help.as_deref().or(select.help_message);
+        Ok(select.prompt()?.value)
+    }
+
+    /// An optional field with nothing chosen is empty.
+    fn ask_several(&self, choices: &[FormChoice]) -> Result<Option<Value>, FormError> {
+        let default = self.field.default.as_ref().and_then(Value::as_array);
+        let is_suggested = |choice: &FormChoice| default.is_some_and(|all| all.iter().any(|one| *one == *choice.value));
+        let chosen: Vec<usize> = (choices.iter().enumerate())
+            .filter(|(_, choice)| is_suggested(choice))
+            .map(|(index, _)| index)
+            .collect();
+        let listed = choices.iter().map(ListItem::from).collect();
+        let mut select = MultiSelect::new(&self.title, listed).with_default(&chosen);
+        // The user has to know it, whatever else is said.
+        let help = self.help.as_ref().map(|help| format!("{help} ({SEVERAL})"));
+        select.help_message = Some(help.as_deref().unwrap_or(SEVERAL));
+        let field = self.field.clone();
+        let values = |chosen: &[ListItem]| chosen.iter().filter_map(|item| item.value.clone()).collect::<Value>();
+        let select = select.with_validator(move |chosen: &[ListOption<&ListItem>]| {
+            let chosen: Vec<ListItem> = chosen.iter().map(|option| option.value.clone()).collect();
+            Ok(match chosen.is_empty() && !field.is_required {
+                true => Validation::Valid,
+                false => validation(&field, &values(&chosen)),
+            })
+        });
+        let chosen = select.prompt()?;
+        Ok((self.field.is_required || !chosen.is_empty()).then(|| values(&chosen)))
+    }
+
+    /// A text or a number.
+    fn ask_line(&self) -> Result<Option<Value>, FormError> {
+        let field = self.field.clone();
+        let may_be_empty = !field.is_required || field.min.as_ref().and_then(Number::as_u64) == Some(0);
+        let mut text = Text::new(&self.title).with_validator(move |given: &str| {
+            Ok(match given.is_empty() {
+                true if may_be_empty => Validation::Valid,
+                true => Validation::Invalid("an answer is required".into()),
+                false => validation(&field, &value(&field, given)),
+            })
+        });
+        let default = self.field.default.as_ref().map(fields::as_word);
+        text.help_message = self.help.as_deref();
+        text.default = default.as_deref();
+        let given = text.prompt()?;
+        Ok((self.field.is_required || !given.is_empty()).then(|| value(self.field, &given)))
     }
 }
 
-fn ask_text(
-    title: &str,
-    help: Option<&str>,
-    field: &Value,
-    required: bool,
-    default: Option<&str>,
-) -> Result<Option<Value>, FormError> {
-    let (least, most) = (
-        field["minLength"].as_u64().unwrap_or(u64::from(required)),
-        field["maxLength"].as_u64(),
-    );
-    let format = field.clone();
-    let mut text = Text::new(title).with_validator(move |given: &str| {
-        let count = given.chars().count() as u64;
-        Ok(match most {
-            _ if count == 0 && !required => Validation::Valid,
-            _ if count == 0 && least == 1 => Validation::Invalid("an answer is required".into()),
-            _ if count < least => Validation::Invalid(format!("at least {}", characters(least)).into()),
-            Some(most) if count > most => Validation::Invalid(format!("at most {}", characters(most)).into()),
-            _ => match FormField::new(&format) {
-                field if field.takes(&given.into()) => Validation::Valid,
-                field => Validation::Invalid(format!("it must be {}", field.expected()).into()),
-            },
-        })
-    });
-    text.help_message = help;
-    text.default = default;
-    let given = text.prompt()?;
-    Ok((required || !given.is_empty()).then(|| given.into()))
+/// What was typed. A text that is no number does not fit a field that wants one.
+fn value(field: &FormField, given: &str) -> Value {
+    match field.kind {
+        FieldKind::Text { .. } => given.into(),
+        _ => (given.trim().parse::<Number>()).map_or_else(|_| given.into(), Value::Number),
+    }
+}
+
+fn validation(field: &FormField, value: &Value) -> Validation {
+    match field.problem(Some(value)) {
+        Some(_) => Validation::Invalid(format!("it must be {}", field.expected()).into()),
+        None => Validation::Valid,
+    }
 }

@@ -10,7 +10,8 @@ use crate::{
     output,
     shell_word::split_words,
 };
-use serde_json::{Map, Value, json};
+use longhaul_client::{FieldKind, Form, FormChoice, FormField};
+use serde_json::{Map, Value};
 
 const NAME: &str = "name";
 const COMMAND: &str = "command";
@@ -53,15 +54,15 @@ pub(super) async fn ask(
 
 async fn name(default: &str) -> Result<String, InitError> {
     loop {
-        let schema =
-            json!({"type": "string", "title": "Name", "description": "letters, digits, _ - .", "default": default});
-        let given = answer(
-            "What is the server called? Clients see the name, and the folder with its tasks has it.",
-            NAME,
-            &schema,
-            true,
-        )
-        .await?;
+        let field = FormField {
+            is_required: true,
+            title: Some("Name".to_owned()),
+            description: Some("letters, digits, _ - .".to_owned()),
+            default: Some(default.into()),
+            ..FormField::new(NAME, FieldKind::TEXT)
+        };
+        let message = "What is the server called? Clients see the name, and the folder with its tasks has it.";
+        let given = answer(message, field).await?;
         match text(&given, NAME).trim() {
             given if is_server_name(given) => return Ok(given.to_owned()),
             given => output::note(&format!(
@@ -74,15 +75,14 @@ async fn name(default: &str) -> Result<String, InitError> {
 /// `None` for the example.
 async fn command() -> Result<Option<Vec<String>>, InitError> {
     loop {
-        let schema = json!({"type": "string", "title": "Command", "description": "nothing for an example that counts"});
-        let given = answer(
-            "What does the first tool run? Type a program with its arguments, such as: ./build.sh {branch}\n\
-             {branch} is what the caller gives. No shell reads the line: no variables, no pipes.",
-            COMMAND,
-            &schema,
-            false,
-        )
-        .await?;
+        let field = FormField {
+            title: Some("Command".to_owned()),
+            description: Some("nothing for an example that counts".to_owned()),
+            ..FormField::new(COMMAND, FieldKind::TEXT)
+        };
+        let message = "What does the first tool run? Type a program with its arguments, such as: ./build.sh {branch}\n\
+                       {branch} is what the caller gives. No shell reads the line: no variables, no pipes.";
+        let given = answer(message, field).await?;
         match split_words(text(&given, COMMAND)) {
             Ok(words) if words.is_empty() => return Ok(None),
             Ok(words) => return Ok(Some(words)),
@@ -92,15 +92,23 @@ async fn command() -> Result<Option<Vec<String>>, InitError> {
 }
 
 async fn place() -> Result<Place, InitError> {
-    let schema = json!({
-        "type": "string",
-        "title": "Place",
-        "oneOf": [
-            {"const": HTTP, "title": "over HTTP, at http://127.0.0.1:7411/mcp"},
-            {"const": "hosts", "title": "only by MCP hosts on this machine, which start `longhaul stdio`"},
-        ],
-    });
-    let given = answer("Where is it used?", PLACE, &schema, true).await?;
+    let choice = |(value, title): (&str, &str)| FormChoice {
+        value: value.to_owned(),
+        title: Some(title.to_owned()),
+    };
+    let places = [
+        (HTTP, "over HTTP, at http://127.0.0.1:7411/mcp"),
+        (
+            "hosts",
+            "only by MCP hosts on this machine, which start `longhaul stdio`",
+        ),
+    ];
+    let field = FormField {
+        is_required: true,
+        title: Some("Place".to_owned()),
+        ..FormField::new(PLACE, FieldKind::Choice(places.map(choice).into()))
+    };
+    let given = answer("Where is it used?", field).await?;
     Ok(match text(&given, PLACE) {
         HTTP => Place::Http,
         _ => Place::Hosts,
@@ -112,10 +120,12 @@ fn text<'a>(given: &'a Map<String, Value>, name: &str) -> &'a str {
 }
 
 /// Shows a form with one field.
-async fn answer(message: &str, name: &str, field: &Value, is_required: bool) -> Result<Map<String, Value>, InitError> {
-    let required: &[&str] = if is_required { &[name] } else { &[] };
-    let schema = json!({"type": "object", "properties": {name: field}, "required": required});
-    let given = ask::fill_in(Question::of_form(message, schema)).await;
+async fn answer(message: &str, field: FormField) -> Result<Map<String, Value>, InitError> {
+    let form = Form {
+        fields: vec![field],
+        is_closed: false,
+    };
+    let given = ask::fill_in(Question::of_form(message, form)).await;
     given.map_err(|error| match error {
         FormError::Dismissed => InitError::Declined,
         FormError::Interrupted => InitError::Interrupted,

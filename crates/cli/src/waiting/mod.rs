@@ -129,7 +129,7 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
             "this command does not offer {method}, so only another client can answer; to wait for that, or to end it:{wait}\n  {cancel}"
         );
     }
-    let invalid = (question.page_problem()).or_else(|| question.schema().and_then(fields::invalid_form));
+    let invalid = (question.page_problem()).or_else(|| fields::invalid_form(question));
     let fields = fields::values(question);
     let has_values = invalid.is_none() && !fields.is_empty();
     let values = match &invalid {
@@ -376,7 +376,7 @@ impl TaskWaiter<'_> {
                 }
                 if self.json {
                     // What only the status says is no question that the server has sent.
-                    let is_sent = question.key.is_some() || question.schema().is_some() || question.url().is_some();
+                    let is_sent = question.key.is_some() || question.form().is_some() || question.url().is_some();
                     let first = is_sent.then(|| result::question(&question));
                     let mut shown = json!({"taskId": task.id(), "server": server, "asks": true, "question": first});
                     if !is_kept {

@@ -24,7 +24,7 @@ fn an_evening() {
     call.press(Keys::ENTER);
     call.until("[how many");
     call.press("7\r");
-    call.until("at most 5");
+    call.until("it must be a whole number from 1 to 5");
     call.screen("form-refused");
     call.press(Keys::BACKSPACE);
     call.press("2\r");

@@ -1,6 +1,6 @@
 //! A user who answers everything, and remembers what was asked.
 
-use longhaul_client::{InputRequest, InputResponse, Inputs};
+use longhaul_client::{FieldKind, FormField, InputRequest, InputResponse, Inputs};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -104,31 +104,19 @@ impl User {
 /// An answer that fits the form: its defaults, or else the simplest values.
 fn filled_in(question: &InputRequest) -> Map<String, Value> {
     let mut content = question.defaults();
-    let fields = question.schema().and_then(|schema| schema["properties"].as_object());
-    let required = question
-        .schema()
-        .map(|schema| schema["required"].clone())
-        .unwrap_or_default();
-    for (name, field) in fields.into_iter().flatten() {
-        if required
-            .as_array()
-            .is_some_and(|required| required.iter().any(|it| it == name))
-        {
-            content.entry(name.clone()).or_insert_with(|| value_for(field));
-        }
+    let fields = question.form().and_then(Result::ok).map(|form| &form.fields[..]);
+    for field in fields.into_iter().flatten().filter(|field| field.is_required) {
+        content.entry(field.name.clone()).or_insert_with(|| value_for(field));
     }
     content
 }
 
-fn value_for(field: &Value) -> Value {
-    match field["type"].as_str() {
-        Some("boolean") => json!(true),
-        Some("integer" | "number") => json!(5),
-        Some("array") => json!([]),
-        _ => {
-            let choices = [&field["enum"][0], &field["oneOf"][0]["const"]];
-            let choice = choices.into_iter().find(|choice| choice.is_string());
-            choice.cloned().unwrap_or_else(|| json!("Ada"))
-        }
+fn value_for(field: &FormField) -> Value {
+    match &field.kind {
+        FieldKind::Boolean => json!(true),
+        FieldKind::Integer | FieldKind::Number => json!(5),
+        FieldKind::Choices(_) => json!([]),
+        FieldKind::Choice(choices) | FieldKind::NamedChoice(choices) => json!(choices[0].value),
+        FieldKind::Text { .. } => json!("Ada"),
     }
 }

@@ -5,8 +5,11 @@ pub(crate) mod request_ref;
 
 use crate::RequestRef;
 use longhaul_core::ParsedJson;
+use longhaul_wire::{Form, InvalidForm};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
+const ELICITATION: &str = "elicitation/create";
 /// The longest scheme of a URL that is shown.
 const LONGEST_SCHEME: usize = 32;
 
@@ -34,19 +37,35 @@ pub struct InputRequest {
     pub params: ParsedJson,
     /// Whether the server refuses the call until the user has been to its page.
     pub(crate) refuses_call: bool,
+    /// `None` if it has no form.
+    pub(crate) form: Option<Arc<Result<Form, InvalidForm>>>,
 }
 
 impl InputRequest {
     pub(crate) fn new(key: Option<String>, task: Option<String>, request: impl Into<ParsedJson>) -> Self {
         let request: ParsedJson = request.into();
+        let method = request["method"].as_str().unwrap_or_default();
+        let params = request.member("params").map(ParsedJson::from).unwrap_or_default();
         Self {
             key,
             task,
+            ..Self::of(method.to_owned(), params)
+        }
+    }
+
+    /// One that is known by nothing but what it asks.
+    pub(crate) fn of(method: String, params: ParsedJson) -> Self {
+        let is_form = method == ELICITATION && params["mode"] != "url";
+        let form = is_form.then(|| Form::of_params(params.as_json().as_str())).flatten();
+        Self {
+            key: None,
+            task: None,
             source: None,
             request: None,
-            method: request["method"].as_str().unwrap_or_default().to_owned(),
-            params: request.member("params").map(ParsedJson::from).unwrap_or_default(),
+            method,
+            params,
             refuses_call: false,
+            form: form.map(Arc::new),
         }
     }
 
@@ -104,23 +123,23 @@ impl InputRequest {
         self.params["elicitationId"].as_str().filter(|_| self.url().is_some())
     }
 
-    /// The JSON Schema of the form, if this is a form elicitation.
-    pub fn schema(&self) -> Option<&Value> {
-        self.params.get("requestedSchema")
+    /// The form, if it has one. No value fits one that MCP does not allow: decline the question.
+    ///
+    /// # Errors
+    /// [`InvalidForm`] says what is wrong with it.
+    pub fn form(&self) -> Option<Result<&Form, &InvalidForm>> {
+        self.form.as_deref().map(Result::as_ref)
     }
 
     /// The defaults of the form's fields: an answer that leaves all of them as they are.
     pub fn defaults(&self) -> Map<String, Value> {
-        let fields = self.schema().and_then(|schema| schema["properties"].as_object());
-        let defaults = fields.into_iter().flatten();
-        defaults
-            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())))
-            .collect()
+        let form = self.form().and_then(Result::ok);
+        form.map(Form::defaults).unwrap_or_default()
     }
 
     /// Whether it is an elicitation.
     pub fn is_elicitation(&self) -> bool {
-        self.method == "elicitation/create"
+        self.method == ELICITATION
     }
 }
 

@@ -155,12 +155,7 @@ fn open(scope: &Scope<'_>, call: CallId) -> Result<Vec<InputRequest>, Refusal> {
         let params: String = row.get(2)?;
         Ok(InputRequest {
             key: row.get(0)?,
-            task: None,
-            source: None,
-            request: None,
-            method: row.get(1)?,
-            params: ParsedJson::of(&params),
-            refuses_call: false,
+            ..InputRequest::of(row.get(1)?, ParsedJson::of(&params))
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -2,7 +2,7 @@
 
 use crate::{Outcome, RequestError, error::excerpt};
 use longhaul_core::Json;
-use longhaul_json_schema::{Schema, SchemaAuthor, Violation, off_thread, text_len};
+use longhaul_json_schema::{Schema, SchemaAuthor, Violation, off_thread};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -111,12 +111,6 @@ fn check_now(schema: &Schema, json: &Json) -> Option<Result<(), String>> {
         Ok(content) => schema.check_now(&content, json.as_str().len(), describe),
         Err(reason) => Some(Err(reason)),
     }
-}
-
-/// What of the value does not fit the schema first, and where. Nothing if the schema cannot be used, or the check takes too long.
-pub(crate) fn violation_of(schema: &Value, value: &Value, checks_formats: bool) -> Option<String> {
-    let schema = Schema::with_formats(schema, SchemaAuthor::Foreign, checks_formats).ok()?;
-    schema.check_now(value, text_len(value), describe)?.err()
 }
 
 /// What does not fit first, and where.

@@ -126,11 +126,8 @@ impl TaskHandle {
         InputRequest {
             key: Some(known.first.key()),
             task: Some(self.id().to_owned()),
-            source: None,
             request: Some(Box::new(reference)),
-            method: request.method,
-            params: request.params,
-            refuses_call: false,
+            ..InputRequest::of(request.method, request.params)
         }
     }
 

@@ -22,13 +22,9 @@ impl EarlierRequest {
     /// As the handler is asked.
     pub(crate) fn asked(&self, task: &str) -> InputRequest {
         InputRequest {
-            key: None,
             task: Some(task.to_owned()),
-            source: None,
             request: Some(Box::new(self.request.clone())),
-            method: self.method.clone(),
-            params: self.params.clone(),
-            refuses_call: false,
+            ..InputRequest::of(self.method.clone(), self.params.clone())
         }
     }
 }

@@ -31,6 +31,11 @@ impl InputHandler for ClientsOfConnection {
             let text = format!("No client is asked {} through a gateway", request.method);
             return Box::pin(std::future::ready(Err(RpcFailure::new(-32601, text))));
         }
+        if let Some(Err(invalid)) = request.form() {
+            tracing::warn!(upstream = self.askers.upstream, %invalid, "refused a question");
+            let failure = RpcFailure::new(-32602, invalid.to_string());
+            return Box::pin(std::future::ready(Err(failure)));
+        }
         let askers = Arc::clone(&self.askers);
         Box::pin(async move {
             let is_elicitation = request.is_elicitation();

@@ -12,6 +12,8 @@ mod client_lists;
 mod extensions;
 #[cfg(unix)]
 mod failing_children;
+#[cfg(unix)]
+mod invalid_forms;
 mod isolation;
 #[cfg(unix)]
 mod jobs;

@@ -3,20 +3,17 @@
 use super::{Ask, AskError, Form, QuestionKind};
 use crate::RequestContext;
 use longhaul_core::{BoxFuture, Capability};
-use longhaul_json_schema::{Schema, SchemaAuthor, SchemaError, Violation, text_len};
+use longhaul_wire::Form as WireForm;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
-use std::{fmt::Write, future::IntoFuture, marker::PhantomData};
-
-/// How many errors of an answer the next question names.
-const NAMED_ERRORS: usize = 5;
+use serde_json::{Map, Value};
+use std::{future::IntoFuture, marker::PhantomData};
 
 /// A form for the user; see [`RequestContext::elicit`].
 pub struct Elicitation<T> {
     message: String,
     /// The form, or why the type has none.
-    form: Result<Form, String>,
+    form: Result<WireForm, String>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -106,7 +103,7 @@ impl RequestContext {
     fn elicit_with<T>(&self, message: impl Into<String>, form: Result<Form, String>) -> Ask<Elicitation<T>> {
         let question = Elicitation {
             message: message.into(),
-            form,
+            form: form.map(Form::into_wire),
             answer: PhantomData,
         };
         Ask::new(self, question)
@@ -136,12 +133,13 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Ask<Elicitation<T>> {
 #[derive(Deserialize)]
 pub(super) struct ElicitAnswer {
     action: Action,
-    content: Option<Value>,
+    #[serde(default)]
+    content: Option<Map<String, Value>>,
 }
 
 impl ElicitAnswer {
     /// Reads what the user did, with the content if the question was accepted.
-    pub(super) fn read(answer: &str) -> Result<ElicitResult<Option<Value>>, String> {
+    pub(super) fn read(answer: &str) -> Result<ElicitResult<Option<Map<String, Value>>>, String> {
         let Self { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
         Ok(match action {
             Action::Accept => ElicitResult::Accepted(content),
@@ -168,54 +166,20 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
             Some(why) => format!("{}\n\nThe last answer could not be used: {why}", self.message),
         };
         let form = self.form.as_ref().map_err(|why| AskError::Invalid(why.clone()))?;
-        let schema = form.schema();
-        compile(&schema).map_err(|error| AskError::Invalid(error.to_string()))?;
-        let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
-        Ok((
-            json!({"method": "elicitation/create", "params": params}),
-            Capability::ElicitationForm,
-        ))
+        Ok((form.request(&message), Capability::ElicitationForm))
     }
 
     fn read(&self, answer: &str) -> Result<ElicitResult<T>, String> {
         let content = match ElicitAnswer::read(answer)? {
-            ElicitResult::Accepted(content) => content.unwrap_or_else(|| json!({})),
+            ElicitResult::Accepted(content) => content.unwrap_or_default(),
             ElicitResult::Declined => return Ok(ElicitResult::Declined),
             ElicitResult::Dismissed => return Ok(ElicitResult::Dismissed),
         };
         if let Ok(form) = &self.form {
-            check(&form.schema(), &content)?;
+            form.check(&content).map_err(|mistakes| mistakes.to_string())?;
         }
-        serde_json::from_value(content)
+        serde_json::from_value(Value::Object(content))
             .map(ElicitResult::Accepted)
             .map_err(|error| error.to_string())
     }
-}
-
-fn compile(schema: &Value) -> Result<Schema, SchemaError> {
-    Schema::with_formats(schema, SchemaAuthor::Own, true)
-}
-
-fn check(schema: &Value, content: &Value) -> Result<(), String> {
-    let schema = compile(schema).map_err(|error| error.to_string())?;
-    let size = text_len(content);
-    let checked = schema.check_now(content, size, describe);
-    checked.unwrap_or_else(|| Err(format!("it has {size} bytes, which is too much for this form")))
-}
-
-fn describe(violations: &mut dyn Iterator<Item = Violation<'_>>) -> String {
-    let mut errors = String::new();
-    for error in violations.take(NAMED_ERRORS) {
-        let path = error.instance_path().to_string();
-        let separator = if errors.is_empty() { "" } else { "; " };
-        let colon = if path.is_empty() { "" } else { ": " };
-        // Writing to a string cannot fail.
-        let _ = write!(
-            errors,
-            "{separator}{}{colon}{}",
-            path.trim_start_matches('/'),
-            error.masked()
-        );
-    }
-    errors
 }

@@ -1,15 +1,13 @@
 //! Forms: the flat schemas that a user can be asked to fill in.
 
 use crate::schema;
+use longhaul_wire::{FieldKind, Form as WireForm, FormChoice, FormField, TextFormat};
 use schemars::JsonSchema;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, Value};
 
 /// A form that is made while the server runs; see [`RequestContext::elicit_form`](crate::RequestContext::elicit_form).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Form {
-    fields: Map<String, Value>,
-    required: Vec<String>,
-}
+pub struct Form(WireForm);
 
 /// One field of a [`Form`].
 ///
@@ -21,7 +19,7 @@ pub struct Form {
 ///     .optional("seats", Field::integer().min(1).max(50));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Field(Map<String, Value>);
+pub struct Field(FormField);
 
 impl Form {
     /// A form with no fields yet.
@@ -31,26 +29,28 @@ impl Form {
 
     /// With a field that must be filled in.
     #[must_use]
-    pub fn field(mut self, name: impl Into<String>, field: Field) -> Self {
-        let name = name.into();
-        self.required.push(name.clone());
-        self.optional(name, field)
+    pub fn field(self, name: impl Into<String>, field: Field) -> Self {
+        self.with(name.into(), field, true)
     }
 
     /// With a field that may be left out.
     #[must_use]
-    pub fn optional(mut self, name: impl Into<String>, field: Field) -> Self {
-        self.fields.insert(name.into(), Value::Object(field.0));
+    pub fn optional(self, name: impl Into<String>, field: Field) -> Self {
+        self.with(name.into(), field, false)
+    }
+
+    fn with(mut self, name: String, Field(field): Field, is_required: bool) -> Self {
+        self.0.fields.retain(|other| other.name != name);
+        self.0.fields.push(FormField {
+            name,
+            is_required,
+            ..field
+        });
         self
     }
 
-    /// The `requestedSchema`.
-    pub(super) fn schema(&self) -> Value {
-        let mut schema = json!({"type": "object", "properties": self.fields});
-        if !self.required.is_empty() {
-            schema["required"] = json!(self.required);
-        }
-        schema
+    pub(super) fn into_wire(self) -> WireForm {
+        self.0
     }
 
     /// The form for a type.
@@ -75,192 +75,171 @@ impl Form {
                     T::schema_name()
                 )
             })?;
-            let required = required.is_some_and(|required| required.iter().any(|one| one == name));
-            form = match required {
-                true => form.field(name, field),
-                false => form.optional(name, field),
-            };
+            let is_required = required.is_some_and(|required| required.iter().any(|one| one == name));
+            form = form.with(name.clone(), field, is_required);
         }
         Ok(form)
     }
 }
 
 impl Field {
-    fn of(schema: Value) -> Self {
-        match schema {
-            Value::Object(members) => Self(members),
-            _ => Self(Map::new()),
-        }
+    /// It gets its name from the form.
+    fn of(kind: FieldKind) -> Self {
+        Self(FormField::new("", kind))
     }
 
     /// A text.
     pub fn text() -> Self {
-        Self::of(json!({"type": "string"}))
+        Self::of(FieldKind::TEXT)
     }
 
     /// An email address.
     pub fn email() -> Self {
-        Self::formatted("email")
+        Self::formatted(TextFormat::Email)
     }
 
     /// A URI.
     pub fn uri() -> Self {
-        Self::formatted("uri")
+        Self::formatted(TextFormat::Uri)
     }
 
     /// A day, as `2026-11-20`.
     pub fn date() -> Self {
-        Self::formatted("date")
+        Self::formatted(TextFormat::Date)
     }
 
     /// A date and time, as `2026-11-20T11:30:00Z`.
     pub fn date_time() -> Self {
-        Self::formatted("date-time")
+        Self::formatted(TextFormat::DateTime)
     }
 
-    fn formatted(format: &str) -> Self {
-        Self::of(json!({"type": "string", "format": format}))
+    fn formatted(format: TextFormat) -> Self {
+        Self::of(FieldKind::Text {
+            format: Some(format),
+            pattern: None,
+        })
     }
 
     /// A whole number.
     pub fn integer() -> Self {
-        Self::of(json!({"type": "integer"}))
+        Self::of(FieldKind::Integer)
     }
 
     /// A number.
     pub fn number() -> Self {
-        Self::of(json!({"type": "number"}))
+        Self::of(FieldKind::Number)
     }
 
     /// Yes or no.
     pub fn boolean() -> Self {
-        Self::of(json!({"type": "boolean"}))
+        Self::of(FieldKind::Boolean)
     }
 
     /// One of these.
     pub fn choice<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
-        Self::of(json!({"type": "string", "enum": texts(values)}))
+        Self::of(FieldKind::Choice(plain(values)))
     }
 
     /// One of these values, each shown by its title.
     pub fn titled_choice<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
-        Self::of(json!({"type": "string", "oneOf": titled(choices)}))
+        Self::of(FieldKind::Choice(titled(choices)))
     }
 
     /// Any of these.
     pub fn choices<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
-        Self::of(json!({"type": "array", "items": {"type": "string", "enum": texts(values)}}))
+        Self::of(FieldKind::Choices(plain(values)))
     }
 
     /// Any of these values, each shown by its title.
     pub fn titled_choices<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
-        Self::of(json!({"type": "array", "items": {"anyOf": titled(choices)}}))
+        Self::of(FieldKind::Choices(titled(choices)))
     }
 
     /// One of these values, each shown by its title, as revisions before 2025-11-25 write it (`enumNames`).
     pub fn named_choice<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
-        let (values, names): (Vec<String>, Vec<String>) = choices
-            .into_iter()
-            .map(|(value, name)| (value.into(), name.into()))
-            .unzip();
-        Self::of(json!({"type": "string", "enum": values, "enumNames": names}))
+        Self::of(FieldKind::NamedChoice(titled(choices)))
     }
 
     /// The name that the user sees.
     #[must_use]
-    pub fn title(self, title: impl Into<String>) -> Self {
-        self.with("title", title.into().into())
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.0.title = Some(title.into());
+        self
     }
 
     /// The text that says what to fill in.
     #[must_use]
-    pub fn description(self, text: impl Into<String>) -> Self {
-        self.with("description", text.into().into())
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.0.description = Some(text.into());
+        self
     }
 
     /// The default value.
     #[must_use]
-    pub fn default(self, value: impl Into<Value>) -> Self {
-        self.with("default", value.into())
+    pub fn default(mut self, value: impl Into<Value>) -> Self {
+        self.0.default = Some(value.into());
+        self
     }
 
-    /// The lower bound: of a number, of a text's length in characters, or of how many choices are made.
+    /// The lower bound: of a number, of a text's length in characters, or of how many choices are made. Other fields have none.
     #[must_use]
-    pub fn min(self, minimum: impl Into<Number>) -> Self {
-        let member = self.bound("minimum", "minLength", "minItems");
-        self.with(member, Value::Number(minimum.into()))
+    pub fn min(mut self, minimum: impl Into<Number>) -> Self {
+        self.0.min = Some(minimum.into());
+        self
     }
 
-    /// The upper bound: of a number, of a text's length in characters, or of how many choices are made.
+    /// The upper bound: of a number, of a text's length in characters, or of how many choices are made. Other fields have none.
     #[must_use]
-    pub fn max(self, maximum: impl Into<Number>) -> Self {
-        let member = self.bound("maximum", "maxLength", "maxItems");
-        self.with(member, Value::Number(maximum.into()))
-    }
-
-    fn bound(&self, number: &'static str, text: &'static str, list: &'static str) -> &'static str {
-        match self.0.get("type").and_then(Value::as_str) {
-            Some("string") => text,
-            Some("array") => list,
-            _ => number,
-        }
-    }
-
-    fn with(mut self, member: &str, value: Value) -> Self {
-        self.0.insert(member.to_owned(), value);
+    pub fn max(mut self, maximum: impl Into<Number>) -> Self {
+        self.0.max = Some(maximum.into());
         self
     }
 
     /// The field for a property of a struct; `None` if it cannot be on a form.
     fn read(property: &Value) -> Option<Self> {
         let schema = without_null(property);
-        let field = match kind(&schema)? {
-            "string" => match choices(&schema) {
-                Some(choices) => choices.of_one(),
-                None => Self::text()
-                    .copy_members(&schema, &["minLength", "maxLength"])
-                    .copy_format(&schema),
+        let kind = match (schema["type"].as_str(), choices(&schema)) {
+            // An enum whose variants are documented has no type.
+            (Some("string") | None, Some(choices)) => FieldKind::Choice(choices),
+            (Some("string"), None) => FieldKind::Text {
+                // Clients may refuse formats that MCP does not name.
+                format: schema["format"].as_str().and_then(TextFormat::named),
+                pattern: None,
             },
-            "integer" => Self::integer().copy_members(&schema, &["minimum", "maximum"]),
-            "number" => Self::number().copy_members(&schema, &["minimum", "maximum"]),
-            "boolean" => Self::boolean(),
-            "array" => choices(&schema["items"])?
-                .of_any()
-                .copy_members(&schema, &["minItems", "maxItems"]),
+            (Some("integer"), _) => FieldKind::Integer,
+            (Some("number"), _) => FieldKind::Number,
+            (Some("boolean"), _) => FieldKind::Boolean,
+            (Some("array"), _) => FieldKind::Choices(choices(&schema["items"])?),
             _ => return None,
         };
-        let field = field.copy_members(property, &["title", "description"]);
-        Some(match property.get("default") {
-            Some(default) if !default.is_null() => field.default(default.clone()),
-            _ => field,
-        })
-    }
-
-    fn copy_members(mut self, from: &Value, members: &[&str]) -> Self {
-        for member in members {
-            if let Some(value) = from.get(*member) {
-                self.0.insert((*member).to_owned(), value.clone());
-            }
-        }
-        self
-    }
-
-    /// Copies the format if MCP allows it on forms; clients may refuse others.
-    fn copy_format(self, from: &Value) -> Self {
-        match from["format"].as_str() {
-            Some("email" | "uri" | "date" | "date-time") => self.copy_members(from, &["format"]),
-            _ => self,
-        }
+        let text = |keyword: &str| property[keyword].as_str().map(str::to_owned);
+        let bound = |keyword: &str| schema[keyword].as_number().cloned();
+        let [min, max] = kind.bounds().map_or([None, None], |bounds| bounds.map(bound));
+        Some(Self(FormField {
+            title: text("title"),
+            description: text("description"),
+            default: property.get("default").filter(|default| !default.is_null()).cloned(),
+            min,
+            max,
+            ..FormField::new("", kind)
+        }))
     }
 }
 
-fn texts<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Vec<String> {
-    values.into_iter().map(Into::into).collect()
+fn plain<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Vec<FormChoice> {
+    let choice = |value: T| FormChoice {
+        value: value.into(),
+        title: None,
+    };
+    values.into_iter().map(choice).collect()
 }
 
-fn titled<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Vec<Value> {
-    let one = |(value, title): (V, T)| json!({"const": value.into(), "title": title.into()});
-    choices.into_iter().map(one).collect()
+fn titled<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Vec<FormChoice> {
+    let choice = |(value, title): (V, T)| FormChoice {
+        value: value.into(),
+        title: Some(title.into()),
+    };
+    choices.into_iter().map(choice).collect()
 }
 
 /// The schema of the value inside an `Option`. Whether the field may be left out is in the form's `required`.
@@ -284,72 +263,31 @@ fn without_null(schema: &Value) -> Value {
     schema
 }
 
-fn kind(schema: &Value) -> Option<&str> {
-    match schema["type"].as_str() {
-        Some(kind) => Some(kind),
-        // An enum whose variants are documented.
-        None => choices(schema).map(|_| "string"),
-    }
-}
-
-/// A list of texts, some with titles.
-struct Choices(Vec<(String, Option<String>)>);
-
-impl Choices {
-    fn is_titled(&self) -> bool {
-        self.0.iter().any(|(_, title)| title.is_some())
-    }
-
-    fn values(self) -> impl Iterator<Item = String> {
-        self.0.into_iter().map(|(value, _)| value)
-    }
-
-    fn titles(self) -> impl Iterator<Item = (String, String)> {
-        self.0.into_iter().map(|(value, title)| {
-            let title = title.unwrap_or_else(|| value.clone());
-            (value, title)
-        })
-    }
-
-    fn of_one(self) -> Field {
-        match self.is_titled() {
-            true => Field::titled_choice(self.titles()),
-            false => Field::choice(self.values()),
-        }
-    }
-
-    fn of_any(self) -> Field {
-        match self.is_titled() {
-            true => Field::titled_choices(self.titles()),
-            false => Field::choices(self.values()),
-        }
-    }
-}
-
 /// The choices of a plain enum, as schemars writes them: `enum`, or `oneOf` with what each variant's comment says.
-fn choices(schema: &Value) -> Option<Choices> {
+fn choices(schema: &Value) -> Option<Vec<FormChoice>> {
     if let Some(values) = schema["enum"].as_array() {
-        let values = values.iter().map(|value| Some((value.as_str()?.to_owned(), None)));
-        return values.collect::<Option<_>>().map(Choices);
+        let values: Option<Vec<&str>> = values.iter().map(Value::as_str).collect();
+        return values.map(plain);
     }
     let mut all = Vec::new();
     for variant in schema["oneOf"].as_array()? {
         match variant["const"].as_str() {
-            Some(value) => {
-                let title = variant["title"].as_str().or(variant["description"].as_str());
-                all.push((value.to_owned(), title.map(str::to_owned)));
-            }
+            Some(value) => all.push(FormChoice {
+                value: value.to_owned(),
+                title: (variant["title"].as_str().or(variant["description"].as_str())).map(str::to_owned),
+            }),
             // Variants without a comment come together.
-            None => all.extend(choices(variant)?.0),
+            None => all.extend(choices(variant)?),
         }
     }
-    Some(Choices(all))
+    Some(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde::{Deserialize, Serialize};
+    use serde_json::json;
 
     #[derive(Deserialize, Serialize, JsonSchema, Default)]
     #[serde(rename_all = "lowercase")]
@@ -389,7 +327,7 @@ mod tests {
     #[test]
     fn a_flat_struct_becomes_a_form() {
         let titled = json!([{"const": "1", "title": "The first."}, {"const": "2", "title": "2"}]);
-        let mut schema = Form::of::<All>().unwrap().schema();
+        let mut schema = serde_json::to_value(Form::of::<All>().unwrap().into_wire()).unwrap();
         // schemars puts variants with a comment last or first; which does not matter here.
         for place in ["/properties/titled/oneOf", "/properties/many/items/anyOf"] {
             let choices = schema.pointer_mut(place).and_then(Value::as_array_mut).unwrap();
@@ -417,8 +355,8 @@ mod tests {
 
     #[test]
     fn fields_keep_their_order() {
-        let schema = Form::of::<All>().unwrap().schema();
-        let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        let form = Form::of::<All>().unwrap().into_wire();
+        let names: Vec<&str> = form.fields.iter().map(|field| &*field.name).collect();
         assert_eq!(
             names,
             [

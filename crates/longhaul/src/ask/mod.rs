@@ -15,6 +15,7 @@ pub use url::{UrlElicitation, UrlQuestion};
 use crate::{AskError, RequestContext};
 use longhaul_core::{BoxFuture, Capability, Json};
 use longhaul_runtime::Question;
+use longhaul_wire::InvalidResponse;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -97,7 +98,15 @@ impl<Q: QuestionKind> Ask<Q> {
                 needs: Some(needs),
                 within: self.within,
             });
-            match self.question.read(answer.await?.as_str()) {
+            let read = match answer.await {
+                Ok(answer) => self.question.read(answer.as_str()),
+                // A legacy client is not told that its answer does not fit.
+                Err(AskError::Refused(failure)) if InvalidResponse::is_failure(&failure) => {
+                    Err(failure.message.to_string())
+                }
+                Err(error) => return Err(error),
+            };
+            match read {
                 Ok(answer) => return Ok(answer),
                 Err(why) => rejection = Some(why),
             }

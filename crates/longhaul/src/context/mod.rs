@@ -11,8 +11,9 @@ pub use task::{CancellationCheck, TaskContext};
 use crate::{AskError, ServerHandle};
 use longhaul_core::{BoxFuture, ClientCapabilities as Capabilities, Json, LogLevel, Principal};
 use longhaul_runtime::{HandlerContext, Ports, Question, Requestor, Trace};
+use longhaul_wire::InputRequest;
 use serde::Serialize;
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 /// What a handler knows about its request, and how it reports to the client and asks it. Cheap to clone.
 ///
@@ -171,6 +172,10 @@ impl RequestContext {
     /// # Errors
     /// [`AskError`] if the client cannot be asked this, or there is no answer.
     pub fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
+        let form = InputRequest::read(question.request.as_str()).map(|request| request.form());
+        if let Ok(Some(Err(invalid))) = form {
+            return Box::pin(ready(Err(AskError::Invalid(invalid.to_string()))));
+        }
         let inner = self.inner.clone();
         Box::pin(async move { Ok(inner.ask(question).await?) })
     }

@@ -70,23 +70,49 @@ async fn a_form_is_asked_and_answered() {
     }
 }
 
-/// The question is asked again with what was wrong; after three answers the tool fails.
+/// A legacy client cannot be told: the question is asked again with what was wrong, and after three answers the tool fails.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_asked_for_again() {
     for policy in [TaskPolicy::Never, TaskPolicy::Always] {
         let server = start(|server| server.tool(Tool::new("greet", greet).task(policy))).await;
-        for era in ERAS {
-            let answers = [accept(json!({"name": "A"})), accept(json!({"name": "Ann"}))];
-            let (client, asked) = answering(&server, era, answers).await;
-            assert_eq!(client.call("greet", json!({})).await.unwrap().text(), "Hello, Ann!");
-            let again = asked.lock().unwrap()[1]["params"]["message"].to_string();
-            assert!(
-                again.contains("Who are you?") && again.contains("could not be used: name"),
-                "{again}"
-            );
+        let answers = [accept(json!({"name": "A"})), accept(json!({"name": "Ann"}))];
+        let (client, asked) = answering(&server, Era::Legacy, answers).await;
+        assert_eq!(client.call("greet", json!({})).await.unwrap().text(), "Hello, Ann!");
+        let again = asked.lock().unwrap()[1]["params"]["message"].to_string();
+        assert!(
+            again.contains("Who are you?")
+                && again.contains("could not be used: `name` does not fit; it must be a text"),
+            "{again}"
+        );
 
-            let (client, asked) = answering(&server, era, vec![accept(json!({"name": 1})); 9]).await;
-            let called = client.call("greet", json!({})).await.unwrap();
+        let (client, asked) = answering(&server, Era::Legacy, vec![accept(json!({"name": 1})); 9]).await;
+        let called = client.call("greet", json!({})).await.unwrap();
+        assert!(
+            called.is_error() && called.text().contains("could not be used"),
+            "{}",
+            called.text()
+        );
+        assert_eq!(asked.lock().unwrap().len(), 3);
+    }
+}
+
+/// What the server cannot know of the form is the tool's to say, in both eras.
+#[tokio::test]
+async fn an_answer_that_the_type_refuses_is_asked_for_again() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Port {
+        #[schemars(with = "String")]
+        port: std::num::NonZeroU16,
+    }
+    let connect = async |cx: TaskContext| -> ToolResult<String> {
+        let asked: Port = cx.elicit("Which?").await?;
+        Ok(asked.port.to_string())
+    };
+    for policy in [TaskPolicy::Never, TaskPolicy::Always] {
+        let server = start(|server| server.tool(Tool::new("connect", connect).task(policy))).await;
+        for era in ERAS {
+            let (client, asked) = answering(&server, era, vec![accept(json!({"port": "x"})); 9]).await;
+            let called = client.call("connect", json!({})).await.unwrap();
             assert!(
                 called.is_error() && called.text().contains("could not be used"),
                 "{}",
@@ -95,6 +121,30 @@ async fn an_answer_that_does_not_fit_is_asked_for_again() {
             assert_eq!(asked.lock().unwrap().len(), 3);
         }
     }
+}
+
+/// The question stays open, and the client can answer it again.
+#[tokio::test]
+async fn a_modern_client_is_told_that_its_answer_does_not_fit() {
+    let server = start(|server| server.tool(Tool::new("greet", greet).task(TaskPolicy::Always))).await;
+    let client = Client::connect(&server, Era::Modern).await.unwrap();
+    let task = client.start("greet", json!({})).await.unwrap();
+    let questions = task.questions().await.unwrap();
+    let key = questions.keys().next().unwrap();
+    let refused = task.answer(key, accept(json!({"name": "A"}))).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("`name` does not fit; it must be a text of at least 2 characters"),
+        "{refused}"
+    );
+    task.answer(key, accept(json!({"name": "Ann"}))).await.unwrap();
+    assert_eq!(task.wait().await.unwrap().text(), "Hello, Ann!");
+
+    let server = start(|server| server.tool(Tool::new("greet", greet).task(TaskPolicy::Never))).await;
+    let (client, _) = answering(&server, Era::Modern, [accept(json!({"name": "A"}))]).await;
+    let refused = client.call("greet", json!({})).await.unwrap_err();
+    assert!(refused.to_string().contains("`name` does not fit"), "{refused}");
 }
 
 #[tokio::test]

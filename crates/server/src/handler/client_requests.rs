@@ -54,7 +54,8 @@ impl RequestChannel for ClientRequests {
             };
             unanswered.settle();
             if let QuestionReply::Result(answer) = &reply {
-                input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;
+                input_requests::check(&question.request, answer)
+                    .map_err(|error| AskError::Refused(error.into_failure()))?;
             }
             read_answer(reply.into_answer())
         })

@@ -124,7 +124,7 @@ impl RequestChannel for Replay {
                     question_log.used.insert(name);
                     return Box::pin(std::future::ready(read_answer(answer)));
                 }
-                Err(error) => OutboxItem::InvalidAnswer(error),
+                Err(error) => OutboxItem::InvalidAnswer(error.into()),
             },
             None => OutboxItem::InputRequired {
                 name: name.clone(),

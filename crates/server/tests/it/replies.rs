@@ -85,6 +85,22 @@ async fn g2_42_an_answer_that_does_not_fit_is_refused_and_the_question_stays_ope
     assert_eq!(text_of(&server, &task).await, json!({"action": "decline"}));
 }
 
+/// The client cannot be told: what has asked is, and may ask again. Nothing that does not fit is stored.
+#[tokio::test]
+async fn values_that_do_not_fit_the_form_are_an_error_of_the_question() {
+    let server = Server::start().await;
+    let (session, task) = asking(&server).await;
+    let unfit = json!({"action": "accept", "content": {"sure": "yes"}});
+    let post = response(&session, &format!("{task}.in-1.1"), ("result", unfit));
+    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+    let ended = server.poll(&task, "completed").await;
+    let text = &ended["result"]["content"][0]["text"];
+    assert_eq!(
+        text,
+        "the client refused: `sure` does not fit; it must be true or false"
+    );
+}
+
 #[tokio::test]
 async fn responses_that_are_not_awaited_are_accepted() {
     let server = Server::start().await;

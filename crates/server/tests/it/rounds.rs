@@ -128,6 +128,8 @@ async fn a_garbled_answer_is_refused_and_its_round_stays_open() {
         json!({}),
         json!({"action": "maybe"}),
         json!({"action": "accept", "content": 1}),
+        json!({"action": "accept", "content": {"name": 5}}),
+        json!({"action": "accept"}),
     ] {
         let mut early = first.clone();
         early.body["params"]["inputResponses"] = json!({"name": garbled});
@@ -509,7 +511,8 @@ async fn g2_42_an_update_with_a_garbled_answer_is_refused_whole() {
     server.poll(&task, "input_required").await;
     let update = |answers: Value| Post::modern("tasks/update", json!({"taskId": task, "inputResponses": answers}));
     let decline = json!({"action": "decline"});
-    for garbled in [json!({}), json!({"action": "maybe"})] {
+    let unfit = json!({"action": "accept", "content": {"sure": "yes"}});
+    for garbled in [json!({}), json!({"action": "maybe"}), unfit] {
         let post = update(json!({"in-1": decline, "in-2": garbled}));
         assert_eq!(server.error(&post).await, (200, -32602));
         let open = server.result(&get(&task)).await["inputRequests"].clone();

@@ -1,9 +1,9 @@
 //! Questions to a client: deliveries to a legacy one, tasks it hosts, and the answers that fit.
 
 use crate::{fixture::written, schema};
-use longhaul_core::{Capability, ClientCapabilities, TaskId};
+use longhaul_core::{Capability, ClientCapabilities, RpcFailure, TaskId};
 use longhaul_wire::{
-    InputRequest, Message, RemoteError, RpcError, TaskStatus, legacy,
+    InputRequest, InvalidResponse, Message, RemoteError, RpcError, TaskStatus, legacy,
     legacy::{
         client_task::{self, ClientTask},
         input_request::{Delivery, strip_related_task, write_elicitation_complete},
@@ -15,6 +15,8 @@ use serde_json::{Value, json, value::RawValue};
 
 const FORM: &str = r#"{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
 const STRICT_FORM: &str = r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}}"#;
+/// Stored by an earlier release.
+const NO_FORM: &str = r##"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"$ref":"#"}}}"##;
 const PLAIN_FORM: &str =
     r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
 const URL: &str =
@@ -180,6 +182,8 @@ fn answers_are_checked_against_their_input_request() {
     let fits = |question: &str, answer: Value| {
         let question = InputRequest::read(question).unwrap();
         question.check(&raw(&answer)).map_err(|error| {
+            assert!(InvalidResponse::is_failure(&error.clone().into_failure()));
+            let error = RpcError::from(error);
             assert_eq!(error.code(), -32602);
             error.message().to_owned()
         })
@@ -191,7 +195,8 @@ fn answers_are_checked_against_their_input_request() {
         (FORM, json!({"action": "decline"})),
         (FORM, json!({"action": "accept"})),
         (STRICT_FORM, json!({"action": "cancel"})),
-        (STRICT_FORM, json!({"action": "accept", "content": {}})),
+        (NO_FORM, json!({"action": "decline"})),
+        (STRICT_FORM, json!({"action": "accept", "content": {"a": "x"}})),
         (PLAIN_FORM, json!({"action": "cancel", "content": null})),
         (URL, json!({"action": "accept"})),
         (URL, json!({"action": "accept", "content": {}})),
@@ -215,11 +220,20 @@ fn answers_are_checked_against_their_input_request() {
         (FORM, json!([]), "it must be an object"),
         (FORM, json!({}), "action must be accept, decline or cancel"),
         (FORM, json!({"action": "Accept"}), "action must be"),
-        (STRICT_FORM, json!({"action": "accept"}), "content is missing"),
         (
             STRICT_FORM,
-            json!({"action": "accept", "content": null}),
-            "content is missing",
+            json!({"action": "accept"}),
+            "`a` is missing; it must be a text",
+        ),
+        (
+            STRICT_FORM,
+            json!({"action": "accept", "content": {"a": 1}}),
+            "`a` does not fit; it must be a text",
+        ),
+        (
+            NO_FORM,
+            json!({"action": "accept", "content": {}}),
+            "it can only be declined",
         ),
         (
             FORM,
@@ -246,7 +260,11 @@ fn answers_are_checked_against_their_input_request() {
     let judged = InputRequest::read(FORM)
         .unwrap()
         .check(serde_json::from_str(twice).unwrap());
-    assert_eq!(judged.unwrap_err().code(), -32602);
+    assert_eq!(
+        judged,
+        Err(InvalidResponse::Structure("it must be an object with each member once"))
+    );
+    assert!(!InvalidResponse::is_failure(&RpcFailure::new(-32602, "no window")));
 }
 
 #[test]

@@ -491,8 +491,6 @@ fn asked_by(serving: &ActiveRequest, recorded: Option<&RecordedQuestion>) -> Inp
         task: serving.task.clone(),
         source: serving.source,
         request: serving.reference.clone(),
-        method: serving.request.method.clone(),
-        params: serving.request.params.clone(),
-        refuses_call: false,
+        ..InputRequest::of(serving.request.method.clone(), serving.request.params.clone())
     }
 }

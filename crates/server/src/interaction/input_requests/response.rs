@@ -8,7 +8,9 @@ use crate::{
 };
 use longhaul_core::{AnsweredBy, InputKey, Json, RpcFailure, TaskId};
 use longhaul_runtime::{QuestionLookup, QuestionReply};
-use longhaul_wire::{RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task};
+use longhaul_wire::{
+    InvalidResponse, RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task,
+};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ pub(crate) enum ResponseMatch {
 /// Takes a response that came on a session of ours.
 ///
 /// # Errors
-/// −32602/400 for a response that does not fit its question, which stays open; the store's.
+/// −32602/400 for a response that is none to its question, which stays open; the store's.
 pub(crate) async fn accept(
     interaction: &Arc<Interaction>,
     session: &Session,
@@ -74,15 +76,21 @@ async fn answer_question(
         QuestionLookup::NotOpen => return Ok(ResponseMatch::NotAwaited),
         QuestionLookup::UnknownTask => return Ok(ResponseMatch::UnknownTask),
     };
+    let (mut reply, mut by) = (reply, AnsweredBy::Client);
     if let QuestionReply::Result(answer) = &reply {
         if client_tasks::take(interaction, session, task, &key, &request, answer) {
             return Ok(ResponseMatch::Answer);
         }
-        check(&request, answer)?;
+        match check(&request, answer) {
+            Ok(()) => {}
+            Err(error @ InvalidResponse::Structure(_)) => return Err(error.into()),
+            // A response has no response that says so: what asked is told, and may ask again.
+            Err(error) => (reply, by) = (QuestionReply::Error(error.into_failure()), AnsweredBy::Server),
+        }
     }
     let answered = interaction
         .engine
-        .answer_question(task, key, reply.into_answer(), AnsweredBy::Client)
+        .answer_question(task, key, reply.into_answer(), by)
         .await;
     answered.map_err(store_failed)?;
     Ok(ResponseMatch::Answer)
