@@ -161,6 +161,29 @@ fn files_of_a_folder_do_not_import_each_other_in_a_cycle() {
     assert!(found.is_empty(), "files of a folder that import each other:\n{found}");
 }
 
+/// Folders of a crate that do not know each other. What two of them need is in another one.
+const APART: (&str, [&str; 3]) = ("longhaul-cli", ["serve", "call", "operate"]);
+
+#[test]
+fn what_serves_what_calls_and_what_operates_do_not_import_each_other() {
+    let (name, apart) = APART;
+    let packages = package::all();
+    let package = packages.iter().find(|package| package.name == name);
+    let mut found = String::new();
+    for root in &package.expect("the package of the command").roots {
+        let root = source::read(root);
+        for used in uses::between_children(&root, &root) {
+            if [&used.from, &used.to]
+                .into_iter()
+                .all(|folder| apart.contains(&folder.as_str()))
+            {
+                let _ = writeln!(found, "{} -> {}: {}", used.file, used.to, used.path);
+            }
+        }
+    }
+    assert!(found.is_empty(), "folders that import each other:\n{found}");
+}
+
 /// The import cycles among the children of a folder and of the folders in it, for people; empty if there are none.
 fn cycles_below(name: &str, root: &Module, folder: &Module) -> String {
     let mut text = match MUTUAL.contains(&(name, &folder.path.join("::"))) {

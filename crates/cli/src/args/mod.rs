@@ -31,7 +31,7 @@ pub(crate) use service::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
-use crate::{nearest, output};
+use crate::output::{self, nearest};
 use clap::{
     CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},

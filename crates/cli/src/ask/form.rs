@@ -1,7 +1,7 @@
 //! A question as a form on the terminal.
 
 use crate::{
-    fields,
+    ask::fields,
     output::{note, plain},
 };
 use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::ListOption, validator::Validation};

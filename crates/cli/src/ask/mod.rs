@@ -1,6 +1,8 @@
 //! What servers ask the user: on the terminal, if there is one.
 
+pub(crate) mod arguments;
 mod closed;
+pub(crate) mod fields;
 mod form;
 #[cfg(unix)]
 mod keys;

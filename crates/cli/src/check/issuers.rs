@@ -2,7 +2,7 @@
 
 use crate::{
     config::{Config, Problem},
-    nearest,
+    output::nearest,
 };
 use futures_util::future::join_all;
 use longhaul::auth::oauth::Issuer;

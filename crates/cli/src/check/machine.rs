@@ -1,8 +1,8 @@
 //! What of this machine keeps a server from starting. Nothing is made or changed.
 
 use crate::{
-    audit::AuditLog,
     config::{Listen, ServerConfig},
+    machine::audit::AuditLog,
 };
 use longhaul_admin::DiskSpace;
 use longhaul_auth::keys::KeyFile;

@@ -10,9 +10,10 @@ pub(crate) use issuers::describe_unfit;
 use crate::{
     args,
     config::{self, Config, ConfigError, Problem, ServerConfig},
-    generated_config, output,
-    upstream_logins::UpstreamError,
-    waiting::with_notice,
+    machine::upstream_logins::UpstreamError,
+    mcp_servers::generated_config,
+    output,
+    servers::notice::with_notice,
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_core::plain_line;

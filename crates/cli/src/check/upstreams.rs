@@ -2,7 +2,7 @@
 
 use crate::{
     config::{Config, UpstreamConfig},
-    upstream_logins::{UpstreamError, UpstreamLogins},
+    machine::upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul_core::{TaskPolicy, format_duration, plain_line};
 use longhaul_gateway::{ReportedTool, UpstreamCheck};

@@ -2,7 +2,7 @@
 
 use super::{
     section::{Entry, Section},
-    server::{Listen, all, parse_listen},
+    server::{Listen, parse_listen},
 };
 use longhaul_admin::AdminSettings;
 use longhaul_server::http::is_loopback;
@@ -25,9 +25,9 @@ pub(super) fn read(section: &Section<'_>, server: Option<&Listen>) -> Option<Adm
         }
         Some(listen)
     });
-    let same_user = section.optional("same_user", |entry| entry.flag());
-    let metrics_key = section.get_or("metrics_key", true, |entry| entry.flag());
-    let allowed_hosts = all(section, "allowed_hosts");
+    let same_user = section.optional("same_user", Entry::flag);
+    let metrics_key = section.get_or("metrics_key", true, Entry::flag);
+    let allowed_hosts = section.parsed_list("allowed_hosts");
     section.finish();
     Some(AdminSettings {
         listen: Some(listen?),

@@ -4,8 +4,9 @@ use super::{
     file::{ConfigError, File, Problem},
     paths::Environment,
     section::Section,
-    server, shared_store,
+    server,
 };
+use crate::config::server::shared_store;
 use crate::output;
 use std::path::{Path, PathBuf, absolute};
 

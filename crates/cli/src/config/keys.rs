@@ -1,12 +1,14 @@
 //! What `longhaul keys` needs of a configuration. A mistake elsewhere in it must not keep anybody from revoking a key.
 
 use super::{
-    Config, audit,
-    audit::AuditConfig,
+    Config,
     file::{ConfigError, File, Problem},
     paths::Environment,
-    section::Section,
+    section::{Entry, Section},
     server,
+};
+use crate::config::server::{
+    audit::{self, AuditConfig},
     shared_store::{self, SharedStore},
 };
 use std::path::{Path, PathBuf};
@@ -92,7 +94,7 @@ fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
         .get("auth")
         .and_then(|entry| entry.section("[server.auth]", "such as [server.auth]"));
     // A mistake in it is one of the problems already.
-    let api_keys = auth.is_none_or(|auth| auth.get_or("api_keys", false, |entry| entry.flag()) != Some(false));
+    let api_keys = auth.is_none_or(|auth| auth.get_or("api_keys", false, Entry::flag) != Some(false));
     Some(KeysConfig {
         data_dir,
         audit,

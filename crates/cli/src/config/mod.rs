@@ -3,38 +3,28 @@
 //! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
 mod admin;
-mod audit;
-mod auth;
 mod data_dir;
 mod file;
-mod issuer;
-mod job;
 mod keys;
-mod limits;
 mod paths;
-mod schema;
 mod section;
 mod server;
-mod shared_store;
 mod size;
-mod template;
-mod tls;
 mod tool;
-mod tool_warnings;
 mod upstream;
-mod values;
+pub(crate) mod variables;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use audit::AuditConfig;
-pub(crate) use auth::UNAUTHENTICATED;
 pub(crate) use data_dir::{DataDirConfig, load_for_data_dir};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use keys::{KeysConfig, load_for_keys};
 pub(crate) use paths::Environment;
+pub(crate) use server::audit::AuditConfig;
+pub(crate) use server::auth::UNAUTHENTICATED;
+pub(crate) use server::shared_store::{DEFAULT_SCHEMA, SharedStore, is_address};
 pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, is_server_name, parse_listen};
-pub(crate) use shared_store::{DEFAULT_SCHEMA, SharedStore, is_address};
 pub(crate) use tool::{Output, ToolConfig};
 pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
@@ -111,7 +101,7 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
     let document = file.parse()?;
     let root = section::Section::root(file, document.get_ref());
 
-    let prefix = root.get_or("prefix", true, |entry| entry.flag());
+    let prefix = root.get_or("prefix", true, section::Entry::flag);
     let upstream = root.get("upstream");
     let max_running = match &upstream {
         // Calls of upstreams wait most of the time, and take no core.

@@ -119,7 +119,7 @@ fn unusable(program: &Path) -> Option<String> {
 
 /// An invalid path in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum InvalidPath {
+pub(crate) enum InvalidPath {
     /// No characters at all.
     #[error("a path must not be empty")]
     Empty,

@@ -1,13 +1,15 @@
 //! Reading TOML tables. A key that no getter has asked for is reported as unknown.
 
 use super::{file::File, size};
-use crate::nearest;
+use crate::output::nearest;
 use longhaul_core::{Millis, format_duration, parse_duration};
 use longhaul_runtime::ToolSettings;
 use serde_json::Value;
 use std::{
     cell::RefCell,
+    fmt,
     ops::{Range, RangeInclusive},
+    str::FromStr,
 };
 use toml::{
     Spanned,
@@ -15,7 +17,7 @@ use toml::{
 };
 
 /// A table of the file. The getters of its entries report problems and then return `None`.
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     file: &'a File,
     /// Its name in messages, for example ``[[tool]] `hash_tree` ``. The document itself has none.
     label: Option<String>,
@@ -25,7 +27,7 @@ pub(super) struct Section<'a> {
 }
 
 /// A key with its value.
-pub(super) struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     file: &'a File,
     key: String,
     span: Range<usize>,
@@ -160,10 +162,10 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
         default: T,
-        take: impl FnOnce(Entry<'a>) -> Option<T>,
+        take: impl FnOnce(&Entry<'a>) -> Option<T>,
     ) -> Option<T> {
         match self.get(key) {
-            Some(entry) => take(entry),
+            Some(entry) => take(&entry),
             None => Some(default),
         }
     }
@@ -172,12 +174,27 @@ impl<'a> Section<'a> {
     pub(super) fn optional<T>(
         &self,
         key: &'static str,
-        take: impl FnOnce(Entry<'a>) -> Option<T>,
+        take: impl FnOnce(&Entry<'a>) -> Option<T>,
     ) -> Option<Option<T>> {
         match self.get(key) {
-            Some(entry) => take(entry).map(Some),
+            Some(entry) => take(&entry).map(Some),
             None => Some(None),
         }
+    }
+
+    /// An array of strings, each of which is parsed as a `T`. Without the key there are none.
+    pub(super) fn parsed_list<T: FromStr<Err: fmt::Display>>(&self, key: &'static str) -> Option<Vec<T>> {
+        self.get_or(key, Vec::new(), |entry| {
+            let parse = |(entry, text): (Entry<'_>, &str)| {
+                let parsed = text
+                    .parse()
+                    .map_err(|error| entry.report(format!("`{key}`: {text:?}: {error}")));
+                parsed.ok()
+            };
+            // Parses all of them first, so that every invalid element is reported.
+            let parsed: Vec<_> = entry.texts()?.into_iter().map(parse).collect();
+            parsed.into_iter().collect()
+        })
     }
 
     /// Reports a mistake in the section as a whole.

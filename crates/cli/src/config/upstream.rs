@@ -1,12 +1,12 @@
 //! The `[upstream.NAME]` sections: MCP servers that this one is in front of.
 
 use super::{
-    job,
     paths::Environment,
     section::{Entry, Section},
     tool::{DEFAULT_TASK_AFTER, MAX_CONCURRENCY, is_tool_name, read_cwd, read_env, read_retry},
 };
-use crate::variables::expand;
+use crate::config::tool::job;
+use crate::config::variables::expand;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul::auth::oauth::Issuer;
 use longhaul_client::{ChildOptions, EraChoice, LoginOptions};
@@ -84,9 +84,9 @@ fn is_name(name: &str) -> bool {
 fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<UpstreamConfig> {
     // Every key is read before the first `?`, so that one mistake does not hide another.
     let target = read_target(section, name, environment);
-    let auth = section.optional("auth", |entry| read_auth(&entry, environment));
-    let shared = section.get_or("shared", false, |entry| entry.flag());
-    let presented = section.get_or("presented", false, |entry| entry.flag());
+    let auth = section.optional("auth", |entry| read_auth(entry, environment));
+    let shared = section.get_or("shared", false, Entry::flag);
+    let presented = section.get_or("presented", false, Entry::flag);
     let prefix = section.optional("prefix", |entry| {
         let prefix = entry.filled_text()?;
         if !is_name(prefix) {
@@ -101,13 +101,13 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         ("legacy", EraChoice::Legacy),
     ];
     let era = section.get_or("era", EraChoice::Auto, |entry| entry.choice(&eras));
-    let tools = section.get_or("tools", ToolSelection::default(), |entry| read_selection(&entry));
-    let jobs = section.get_or("job", Vec::new(), |entry| job::read_all(&entry));
+    let tools = section.get_or("tools", ToolSelection::default(), read_selection);
+    let jobs = section.get_or("job", Vec::new(), job::read_all);
     let hung_after = section.optional("hung_after", |entry| match entry.text_if_any() {
         Some("never") => Some(None),
         _ => entry.positive_duration().map(Some),
     });
-    let mut rules = section.get_or("tool", Vec::new(), |entry| read_rules(&entry));
+    let mut rules = section.get_or("tool", Vec::new(), read_rules);
     // What is said of the upstream as a whole is the last rule.
     let every_tool = "*".parse().ok().and_then(|pattern| read_settings(section, pattern));
     section.finish();
@@ -159,12 +159,12 @@ fn read_auth(entry: &Entry<'_>, environment: &Environment) -> Option<UpstreamAut
         None => entry.flag().map(|login| login.then_some(UpstreamLogin::Shared)),
     });
     let id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
-    let secret = section.optional("client_secret", |entry| read_secret(&entry, environment));
+    let secret = section.optional("client_secret", |entry| read_secret(entry, environment));
     let scopes = section.get_or("scopes", Vec::new(), |entry| {
         let texts = entry.texts()?;
         Some(texts.into_iter().map(|(_, scope)| scope.to_owned()).collect())
     });
-    let issuer = section.optional("issuer", |entry| read_issuer(&entry));
+    let issuer = section.optional("issuer", read_issuer);
     section.finish();
     match (login?.flatten(), id?, secret?, scopes?, issuer?) {
         (Some(login), None, None, scopes, None) if scopes.is_empty() => Some(match login {
@@ -219,9 +219,9 @@ fn read_secret(entry: &Entry<'_>, environment: &Environment) -> Option<String> {
 fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> Option<Target> {
     let command = section.get("command");
     let url = section.get("url");
-    let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
+    let env = section.get_or("env", BTreeMap::new(), read_env);
     let cwd = read_cwd(section, environment);
-    let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(&entry, environment));
+    let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(entry, environment));
     let misplaced = |keys: &[&'static str], why: &str| {
         for key in keys {
             if let Some(entry) = section.get(key) {
@@ -314,8 +314,8 @@ fn read_headers(entry: &Entry<'_>, environment: &Environment) -> Option<HeaderMa
 fn read_selection(entry: &Entry<'_>) -> Option<ToolSelection> {
     let form = "such as { allow = [\"read_*\"], deny = [\"*_all\"], rename = { old = \"new\" } }";
     let section = entry.section("`tools`", form)?;
-    let allow = section.get_or("allow", Vec::new(), |entry| read_patterns(&entry));
-    let deny = section.get_or("deny", Vec::new(), |entry| read_patterns(&entry));
+    let allow = section.get_or("allow", Vec::new(), read_patterns);
+    let deny = section.get_or("deny", Vec::new(), read_patterns);
     let rename = section.get_or("rename", BTreeMap::new(), |entry| {
         let pairs = entry.pairs("a table such as { old = \"new\" }")?;
         let names = pairs.into_iter().map(|(old, entry)| {
@@ -370,7 +370,7 @@ fn read_rules(entry: &Entry<'_>) -> Option<Vec<ToolRule>> {
 }
 
 fn read_settings(section: &Section<'_>, tools: ToolPattern) -> Option<ToolRule> {
-    let after = section.get_or("task_after", DEFAULT_TASK_AFTER, |entry| entry.positive_duration());
+    let after = section.get_or("task_after", DEFAULT_TASK_AFTER, Entry::positive_duration);
     let policies = [
         ("never", TaskPolicy::Never),
         ("optional", TaskPolicy::Optional),
@@ -382,11 +382,11 @@ fn read_settings(section: &Section<'_>, tools: ToolPattern) -> Option<ToolRule> 
         (Some(None), Some(_)) => Some(after.map(TaskPolicy::After)),
         (task, _) => task,
     };
-    let idempotent = section.optional("idempotent", |entry| entry.flag());
+    let idempotent = section.optional("idempotent", Entry::flag);
     let handoff = section.optional("handoff", |entry| entry.duration().map(Handoff::of_configured));
-    let deadline = section.optional("deadline", |entry| entry.positive_duration());
-    let retention = section.optional("retention", |entry| entry.retention());
-    let retry = section.optional("retry", |entry| read_retry(&entry));
+    let deadline = section.optional("deadline", Entry::positive_duration);
+    let retention = section.optional("retention", Entry::retention);
+    let retry = section.optional("retry", read_retry);
     after?;
     Some(ToolRule {
         task: task?,

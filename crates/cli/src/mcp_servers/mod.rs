@@ -1,6 +1,8 @@
 //! The servers in a file of another MCP client (`mcpServers`), as sections of a configuration.
 
 mod file_restrictions;
+pub(crate) mod generated_config;
+pub(crate) mod jsonc;
 mod restriction_words;
 mod restrictions;
 mod tool_names;
@@ -8,7 +10,7 @@ mod tool_names;
 pub(crate) use file_restrictions::FileRestrictions;
 pub(crate) use restrictions::EntryRestrictions;
 
-use crate::{json_text::without_mark, jsonc, variables::expand};
+use crate::{config::variables::expand, output::json_text::without_mark};
 use jsonc_parser::{ast, common::Ranged as _};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -41,7 +41,7 @@ pub(super) fn apply(
         };
         who.push(match keys.active_keys() {
             0 => "holders of API keys (there is none yet: `longhaul keys add FILE NAME`)".to_owned(),
-            number => format!("holders of {}", crate::amounts::count(number as u64, "API key")),
+            number => format!("holders of {}", crate::output::amounts::count(number as u64, "API key")),
         });
         server = server.authenticator(keys);
     }

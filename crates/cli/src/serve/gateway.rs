@@ -1,6 +1,6 @@
 //! The upstreams of a configuration.
 
-use crate::upstream_logins::UpstreamError;
+use crate::machine::upstream_logins::UpstreamError;
 use longhaul_admin::{UpstreamReport, UpstreamSource, UpstreamState};
 use longhaul_command::child_supervisor::ChildSupervisors;
 use longhaul_core::BoxFuture;

@@ -87,7 +87,7 @@ fn parse(value: Option<OsString>) -> Result<EnvFilter, InvalidFilter> {
         let is_level = LEVELS.contains(&&*word.to_ascii_lowercase());
         let names_a_module = word.contains(['=', '[', '/', ']', '}']) || word.starts_with("longhaul");
         if !is_level && !names_a_module {
-            let hint = crate::nearest::suggestion(word, LEVELS).unwrap_or_default();
+            let hint = crate::output::nearest::suggestion(word, LEVELS).unwrap_or_default();
             return Err(invalid(format!("`{word}` is not a level; {hint}")));
         }
     }

@@ -7,32 +7,40 @@ mod gateway;
 mod injected_fault;
 pub(crate) mod log;
 mod orphans;
+pub(crate) mod owner_log;
 mod reload;
 mod report;
 mod shared_store;
+#[cfg(unix)]
+pub(crate) mod stdio;
+mod stop;
 mod telemetry;
 mod tools;
+#[cfg(unix)]
+pub(crate) mod wrap;
 
 use crate::{
-    amounts::count,
     args,
-    audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig, SharedStore},
-    generated_config, output, owner_log, port_owner,
-    served_file::ServedFile,
-    upstream_logins::{UpstreamError, UpstreamLogins},
+    machine::{
+        audit::{AuditError, AuditLog},
+        port_owner,
+        served_file::ServedFile,
+        upstream_logins::{UpstreamError, UpstreamLogins},
+    },
+    mcp_servers::generated_config,
+    output::{self, amounts::count},
 };
 #[cfg(debug_assertions)]
 use injected_fault::store_options;
-use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
-use longhaul_admin::DiskSpace;
-use longhaul_command::{Attempts, CommandProvider, Launcher, hazards};
-use longhaul_core::{
-    Millis, format_duration,
-    store::{NewNode, NodeRole},
-    whole_millis,
+use longhaul::{
+    ServerHandle,
+    audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
 };
-use longhaul_gateway::GatewayError;
+use longhaul_admin::{DiskSpace, PreparedAdmin};
+use longhaul_command::{Attempts, CommandProvider, Launcher, hazards};
+use longhaul_core::store::{NewNode, NodeRole};
+use longhaul_gateway::{Gateway, GatewayError};
 use longhaul_runtime::{Engine, Ports, Provider};
 use longhaul_server::{
     ProtocolServer,
@@ -40,11 +48,13 @@ use longhaul_server::{
     stdio::OwnerSocket,
 };
 use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
-use rustix::process::Signal;
+use orphans::Orphans;
+use report::Report;
+use rustix::process::Signal as SignalNumber;
+use shared_store::OpenedStore;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use telemetry::Telemetry;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
@@ -176,7 +186,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
         let _context = runtime.enter();
         // Without a handler, a write beyond the file size limit would kill the process; with one, the write fails. Unlike an ignored signal,
         // a handler is not inherited by supervisors.
-        signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?
+        signal(SignalKind::from_raw(SignalNumber::XFSZ.as_raw())).map_err(ServeError::Signals)?
     };
     let options = SqliteOptions {
         accept_restored: serve.accept_restored_database,
@@ -208,126 +218,52 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     // From here on it does not end the process.
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
-    let ports = Ports::system();
-    let Config {
-        server,
-        admin,
-        tools,
-        upstreams,
-        prefix,
-        digest,
-        settings,
-        ..
-    } = config;
-    let mut present = reload::Present::new(&tools);
-    let opened = shared_store::open(
-        server.shared_store.as_ref(),
-        &store,
-        &server.data_dir,
-        asked.accept_restored_database,
-    );
-    let shared_store::OpenedStore {
-        store: tasks,
-        reads_only,
-    } = opened.await?;
-    let tls = match &server.tls {
-        Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
-        None => None,
-    };
-    let role = server
-        .shared_store
-        .as_ref()
-        .map_or(NodeRole::Both, |shared| shared.role);
-    let bound = match role {
-        NodeRole::Worker => None,
-        NodeRole::Both | NodeRole::Front => Some(listen(&server, tls).await),
-    };
-    let listener = match bound {
-        None => None,
-        Some(Err(ServeError::Listen { error, owner })) if asked.idle_exit.is_some() => {
-            tracing::warn!("{error}{owner}; serving only longhaul stdio");
-            None
-        }
-        Some(bound) => Some(bound?),
-    };
+    let offered = reload::Present::new(&config.tools);
+    let parts = ServerParts::open(config.server, store, asked).await?;
+    let listener = bind(&parts.server, parts.role, asked).await?;
     let url = listener.as_ref().map(BoundListener::url);
-    let without_url = match role {
+    let address = url.as_deref().unwrap_or(match parts.role {
         NodeRole::Worker => "a worker, which accepts no requests",
         NodeRole::Both | NodeRole::Front => "only for longhaul stdio",
-    };
+    });
     let background = match asked.detach {
         true => {
             "; it was started in the background and ends a while after its last client: use it, or end it with `kill`"
         }
         false => "",
     };
-    let owner = format!("{}{background}", url.as_deref().unwrap_or(without_url));
-    if let Err(error) = store.describe_owner(&owner) {
+    if let Err(error) = parts.store.describe_owner(&format!("{address}{background}")) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
-    let mut served = ServedFile::begin(
-        &server.data_dir,
-        asked.source.path(),
-        (digest.clone(), settings),
-        asked.detach,
-    );
-    let path = server.data_dir.join("attempts");
-    let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
-        path: path.display().to_string(),
-        source,
-    })?;
-    let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
-    descriptors::check_limit(0)?;
-    let commands = CommandProvider::new(attempts.clone(), launcher, ports.clone());
-    // What is released of the reserve is not for logs.
-    let commands = Arc::new(commands.with_least_free(server.disk_reserve / 2));
-    let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
-    // Upstreams have instructions of their own.
-    let usual = (!tools.is_empty()).then(|| USUAL_INSTRUCTIONS.to_owned());
-    let instructions = server.instructions.clone().or(usual);
-    let logins = UpstreamLogins::new(&server.data_dir);
+    let digests = (config.digest.clone(), config.settings);
+    let served_file = ServedFile::begin(&parts.server.data_dir, asked.source.path(), digests, asked.detach);
+    let commands = parts.commands()?;
+    let tools = tools::build_all(config.tools, parts.server.queue_timeout, &commands)?;
+    let logins = UpstreamLogins::new(&parts.server.data_dir);
+    let upstreams = logins.apply(config.upstreams)?;
     let gateway = Arc::new(gateway::prepare(
-        logins.apply(upstreams)?,
-        prefix,
-        &server.data_dir,
-        &ports,
+        upstreams,
+        config.prefix,
+        &parts.server.data_dir,
+        &parts.ports,
     )?);
     gateway.refuse_collisions().await.map_err(UpstreamError::from)?;
-    let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
-        .tools(tools)
-        .provider(Arc::clone(&commands) as Arc<dyn Provider>)
-        .store(Arc::clone(&tasks))
-        .host(NewNode {
-            address: url.as_deref().map(Into::into),
-            directory: store.directory_identity(),
-            role,
-            ..store.host_id().clone().into()
-        })
-        .max_running(server.max_running as usize)
-        .quota(server.limits.quota)
-        .limits(server.limits.protocol.clone())
-        .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
-        .strict_headers(server.strict_headers)
-        .http(server.http.clone());
-    if let Some(instructions) = instructions {
-        building = building.instructions(instructions);
-    }
-    if let Some(shared) = &server.shared_store {
-        building = building.lost_after(Duration::from_millis(shared.lost_after));
-    }
-    let audit = match &server.audit {
+    let audit = match &parts.server.audit {
         None => None,
-        Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),
+        Some(config) => Some(Arc::new(AuditLog::open(config, &parts.ports.clock)?) as Arc<dyn Audit>),
     };
-    let admin = longhaul_admin::PreparedAdmin::new(admin, &server.data_dir, &ports)
+    let admin = longhaul_admin::PreparedAdmin::new(config.admin, &parts.server.data_dir, &parts.ports)
         .await?
         .with_upstreams(Arc::new(gateway::GatewayUpstreams(Arc::clone(&gateway))));
-    let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
+    let building = parts
+        .builder(tools, url.as_deref())
+        .provider(Arc::clone(&commands) as Arc<dyn Provider>);
+    let (mut building, who) = access::apply(building, &parts.server, &parts.ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
-    let telemetry = Telemetry::new(server.otlp.clone(), &server.name)?;
-    let (metering, noting) = (admin.metering(&ports), telemetry.noting());
+    let telemetry = Telemetry::new(parts.server.otlp.clone(), &parts.server.name)?;
+    let (metering, noting) = (admin.metering(&parts.ports), telemetry.noting());
     building = building
         .provider(gateway.provider())
         .wrap_engine_store(move |store| noting(metering(store)));
@@ -336,137 +272,278 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         building = injected_fault::plant(building);
     }
     let running = building.start().await?;
-    let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
     if let Some(audit) = &audit {
-        let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
-        let url = url.as_deref().unwrap_or(without_url);
+        let event = AuditEvent::new(parts.ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
         audit.record(&event.with_detail(format!(
-            "{url}; access: {}; configuration sha256 {digest}",
-            who.join("; ")
+            "{address}; access: {}; configuration sha256 {}",
+            who.join("; "),
+            config.digest
         )));
     }
-    // A restored database that is not accepted may lack rows for folders that are still needed.
-    let remove = asked.remove_orphaned_attempts && reads_only.is_none();
-    let orphans = orphans::Orphans::find(&attempts, &*tasks, remove).await;
+    let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
     let protocol = running.protocol().ok_or(longhaul::ServeError::Stopped)?;
-    let socket = match role {
-        NodeRole::Worker => None,
-        NodeRole::Both | NodeRole::Front => {
-            let bound = OwnerSocket::bind(&server.data_dir);
-            Some(bound.map_err(|source| ServeError::Socket {
-                path: server.data_dir.display().to_string(),
-                source,
-            })?)
-        }
-    };
-    let queue_timeout = server.queue_timeout;
-    let name = server.name.clone();
-    let log_in = asked.detach.then(|| server.data_dir.clone());
-    let mut report = report::Report {
-        name: server.name,
-        url,
-        role,
-        admin: admin.url(),
-        who,
-        data_dir: server.data_dir,
-        store: server.shared_store.as_ref().map(SharedStore::shown),
-        tools: Vec::new(),
-        recovered: running.recovered(),
-        bytes_held: commands.bytes_held().await.ok(),
-        hazards: hazards().iter().map(ToString::to_string).collect(),
-        orphans,
-        reads_only: reads_only.clone(),
-    };
-    let drain_timeout = Duration::from_millis(server.drain_timeout);
-    let stop = stop(&protocol, &running, asked.idle_exit, (engine.clone(), drain_timeout))?;
-    // Before serving: a call of a tool of before must not find it unknown.
-    let unseen = gateway.start(&engine).await;
-    // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
-    let starting = async {
-        gateway.wait(&engine, unseen).await;
-        report.tools = engine
-            .catalog()
-            .snapshot()
-            .tools
-            .keys()
-            .map(ToString::to_string)
-            .collect();
-        report.print(asked.json);
-    };
-    let over_http = async {
-        match listener {
-            Some(BoundListener::Address(listener)) => listener.serve(Arc::clone(&protocol), stop.cancelled()).await,
-            Some(BoundListener::Unix(listener)) => listener.serve(Arc::clone(&protocol), stop.cancelled()).await,
-            None => {}
-        }
-    };
-    let over_stdio = async {
-        if let Some(socket) = socket {
-            socket.serve(Arc::clone(&protocol), stop.cancelled()).await;
-        }
-    };
-    let reloading = reload::ReloadContext {
+    let report = parts.report(&running, &commands, url, admin.url(), who, asked).await;
+    let server = StartedServer {
         asked,
-        gateway: &gateway,
-        logins: &logins,
-        commands: &commands,
-        queue_timeout,
-        running: &running,
-        engine: &engine,
-        audit: audit.as_ref(),
+        running,
+        engine,
+        protocol,
+        gateway,
+        logins,
+        commands,
+        audit,
+        parts,
     };
-    let started = async {
-        starting.await;
-        reloading.on_hangup(hangup, &mut present, &mut served).await;
+    let until_hangup = Reloading {
+        hangup,
+        offered,
+        served_file,
     };
-    let started = stop.run_until_cancelled(started);
-    let operated = admin
-        .with_protocol(Arc::clone(&protocol))
-        .with_reads_only(reads_only)
-        .with_drain_timeout(drain_timeout)
-        .operate(name, engine.clone(), audit.clone(), stop.clone());
-    let shown = operated.admin();
-    let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());
-    // One that is detached writes its log into the file that is made by whoever starts it.
-    let kept_short = async {
-        if let Some(data_dir) = &log_in {
-            stop.run_until_cancelled(owner_log::keep_short(data_dir, &*ports.clock))
-                .await;
+    server.run(listener, admin, telemetry, report, until_hangup).await
+}
+
+/// What a server is made of, before it is started.
+struct ServerParts {
+    server: ServerConfig,
+    ports: Ports,
+    /// The database of the data directory, which owns it.
+    store: Arc<SqliteStore>,
+    tasks: OpenedStore,
+    role: NodeRole,
+    attempts: Attempts,
+}
+
+impl ServerParts {
+    async fn open(server: ServerConfig, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<Self, ServeError> {
+        let accepts = asked.accept_restored_database;
+        let tasks = shared_store::open(server.shared_store.as_ref(), &store, &server.data_dir, accepts).await?;
+        let path = server.data_dir.join("attempts");
+        let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
+            path: path.display().to_string(),
+            source,
+        })?;
+        let shared = server.shared_store.as_ref();
+        Ok(Self {
+            role: shared.map_or(NodeRole::Both, |shared| shared.role),
+            ports: Ports::system(),
+            server,
+            store,
+            tasks,
+            attempts,
+        })
+    }
+
+    fn commands(&self) -> Result<Arc<CommandProvider>, ServeError> {
+        let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
+        descriptors::check_limit(0)?;
+        let commands = CommandProvider::new(self.attempts.clone(), launcher, self.ports.clone());
+        // What is released of the reserve is not for logs.
+        Ok(Arc::new(commands.with_least_free(self.server.disk_reserve / 2)))
+    }
+
+    fn builder(&self, tools: Vec<longhaul::Tool>, url: Option<&str>) -> longhaul::Server {
+        let (server, store) = (&self.server, &self.store);
+        // Upstreams have instructions of their own.
+        let usual = (!tools.is_empty()).then(|| USUAL_INSTRUCTIONS.to_owned());
+        let instructions = server.instructions.clone().or(usual);
+        let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
+            .tools(tools)
+            .store(Arc::clone(&self.tasks.store))
+            .host(NewNode {
+                address: url.map(Into::into),
+                directory: store.directory_identity(),
+                role: self.role,
+                ..store.host_id().clone().into()
+            })
+            .max_running(server.max_running as usize)
+            .quota(server.limits.quota)
+            .limits(server.limits.protocol.clone())
+            .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
+            .strict_headers(server.strict_headers)
+            .http(server.http.clone());
+        if let Some(instructions) = instructions {
+            building = building.instructions(instructions);
         }
-    };
-    let describing_stop = async {
-        let told = |written: io::Result<()>| {
-            if let Err(error) = written {
-                tracing::warn!(%error, "could not write to the lock file that this process stops");
+        if let Some(shared) = &server.shared_store {
+            building = building.lost_after(Duration::from_millis(shared.lost_after));
+        }
+        building
+    }
+
+    /// What is printed once it is ready.
+    async fn report(
+        &self,
+        running: &ServerHandle,
+        commands: &CommandProvider,
+        url: Option<String>,
+        admin: Option<String>,
+        who: Vec<String>,
+        asked: &args::Serve,
+    ) -> Report {
+        let (server, reads_only) = (&self.server, self.tasks.reads_only.clone());
+        // A restored database that is not accepted may lack rows for folders that are still needed.
+        let remove = asked.remove_orphaned_attempts && reads_only.is_none();
+        Report {
+            name: server.name.clone(),
+            url,
+            role: self.role,
+            admin,
+            who,
+            data_dir: server.data_dir.clone(),
+            store: server.shared_store.as_ref().map(SharedStore::shown),
+            tools: Vec::new(),
+            recovered: running.recovered(),
+            bytes_held: commands.bytes_held().await.ok(),
+            hazards: hazards().iter().map(ToString::to_string).collect(),
+            orphans: Orphans::find(&self.attempts, &*self.tasks.store, remove).await,
+            reads_only,
+        }
+    }
+
+    /// Where programs of this machine come in, by `longhaul stdio`.
+    fn owner_socket(&self) -> Result<Option<OwnerSocket>, ServeError> {
+        let bound = match self.role {
+            NodeRole::Worker => return Ok(None),
+            NodeRole::Both | NodeRole::Front => OwnerSocket::bind(&self.server.data_dir),
+        };
+        bound.map(Some).map_err(|source| ServeError::Socket {
+            path: self.server.data_dir.display().to_string(),
+            source,
+        })
+    }
+}
+
+/// What the configuration is read again for, and what was read before.
+struct Reloading {
+    hangup: Signal,
+    offered: reload::Present,
+    served_file: ServedFile,
+}
+
+/// A server that was started.
+struct StartedServer<'a> {
+    asked: &'a args::Serve,
+    running: ServerHandle,
+    engine: Engine,
+    protocol: Arc<ProtocolServer>,
+    gateway: Arc<Gateway>,
+    logins: UpstreamLogins,
+    commands: Arc<CommandProvider>,
+    audit: Option<Arc<dyn Audit>>,
+    parts: ServerParts,
+}
+
+impl StartedServer<'_> {
+    /// Serves until it is to stop, and stops it.
+    async fn run(
+        self,
+        listener: Option<BoundListener>,
+        admin: PreparedAdmin,
+        telemetry: Telemetry,
+        mut report: Report,
+        mut reloading: Reloading,
+    ) -> Result<(), ServeError> {
+        let (engine, protocol, server) = (&self.engine, &self.protocol, &self.parts.server);
+        let socket = self.parts.owner_socket()?;
+        let drain_timeout = Duration::from_millis(server.drain_timeout);
+        let stop = stop::begin(
+            protocol,
+            &self.running,
+            self.asked.idle_exit,
+            (engine.clone(), drain_timeout),
+        )?;
+        // Before serving: a call of a tool of before must not find it unknown.
+        let unseen = self.gateway.start(engine).await;
+        // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
+        let started = async {
+            self.gateway.wait(engine, unseen).await;
+            let offered = engine.catalog().snapshot();
+            report.tools = offered.tools.keys().map(ToString::to_string).collect();
+            report.print(self.asked.json);
+            let Reloading {
+                hangup,
+                offered,
+                served_file,
+            } = &mut reloading;
+            self.reload_context().on_hangup(hangup, offered, served_file).await;
+        };
+        let over_http = async {
+            match listener {
+                Some(BoundListener::Address(listener)) => listener.serve(Arc::clone(protocol), stop.cancelled()).await,
+                Some(BoundListener::Unix(listener)) => listener.serve(Arc::clone(protocol), stop.cancelled()).await,
+                None => {}
             }
         };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = engine.drain_begun() => told(store.describe_owner("it drains: it stops when what runs has ended")),
+        let over_stdio = async {
+            if let Some(socket) = socket {
+                socket.serve(Arc::clone(protocol), stop.cancelled()).await;
+            }
+        };
+        let operated = admin
+            .with_protocol(Arc::clone(protocol))
+            .with_reads_only(self.parts.tasks.reads_only.clone())
+            .with_drain_timeout(drain_timeout)
+            .operate(server.name.clone(), engine.clone(), self.audit.clone(), stop.clone());
+        let shown = operated.admin();
+        let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());
+        // One that is detached writes its log into the file that is made by whoever starts it.
+        let kept_short = async {
+            if self.asked.detach {
+                let keeping = owner_log::keep_short(&server.data_dir, &*self.parts.ports.clock);
+                stop.run_until_cancelled(keeping).await;
+            }
+        };
+        tokio::join!(
+            stop::describe(&stop, engine, &self.parts.store),
+            stop.run_until_cancelled(started),
+            over_http,
+            over_stdio,
+            operated.serve(),
+            kept_short,
+            telemetry.send(engine, metrics, &stop)
+        );
+        self.gateway.stop().await;
+        let mut commands_left = self.running.stop().await;
+        let kept_lease = self.running.check_lease();
+        if kept_lease.is_err() {
+            // The attempts are not this server's any more, but their commands run on until a server of this host takes them back or ends them.
+            commands_left = (self.commands.running_outside().await).map_or(0, |running| running.len());
         }
-        stop.cancelled().await;
-        told(store.describe_stop());
-    };
-    tokio::join!(
-        describing_stop,
-        started,
-        over_http,
-        over_stdio,
-        operated.serve(),
-        kept_short,
-        telemetry.send(&engine, metrics, &stop)
-    );
-    gateway.stop().await;
-    let mut commands_left = running.stop().await;
-    let kept_lease = running.check_lease();
-    if kept_lease.is_err() {
-        // The attempts are not this server's any more, but their commands run on until a server of this host takes them back or ends them.
-        commands_left = commands.running_outside().await.map_or(0, |running| running.len());
+        let left = count(commands_left as u64, "command");
+        output::note(&format!("longhaul: stopped; {left} still running"));
+        Ok(kept_lease?)
     }
-    let left = count(commands_left as u64, "command");
-    output::note(&format!("longhaul: stopped; {left} still running"));
-    Ok(kept_lease?)
+
+    fn reload_context(&self) -> reload::ReloadContext<'_> {
+        reload::ReloadContext {
+            asked: self.asked,
+            gateway: &self.gateway,
+            logins: &self.logins,
+            commands: &self.commands,
+            queue_timeout: self.parts.server.queue_timeout,
+            running: &self.running,
+            engine: &self.engine,
+            audit: self.audit.as_ref(),
+        }
+    }
+}
+
+/// Listens for clients; `None` if it does not, because it only works, or only for `longhaul stdio`.
+async fn bind(server: &ServerConfig, role: NodeRole, asked: &args::Serve) -> Result<Option<BoundListener>, ServeError> {
+    let tls = match &server.tls {
+        Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
+        None => None,
+    };
+    if role == NodeRole::Worker {
+        return Ok(None);
+    }
+    match listen(server, tls).await {
+        Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
+            tracing::warn!("{error}{owner}; serving only longhaul stdio");
+            Ok(None)
+        }
+        bound => bound.map(Some),
+    }
 }
 
 enum BoundListener {
@@ -510,68 +587,6 @@ async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<BoundListener
         Some(tls) => listener.with_tls(tls),
         None => listener,
     }))
-}
-
-/// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.
-fn stop(
-    protocol: &Arc<ProtocolServer>,
-    running: &longhaul::ServerHandle,
-    idle_exit: Option<Millis>,
-    (engine, drain_timeout): (Engine, Duration),
-) -> Result<CancellationToken, ServeError> {
-    let stop = CancellationToken::new();
-    let stopping = stop.clone();
-    let (signal, protocol, running) = (
-        stop_signal(engine, drain_timeout)?,
-        Arc::clone(protocol),
-        running.clone(),
-    );
-    Ports::system().spawner.spawn(Box::pin(async move {
-        let idle = async {
-            match idle_exit {
-                Some(millis) => protocol.idle_for(Duration::from_millis(millis)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = signal => {}
-            () = running.lease_lost() => {}
-            () = idle => output::note("longhaul: idle; stopping"),
-        }
-        stopping.cancel();
-    }));
-    Ok(stop)
-}
-
-/// Completes at the first SIGTERM or SIGINT, once what runs has ended, or after `drain_timeout`, or at the second signal. The next one ends the process at once.
-fn stop_signal(engine: Engine, drain_timeout: Duration) -> Result<impl Future<Output = ()>, ServeError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        if !drain_timeout.is_zero() {
-            let timeout = format_duration(whole_millis(drain_timeout));
-            output::note(&format!(
-                "longhaul: draining: nothing more begins, and what runs has {timeout} to end; a second signal ends that"
-            ));
-            tokio::select! {
-                () = engine.drain(drain_timeout) => {}
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-        output::note("longhaul: stopping; calls that run have 5 seconds to finish, tasks resume at the next start");
-        Ports::system().spawner.spawn(Box::pin(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            std::process::exit(1);
-        }));
-    })
 }
 
 #[cfg(not(debug_assertions))]

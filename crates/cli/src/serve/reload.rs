@@ -4,9 +4,12 @@ use super::tools::{self, UnusableTool};
 use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
-    generated_config, output,
-    served_file::{ServedFile, present_digest},
-    upstream_logins::{UpstreamError, UpstreamLogins},
+    machine::{
+        served_file::{ServedFile, present_digest},
+        upstream_logins::{UpstreamError, UpstreamLogins},
+    },
+    mcp_servers::generated_config,
+    output,
 };
 use longhaul::{
     ServerHandle,
@@ -70,7 +73,7 @@ impl Present {
 
 impl ReloadContext<'_> {
     /// Reloads at each signal. Never completes.
-    pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present, served: &mut ServedFile) {
+    pub(super) async fn on_hangup(&self, hangup: &mut Signal, present: &mut Present, served: &mut ServedFile) {
         let path = self.asked.source.path();
         let file = path.display();
         while hangup.recv().await.is_some() {

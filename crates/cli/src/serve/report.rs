@@ -1,9 +1,9 @@
 //! The report that `serve` prints when it is ready.
 
 use super::orphans::Orphans;
-use crate::{
+use crate::output::{
+    self,
     amounts::{count, size},
-    output,
 };
 use longhaul_core::{plain_line, store::NodeRole};
 use longhaul_runtime::Recovered;

@@ -3,9 +3,8 @@
 use super::ServerError;
 use crate::{
     args::EraArg,
-    json_text::without_mark,
-    jsonc,
-    mcp_servers::{EntryRestrictions, FileRestrictions},
+    mcp_servers::{EntryRestrictions, FileRestrictions, jsonc},
+    output::json_text::without_mark,
 };
 use longhaul_core::InvalidToolPattern;
 use longhaul_gateway::ToolSelection;

@@ -5,9 +5,10 @@ use super::{
     config::{ConfiguredServers, Entry},
 };
 use crate::{
-    config::{self, Environment},
-    mcp_servers, nearest, output, served_file,
-    variables::expand,
+    config::{self, Environment, variables::expand},
+    machine::served_file,
+    mcp_servers,
+    output::{self, nearest},
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::EraChoice;

@@ -1,6 +1,6 @@
 //! Whose a server on this machine is, before it is sent credentials: while it does not run, any user of the machine can listen on its port.
 
-use crate::listening_socket::{self, ListeningSocket};
+use crate::machine::listening_socket::{self, ListeningSocket};
 use longhaul_client::{AccessToken, Login, Refusal, TokenError, TokenProvider, Url};
 use longhaul_core::BoxFuture;
 

@@ -6,6 +6,7 @@ mod entry;
 mod identity;
 mod loopback;
 mod masked;
+pub(crate) mod notice;
 mod plain_http;
 mod tokens;
 mod words;
@@ -19,8 +20,8 @@ pub(crate) use words::{did_you_mean, nothing_more};
 
 use crate::{
     args::EraArg,
-    listening_socket::{self, ListeningSocket},
-    shell_word::shell_word,
+    machine::listening_socket::{self, ListeningSocket},
+    output::shell_word::shell_word,
 };
 use clap::ValueEnum;
 use config::ConfiguredServers;

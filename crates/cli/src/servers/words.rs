@@ -1,7 +1,7 @@
 //! Words of a command line that were to name a server, and do not.
 
 use super::{ConfiguredServers, ServerError};
-use crate::{args::ServerArgs, nearest};
+use crate::{args::ServerArgs, output::nearest};
 
 /// Refuses the words behind the server, for commands that take none.
 pub(crate) fn nothing_more(args: &ServerArgs, rest: &[String]) -> Result<(), ServerError> {

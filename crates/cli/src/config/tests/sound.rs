@@ -1,7 +1,10 @@
 //! What a good file comes to.
 
 use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::{AuditConfig, Listen, Output, ServerConfig, auth::AuthConfig, limits::LimitsConfig, load};
+use crate::config::{
+    AuditConfig, Listen, Output, ServerConfig, load,
+    server::{auth::AuthConfig, limits::LimitsConfig},
+};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};

@@ -1,0 +1,611 @@
+//! `name=value` and `name:=JSON`, read by the tool's schema.
+
+use crate::{
+    ask::fields,
+    output::{
+        json_text::{self, TextError},
+        nearest,
+        shell_word::shell_word,
+    },
+};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Arguments as they were written: for each name what was given for it, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Words(BTreeMap<String, Vec<Word>>);
+
+impl Words {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Word {
+    /// `name=text`: the schema says what it means.
+    Text(String),
+    /// `name:=JSON`.
+    Json(Value),
+}
+
+/// What arguments are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taker {
+    Tool,
+    Prompt,
+    Question,
+}
+
+impl Taker {
+    fn has_no(self) -> &'static str {
+        match self {
+            Self::Tool => "the tool has no argument",
+            Self::Prompt => "the prompt has no argument",
+            Self::Question => "the question has no field",
+        }
+    }
+
+    fn has_none(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "it takes no arguments",
+            Self::Question => "it takes no values",
+        }
+    }
+}
+
+/// Arguments that cannot be what is wanted.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ArgumentError {
+    #[error("`{0}` is not an argument; write name=value, or name:=JSON")]
+    NoValue(String),
+    #[error("`{name}` is not valid JSON: {reason}")]
+    NotJson { name: String, reason: String },
+    #[error("`{name}`: {reason}")]
+    TooLarge { name: String, reason: String },
+    #[error("`{name}` cannot be read from {file}: {reason}")]
+    File { name: String, file: String, reason: String },
+    #[error("`{name}` is given {count} times, and takes one value")]
+    Repeated { name: String, count: usize },
+    #[error("{} `{name}`; {hint}", .taker.has_no())]
+    Unknown { taker: Taker, name: String, hint: String },
+    #[error("`{name}` takes {expected}, not `{given}`")]
+    WrongType {
+        name: String,
+        expected: String,
+        given: String,
+    },
+    #[error("`{name}` takes {choices}, not `{given}`; for several, repeat it: {example}")]
+    NoChoice {
+        name: String,
+        choices: String,
+        given: String,
+        example: String,
+    },
+    #[error("missing {}", .0.join(", "))]
+    Missing(Vec<String>),
+}
+
+/// Takes the words of the command line apart.
+pub(crate) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
+    let mut words = Words::default();
+    for argument in written {
+        let no_value = || ArgumentError::NoValue(argument.clone());
+        let (name, value) = argument.split_once('=').ok_or_else(no_value)?;
+        let value = |name: &str| match value.strip_prefix('@') {
+            Some(file) if !file.is_empty() => read_file(name, file),
+            _ => Ok(value.to_owned()),
+        };
+        let (name, word) = match name.strip_suffix(':') {
+            Some(name) => (name, Word::Json(parse_json(name, &value(name)?)?)),
+            None => (name, Word::Text(value(name)?)),
+        };
+        if name.is_empty() {
+            return Err(no_value());
+        }
+        words.0.entry(name.to_owned()).or_default().push(word);
+    }
+    Ok(words)
+}
+
+fn read_file(name: &str, file: &str) -> Result<String, ArgumentError> {
+    let text = longhaul_private_dir::read_named_text(file.as_ref()).map_err(|error| ArgumentError::File {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(json_text::without_mark(&text).to_owned())
+}
+
+fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {
+    json_text::read(text).map_err(|error| not_json(name, error))
+}
+
+fn not_json(name: &str, error: TextError) -> ArgumentError {
+    let name = name.to_owned();
+    match error {
+        TextError::NotJson(reason) => ArgumentError::NotJson { name, reason },
+        TextError::TooLarge(_) => ArgumentError::TooLarge {
+            name,
+            reason: error.to_string(),
+        },
+    }
+}
+
+/// Notes on the names that the tool takes without naming them, and that are close to one that it names and that is not given.
+pub(crate) fn probably_mistyped(words: &Words, schema: &Value) -> Vec<String> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return Vec::new();
+    };
+    let unnamed = words.0.keys().filter(|name| !properties.contains_key(*name));
+    let note = |name: &String| {
+        let known = properties.keys().map(String::as_str);
+        let absent = known.filter(|known| !words.0.contains_key(*known) && nearest::is_near(name, known));
+        let hint = nearest::suggestion(name, absent)?;
+        Some(format!("the tool names no argument `{name}`, and takes others; {hint}"))
+    };
+    unnamed.filter_map(note).collect()
+}
+
+/// Converts every word to the type in the schema and adds it to `arguments`. Checks only for typing mistakes; the server validates the rest.
+pub(crate) fn fit(
+    words: Words,
+    mut arguments: Map<String, Value>,
+    schema: &Value,
+    taker: Taker,
+) -> Result<Map<String, Value>, ArgumentError> {
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let given: BTreeSet<String> = words.0.keys().chain(arguments.keys()).cloned().collect();
+    for (name, words) in words.0 {
+        let property = properties.get(&name);
+        if property.is_none() && (!takes_others(schema, taker) || lacks_near(&name, schema, &given)) {
+            let known = properties.keys().map(String::as_str);
+            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| taker.has_none().to_owned());
+            return Err(ArgumentError::Unknown { taker, name, hint });
+        }
+        let wanted = PropertySchema::of(property.unwrap_or(&schema["additionalProperties"]), schema);
+        let value = wanted.read_all(&name, words)?;
+        arguments.insert(name, value);
+    }
+    let missing = missing(schema, &properties, &arguments);
+    if !missing.is_empty() {
+        return Err(ArgumentError::Missing(missing));
+    }
+    Ok(arguments)
+}
+
+/// Whether more than the properties is taken. A tool takes it unless its schema says otherwise, as JSON Schema has it; prompts and questions name all that they
+/// take. A schema that consists of others may have any; the server knows them.
+fn takes_others(schema: &Value, taker: Taker) -> bool {
+    match schema.get("additionalProperties") {
+        None if taker == Taker::Tool => true,
+        Some(Value::Bool(true) | Value::Object(_)) => true,
+        _ => schema["patternProperties"].is_object() || OF_OTHERS.iter().any(|keyword| schema.get(keyword).is_some()),
+    }
+}
+
+/// Whether a required name is not given that is close to this one, which then is a mistyped one.
+fn lacks_near(name: &str, schema: &Value, given: &BTreeSet<String>) -> bool {
+    let mut required = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    required.any(|known| !given.contains(known) && nearest::is_near(name, known))
+}
+
+/// What makes a schema of other schemas, which may be elsewhere.
+const OF_OTHERS: [&str; 7] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+];
+
+/// The required arguments that were not given, each with what it is.
+fn missing(schema: &Value, properties: &Map<String, Value>, arguments: &Map<String, Value>) -> Vec<String> {
+    let required = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    let absent = required.filter(|name| !arguments.contains_key(*name));
+    absent
+        .map(|name| {
+            let property = properties.get(name).unwrap_or(&Value::Null);
+            match property["description"].as_str() {
+                Some(description) => format!("`{name}` ({description})"),
+                None => format!("`{name}`"),
+            }
+        })
+        .collect()
+}
+
+/// What a property's schema says about the type of its values.
+struct PropertySchema<'a> {
+    /// The JSON Schema types that it allows; empty if the schema has no `type`.
+    types: BTreeSet<&'a str>,
+    /// The values of `enum` and `const`.
+    choices: Vec<&'a Value>,
+    /// Whether nothing but the choices is allowed.
+    has_only_choices: bool,
+    /// The schema of an array's elements.
+    items: &'a Value,
+    root: &'a Value,
+}
+
+/// The choices that an error lists.
+const SHOWN_CHOICES: usize = 20;
+
+/// References may lead in circles.
+const MAX_REFERENCE_DEPTH: usize = 16;
+
+impl<'a> PropertySchema<'a> {
+    fn of(schema: &'a Value, root: &'a Value) -> Self {
+        let mut wanted = Self {
+            types: BTreeSet::new(),
+            choices: Vec::new(),
+            has_only_choices: has_only_choices(schema),
+            items: &Value::Null,
+            root,
+        };
+        wanted.gather(schema, MAX_REFERENCE_DEPTH);
+        wanted
+    }
+
+    /// Adds what `schema` says, through local references and alternatives.
+    fn gather(&mut self, schema: &'a Value, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        match &schema["type"] {
+            Value::String(name) => drop(self.types.insert(name)),
+            Value::Array(names) => self.types.extend(names.iter().filter_map(Value::as_str)),
+            _ => {}
+        }
+        self.choices.extend(
+            schema["enum"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .chain(schema.get("const")),
+        );
+        if let Some(items) = schema.get("items") {
+            self.items = items;
+        }
+        let referred = fields::referred(schema, self.root);
+        let alternatives = ["anyOf", "oneOf", "allOf"]
+            .into_iter()
+            .filter_map(|key| schema[key].as_array())
+            .flatten();
+        for part in alternatives.chain(referred) {
+            self.gather(part, depth);
+        }
+    }
+
+    fn read_all(&self, name: &str, mut words: Vec<Word>) -> Result<Value, ArgumentError> {
+        // Where text is allowed, one text is a text, also if it could be the element of an array.
+        let is_text = self.types.contains("string") && words.len() == 1;
+        if self.types.contains("array") && !is_text {
+            return self.read_array(name, words);
+        }
+        match (words.pop(), words.len()) {
+            (Some(word), 0) => self.read(name, word),
+            (_, others) => Err(ArgumentError::Repeated {
+                name: name.to_owned(),
+                count: others + 1,
+            }),
+        }
+    }
+
+    /// Several words are several elements; a single one may also be the whole array in JSON.
+    fn read_array(&self, name: &str, words: Vec<Word>) -> Result<Value, ArgumentError> {
+        match words.as_slice() {
+            [Word::Json(whole)] => return Ok(whole.clone()),
+            [Word::Text(text)] if text.starts_with('[') => return parse_json(name, text),
+            _ => {}
+        }
+        let element = PropertySchema::of(self.items, self.root);
+        if let Some(given) = words.iter().find_map(|word| element.no_choice(word)) {
+            let choices: Vec<String> = (element.choices.iter().take(SHOWN_CHOICES))
+                .map(|choice| spelled(choice))
+                .collect();
+            let example: Vec<String> = (choices.iter().take(2))
+                .map(|choice| shell_word(&format!("{name}={choice}")))
+                .collect();
+            return Err(ArgumentError::NoChoice {
+                name: name.to_owned(),
+                choices: choices.join(", "),
+                given: given.to_owned(),
+                example: example.join(" "),
+            });
+        }
+        words.into_iter().map(|word| element.read(name, word)).collect()
+    }
+
+    /// A text that is none of the choices, where only these are taken.
+    fn no_choice<'w>(&self, word: &'w Word) -> Option<&'w str> {
+        match word {
+            Word::Text(text) if self.has_only_choices => {
+                let is_choice = self.choices.iter().any(|choice| spelled(choice) == *text);
+                (!is_choice).then_some(text)
+            }
+            _ => None,
+        }
+    }
+
+    fn read(&self, name: &str, word: Word) -> Result<Value, ArgumentError> {
+        let text = match word {
+            Word::Json(value) => return Ok(value),
+            Word::Text(text) => text,
+        };
+        if let Some(choice) = self.choices.iter().find(|choice| spelled(choice) == text) {
+            return Ok((*choice).clone());
+        }
+        // Text stays text wherever text is welcome; `:=` is there for whoever means something else.
+        if self.types.is_empty() || self.types.contains("string") {
+            return Ok(Value::String(text));
+        }
+        let wrong_type = |given: String| ArgumentError::WrongType {
+            name: name.to_owned(),
+            expected: self.expected(&given),
+            given,
+        };
+        match json_text::read::<Value>(text.trim()) {
+            Ok(value) if self.takes(&value) => Ok(value),
+            Err(error @ TextError::TooLarge(_)) if self.types.contains("number") => Err(not_json(name, error)),
+            _ => Err(wrong_type(text)),
+        }
+    }
+
+    fn takes(&self, value: &Value) -> bool {
+        let is = |name: &str| self.types.contains(name);
+        match value {
+            Value::Null => is("null"),
+            Value::Bool(_) => is("boolean"),
+            Value::Number(number) => is("number") || (is("integer") && !number.is_f64()),
+            Value::String(_) => is("string"),
+            Value::Array(_) => is("array"),
+            Value::Object(_) => is("object"),
+        }
+    }
+
+    fn expected(&self, given: &str) -> String {
+        let is_whole = given.trim().parse::<f64>().is_ok_and(|number| number.fract() == 0.0);
+        let words = self.types.iter().map(|name| match *name {
+            "integer" if is_whole => "a whole number of at most 64 bits, in digits alone",
+            "integer" => "a whole number",
+            "number" => "a number",
+            "boolean" => "true or false",
+            "null" => "null",
+            "object" => "a JSON object",
+            other => other,
+        });
+        words.collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// Whether the schema is a list of values, as MCP writes choices with and without titles.
+fn has_only_choices(schema: &Value) -> bool {
+    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    let has_titles = listed.is_some_and(|listed| listed.iter().all(|choice| choice.get("const").is_some()));
+    schema["enum"].is_array() || has_titles
+}
+
+/// How a choice is written on the command line.
+fn spelled(choice: &Value) -> String {
+    match choice {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(schema: Value, written: &[&str]) -> Result<Value, String> {
+        let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+        let words = parse(&written).map_err(|error| error.to_string())?;
+        fit(words, Map::new(), &schema, Taker::Tool)
+            .map(Value::from)
+            .map_err(|error| error.to_string())
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "where to look"},
+                "depth": {"type": "integer"},
+                "ratio": {"type": "number"},
+                "fast": {"type": "boolean"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "sizes": {"type": "array", "items": {"$ref": "#/$defs/size"}},
+                "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "level": {"enum": ["low", "high", 3]},
+                "extra": {"type": "object"},
+                "either": {"type": ["string", "integer"]},
+            },
+            "$defs": {"size": {"type": "integer"}},
+            "required": ["path"],
+        })
+    }
+
+    #[test]
+    fn values_are_read_as_the_schema_wants_them() {
+        let written = [
+            "path=5",
+            "depth=5",
+            "ratio=0.5",
+            "fast=true",
+            "tags=a",
+            "tags=b=c",
+            "sizes=1",
+            "sizes=2",
+            "maybe=null",
+            "level=3",
+            "extra={\"a\":1}",
+            "either=5",
+        ];
+        assert_eq!(
+            read(schema(), &written).unwrap(),
+            json!({
+                "path": "5", "depth": 5, "ratio": 0.5, "fast": true, "tags": ["a", "b=c"], "sizes": [1, 2], "maybe": null,
+                "level": 3, "extra": {"a": 1}, "either": "5",
+            })
+        );
+        assert_eq!(
+            read(schema(), &["path:=5", "tags=[\"x\"]"]).unwrap(),
+            json!({"path": 5, "tags": ["x"]})
+        );
+        assert_eq!(
+            read(schema(), &["path=", "tags=only"]).unwrap(),
+            json!({"path": "", "tags": ["only"]})
+        );
+        assert_eq!(read(Value::Null, &[]).unwrap(), json!({}));
+    }
+
+    /// The arguments may be described elsewhere.
+    #[test]
+    fn a_schema_of_other_schemas_takes_any_name() {
+        for schema in [
+            json!({"$ref": "https://example.com/schema.json"}),
+            json!({"type": "object", "allOf": [{"properties": {"path": {"type": "string"}}}]}),
+        ] {
+            assert_eq!(read(schema, &["path=/srv"]).unwrap(), json!({"path": "/srv"}));
+        }
+        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        assert_eq!(
+            read(none, &["path=/srv"]).unwrap_err(),
+            "the tool has no argument `path`; it takes no arguments"
+        );
+    }
+
+    /// A name that is not named is taken as JSON Schema has it. One that stands for a required one is a slip all the same.
+    #[test]
+    fn a_tool_takes_any_name_that_its_schema_does_not_forbid() {
+        for open in [json!({"type": "object"}), json!({"properties": {}}), Value::Null] {
+            assert_eq!(
+                read(open, &["path=5", "depth:=5"]).unwrap(),
+                json!({"path": "5", "depth": 5})
+            );
+        }
+        let open =
+            json!({"properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["path"]});
+        assert_eq!(
+            read(open.clone(), &["path=x", "paths=y", "other={}"]).unwrap(),
+            json!({"path": "x", "paths": "y", "other": "{}"})
+        );
+        assert_eq!(
+            read(open.clone(), &["paths=y"]).unwrap_err(),
+            "the tool has no argument `paths`; did you mean `path`?"
+        );
+        let typed = json!({"properties": {}, "additionalProperties": {"type": "integer"}});
+        assert_eq!(read(typed.clone(), &["n=5"]).unwrap(), json!({"n": 5}));
+        assert_eq!(read(typed, &["n=x"]).unwrap_err(), "`n` takes a whole number, not `x`");
+        for taker in [Taker::Prompt, Taker::Question] {
+            let words = parse(&["other=x".to_owned()]).unwrap();
+            assert!(fit(words, Map::new(), &json!({"properties": {}}), taker).is_err());
+        }
+        let notes = |written: &[&str]| {
+            let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+            probably_mistyped(&parse(&written).unwrap(), &open)
+        };
+        assert_eq!(
+            notes(&["path=x", "dept=5", "path2=y", "other=z"]),
+            ["the tool names no argument `dept`, and takes others; did you mean `depth`?"]
+        );
+        assert!(notes(&["path=x", "depth=5"]).is_empty());
+    }
+
+    #[test]
+    fn slips_are_told_apart() {
+        let problem = |written: &[&str]| read(schema(), written).unwrap_err();
+        assert_eq!(
+            problem(&["pathh=x"]),
+            "the tool has no argument `pathh`; did you mean `path`?"
+        );
+        assert_eq!(
+            problem(&["path"]),
+            "`path` is not an argument; write name=value, or name:=JSON"
+        );
+        assert_eq!(
+            problem(&["=x"]),
+            "`=x` is not an argument; write name=value, or name:=JSON"
+        );
+        assert_eq!(
+            problem(&["path=a", "path=b"]),
+            "`path` is given 2 times, and takes one value"
+        );
+        assert_eq!(
+            problem(&["path=a", "depth=1.5"]),
+            "`depth` takes a whole number, not `1.5`"
+        );
+        assert_eq!(
+            problem(&["path=a", "fast=yes"]),
+            "`fast` takes true or false, not `yes`"
+        );
+        for written in ["depth=1e3", "depth=5.0", "depth=1000000000000000000000"] {
+            let given = written.split_once('=').unwrap().1;
+            assert_eq!(
+                problem(&["path=a", written]),
+                format!("`depth` takes a whole number of at most 64 bits, in digits alone, not `{given}`")
+            );
+        }
+        for inexact in ["ratio=1000000000000000000000", "extra:={\"a\":1000000000000000000000}"] {
+            assert!(
+                problem(&["path=a", inexact]).contains("does not fit into 64 bits"),
+                "{inexact}"
+            );
+        }
+        assert_eq!(problem(&["path=a", "sizes=x"]), "`sizes` takes a whole number, not `x`");
+        assert_eq!(problem(&["depth=1"]), "missing `path` (where to look)");
+        assert!(problem(&["path:=nope"]).starts_with("`path` is not valid JSON: "));
+        assert!(problem(&["path=@no/such/file"]).starts_with("`path` cannot be read from no/such/file: "));
+        let either = json!({"properties": {"path": {"type": ["string", "array"]}}});
+        assert_eq!(
+            read(either.clone(), &["path=[draft] notes"]).unwrap(),
+            json!({"path": "[draft] notes"})
+        );
+        assert_eq!(
+            read(either, &["path=a", "path=b"]).unwrap(),
+            json!({"path": ["a", "b"]})
+        );
+        let open = json!({"properties": {"path": {}}, "additionalProperties": true});
+        assert_eq!(read(open, &["other=x"]).unwrap(), json!({"other": "x"}));
+    }
+
+    #[test]
+    fn several_choices_in_one_word_are_told_how_to_be_written() {
+        let of = |items: Value| json!({"properties": {"tags": {"type": "array", "items": items}}});
+        for items in [
+            json!({"type": "string", "enum": ["red", "dark blue", "green"]}),
+            json!({"anyOf": [{"const": "red", "title": "Red"}, {"const": "dark blue"}, {"const": "green"}]}),
+        ] {
+            for given in ["red,green", "tan"] {
+                let problem = read(of(items.clone()), &[&format!("tags={given}")]).unwrap_err();
+                assert_eq!(
+                    problem,
+                    format!(
+                        "`tags` takes red, dark blue, green, not `{given}`; for several, repeat it: tags=red 'tags=dark blue'"
+                    )
+                );
+            }
+            let several = read(of(items.clone()), &["tags=red", "tags=green"]).unwrap();
+            assert_eq!(several, json!({"tags": ["red", "green"]}));
+            assert_eq!(read(of(items), &["tags:=[\"red\"]"]).unwrap(), json!({"tags": ["red"]}));
+        }
+        // Other texts may be allowed beside the choices.
+        let open = json!({"anyOf": [{"const": "red"}, {"type": "string"}]});
+        assert_eq!(read(of(open), &["tags=tan"]).unwrap(), json!({"tags": ["tan"]}));
+    }
+
+    #[test]
+    fn references_in_circles_end() {
+        let circle = json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}});
+        assert_eq!(read(circle, &["a=x"]).unwrap(), json!({"a": "x"}));
+    }
+}

@@ -1,0 +1,537 @@
+//! The `[[tool]]` sections.
+
+pub(super) mod job;
+mod schema;
+mod template;
+mod tool_warnings;
+mod values;
+
+use crate::config::{
+    paths::Environment,
+    section::{Entry, Section},
+};
+use longhaul_command::{HarmlessValues, placeholders_in_scripts};
+use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
+use longhaul_runtime::Handoff;
+use longhaul_server::FOLLOW_TOOLS;
+use regex::Regex;
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    path::{Path, PathBuf},
+};
+use template::{Rules, TemplateUse};
+
+pub(crate) const DEFAULT_TASK_AFTER: Millis = 5_000;
+const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
+/// What a model can take.
+const DEFAULT_MAX_TEXT: u64 = 64 << 10;
+/// JSON is kept whole or not at all.
+const DEFAULT_MAX_JSON: u64 = 1 << 20;
+const DEFAULT_MAX_LOG: u64 = 256 << 20;
+const DEFAULT_BACKOFF: Millis = 10_000;
+const MAX_ATTEMPTS: u32 = 1_000;
+pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
+
+/// A command offered as a tool.
+#[derive(Clone, PartialEq)]
+pub(crate) struct ToolConfig {
+    /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
+    pub(crate) name: String,
+    /// The description, for the model.
+    pub(crate) description: String,
+    /// The program, and the templates of its arguments. Never empty.
+    pub(crate) command: Vec<String>,
+    /// Environment variables of the command, beside the inherited ones. Secret.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The working directory: an absolute path that existed when the file was read.
+    pub(crate) cwd: PathBuf,
+    /// Template of its standard input; empty for none.
+    pub(crate) stdin: String,
+    /// Schema of the arguments, an object schema.
+    pub(crate) input_schema: Value,
+    /// Optional properties.
+    pub(crate) optional: BTreeSet<String>,
+    /// Properties whose value may begin with `-`.
+    pub(crate) allow_leading_dash: BTreeSet<String>,
+    /// Allows placeholders in scripts that interpreters run.
+    pub(crate) allow_placeholders_in_scripts: bool,
+    /// Properties that may stand there in any case.
+    pub(crate) harmless: HarmlessValues,
+    /// Properties that are integers, or arrays of them.
+    pub(crate) integers: BTreeSet<String>,
+    /// The format of its standard output.
+    pub(crate) output: Output,
+    /// Regular expression that matches progress in a line of output: group `current`, optionally `total`.
+    pub(crate) progress: Option<String>,
+    /// Which calls become tasks.
+    pub(crate) task: TaskPolicy,
+    /// The text that a host may give its model while the task runs.
+    pub(crate) immediate_response: Option<String>,
+    /// How long a client without tasks waits before the hand-off, in milliseconds.
+    pub(crate) handoff: Handoff,
+    /// The longest time from creation to the end, in milliseconds.
+    pub(crate) deadline: Option<Millis>,
+    /// How long a finished task is kept, in milliseconds from its end.
+    pub(crate) retention: Millis,
+    /// The longest retention that a client may request, if longer.
+    pub(crate) max_retention: Option<Millis>,
+    /// Bytes of output kept in the result, at the end.
+    pub(crate) max_output: u64,
+    /// Bytes of log kept on disk.
+    pub(crate) max_log: u64,
+    /// The largest number of attempts of this tool at once; `None` for no limit of its own.
+    pub(crate) concurrency: Option<u32>,
+    /// The retry policy.
+    pub(crate) retry: Retry,
+    /// The MCP tool annotations.
+    pub(crate) annotations: Map<String, Value>,
+}
+
+/// Prints only the name, since the environment may be secret.
+impl fmt::Debug for ToolConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolConfig({})", self.name)
+    }
+}
+
+/// The format of a command's standard output.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Output {
+    /// Text for the model.
+    Text,
+    /// JSON for `structuredContent`, checked against a schema if there is one.
+    Json(Option<Value>),
+}
+
+/// Reads every `[[tool]]`. Those with problems are left out.
+pub(crate) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<ToolConfig> {
+    let Some(entries) = entry.elements("one or more sections [[tool]] (with two brackets)") else {
+        return Vec::new();
+    };
+    if entries.is_empty() {
+        entry.report("there is no [[tool]], so there is nothing to serve".to_owned());
+    }
+    let mut line_of_name = HashMap::new();
+    let mut tools = Vec::new();
+    for entry in &entries {
+        if let Some(mut section) = entry.section("[[tool]]", "[[tool]]") {
+            let name = read_name(&mut section, &mut line_of_name);
+            tools.extend(read(&section, name, environment).map(|tool| (entry, tool)));
+        }
+    }
+    check_follow_tools(&tools);
+    tools.into_iter().map(|(_, tool)| tool).collect()
+}
+
+/// Where a tool has `handoff`, the names of the tools that follow handed-off work are reserved. Without it a tool with such a name only ends the default.
+fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
+    let is_reserved = tools.iter().any(|(_, tool)| matches!(tool.handoff, Handoff::After(_)));
+    let by_default = tools.iter().any(|(_, tool)| tool.handoff == Handoff::Default);
+    for (entry, tool) in tools {
+        let name = &tool.name;
+        match FOLLOW_TOOLS.contains(&name.as_str()) {
+            true if is_reserved => entry.report(format!(
+                "the server adds a tool `{name}` of its own, because a tool in this file has `handoff`: rename this one"
+            )),
+            true if by_default => entry.warn(format!(
+                "no call is handed off to clients without tasks, since the server's own tool `{name}` is needed for that: rename this one, or set handoff = \"0s\" for all tools"
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the tool's name, and reports a duplicate.
+fn read_name(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize>) -> Option<String> {
+    let entry = section.require("name")?;
+    let name = entry.text()?;
+    if !is_tool_name(name) {
+        entry.report(format!(
+            "{name:?} is not a tool name: use 1 to 128 of the characters A-Z a-z 0-9 _ - ."
+        ));
+        return None;
+    }
+    section.name_as(format!("[[tool]] `{name}`"));
+    if let Some(line) = line_of_name.get(name) {
+        entry.report(format!("there is a tool `{name}` already, at line {line}"));
+        return None;
+    }
+    line_of_name.insert(name.to_owned(), entry.line());
+    Some(name.to_owned())
+}
+
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// Reads one tool; `None` after a problem.
+fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) -> Option<ToolConfig> {
+    // Every key is read before the first `?`, so that one mistake does not hide another.
+    let description = section
+        .require("description")
+        .and_then(|entry| Some(entry.filled_text()?.to_owned()));
+    let input_schema = schema::input(section, environment);
+    let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
+        Some(schema) => schema::known_properties(entry, &schema::property_names(schema)),
+        None => None,
+    });
+    let no_dashes = BTreeSet::new();
+    let rules = Rules {
+        input_schema: input_schema.as_ref(),
+        allow_leading_dash: allow_leading_dash.as_ref().unwrap_or(&no_dashes),
+    };
+    let command_entry = section.require("command");
+    let (program, command) = match &command_entry {
+        Some(entry) => read_command(entry, &rules),
+        None => (None, None),
+    };
+    let env = section.get_or("env", BTreeMap::new(), read_env);
+    let cwd = read_cwd(section, environment);
+    let stdin_entry = section.get("stdin");
+    let stdin = match &stdin_entry {
+        Some(entry) => read_stdin(entry, &rules),
+        None => Some(String::new()),
+    };
+    let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
+    if let (Some(entry), Some(program)) = (&command_entry, &program) {
+        let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
+        warn_if_program_is_missing(entry, program, path, cwd.as_deref(), environment);
+    }
+    if let (Some(entry), Some(words)) = (&command_entry, &command)
+        && allow_placeholders_in_scripts == Some(false)
+    {
+        let harmless = input_schema.as_ref().map(values::harmless).unwrap_or_default();
+        check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash, &harmless);
+    }
+    warn(
+        section,
+        &command_entry,
+        command.as_deref(),
+        stdin.as_deref(),
+        input_schema.as_ref(),
+    );
+    let output = read_output(section, environment);
+    let progress = section.optional("progress", read_progress);
+    let task = read_task_policy(section);
+    let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
+    let handoff = section.optional("handoff", |entry| read_handoff(entry, task));
+    let deadline = section.optional("deadline", Entry::positive_duration);
+    let retention = section.get_or("retention", DEFAULT_RETENTION, Entry::retention);
+    let max_retention = section.optional("max_retention", |entry| read_max_retention(entry, retention));
+    let default_max_output = match &output {
+        Some(Output::Text) | None => DEFAULT_MAX_TEXT,
+        Some(_) => DEFAULT_MAX_JSON,
+    };
+    let max_output = section.get_or("max_output", default_max_output, Entry::size);
+    let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
+    let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
+    let retry = section.get_or("retry", Retry::default(), read_retry);
+    let annotations = section.get_or("annotations", Map::new(), read_annotations);
+    section.finish();
+
+    let input_schema = input_schema?;
+    Some(ToolConfig {
+        name: name?,
+        description: description?,
+        command: command?,
+        env: env?,
+        cwd: cwd?,
+        stdin: stdin?,
+        optional: schema::optional_names(&input_schema),
+        harmless: values::harmless(&input_schema),
+        integers: values::integers(&input_schema),
+        input_schema,
+        allow_leading_dash: allow_leading_dash?,
+        allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
+        output: output?,
+        progress: progress?,
+        task: task?,
+        immediate_response: immediate_response?,
+        handoff: handoff?.unwrap_or(Handoff::Default),
+        deadline: deadline?,
+        retention: retention?,
+        max_retention: max_retention?,
+        max_output: max_output?,
+        max_log: max_log?,
+        concurrency: concurrency?,
+        retry: retry?,
+        annotations: annotations?,
+    })
+}
+
+fn read_handoff(entry: &Entry<'_>, task: Option<TaskPolicy>) -> Option<Handoff> {
+    let handoff = entry.duration().map(Handoff::of_configured);
+    if task == Some(TaskPolicy::Never) && handoff != Some(Handoff::Off) {
+        entry.report(
+            "`handoff` tells a caller how to follow its call as a task, and task = \"never\" makes none: leave one of them out"
+                .to_owned(),
+        );
+    }
+    handoff
+}
+
+fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Millis> {
+    let most = entry.retention()?;
+    if retention.is_some_and(|retention| most < retention) {
+        entry.report(
+            "`max_retention` is shorter than `retention`: it is the longest time that a client can request, and `retention` is the time without a request"
+                .to_owned(),
+        );
+    }
+    Some(most)
+}
+
+/// Warns about what the section may say and hardly means.
+fn warn(
+    section: &Section<'_>,
+    command_entry: &Option<Entry<'_>>,
+    command: Option<&[String]>,
+    stdin: Option<&str>,
+    input_schema: Option<&Value>,
+) {
+    if let Some(env) = section.get("env") {
+        tool_warnings::check_env(&env, input_schema);
+    }
+    if let Some(schema) = input_schema {
+        tool_warnings::check_schemas(section, schema);
+    }
+    let (Some(entry), Some(words)) = (command_entry, command) else {
+        return;
+    };
+    let optional = input_schema.map(schema::optional_names).unwrap_or_default();
+    tool_warnings::check_command(entry, words, input_schema, &optional);
+    if let (Some(entry), Some(stdin)) = (section.get("stdin"), stdin) {
+        tool_warnings::check_stdin(&entry, words, stdin);
+    }
+    if let (Some(schema), Some(stdin)) = (input_schema, stdin) {
+        tool_warnings::check_unused(section, schema, words, stdin);
+    }
+}
+
+/// Reads the program and the whole command, each `None` after a problem of its own. The program is the first element, and not a template.
+fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option<Vec<String>>) {
+    let Some(elements) = entry.elements("an array of strings") else {
+        return (None, None);
+    };
+    let mut texts: Vec<Option<&str>> = elements.iter().map(Entry::text_in_array).collect();
+    let Some((program_entry, arguments)) = elements.split_first() else {
+        entry.report("`command` must name a program, for example [\"sha256sum\", \"{path}\"]".to_owned());
+        return (None, None);
+    };
+    if let Some(program) = texts[0] {
+        let spelled = template::property_in_program(program, rules.input_schema);
+        if program.is_empty() || program.contains('\0') {
+            program_entry.report("the first element of `command` must be a program".to_owned());
+            texts[0] = None;
+        } else if let Some(name) = spelled {
+            program_entry.report(format!(
+                "the program must not contain a placeholder: `{{{name}}}` would not be replaced; use it in the arguments"
+            ));
+            texts[0] = None;
+        }
+    }
+    let mut is_sound = true;
+    for (entry, text) in arguments.iter().zip(&texts[1..]) {
+        is_sound &= text.is_some_and(|text| rules.check(entry, text, TemplateUse::Argument));
+    }
+    let program = texts[0].map(str::to_owned);
+    let words: Option<Vec<String>> = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
+    (program, words.filter(|_| is_sound))
+}
+
+/// Warns about a missing program. It is not an error, because the program may be installed while the server runs.
+fn warn_if_program_is_missing(
+    entry: &Entry<'_>,
+    program: &str,
+    path: Option<&str>,
+    cwd: Option<&Path>,
+    environment: &Environment,
+) {
+    if let Some(cwd) = cwd
+        && let Some(missing) = environment.missing_program(program, path, cwd)
+    {
+        entry.warn(format!("`command`: {missing}, so every call would fail"));
+    }
+}
+
+/// Reports placeholders in scripts; `false` if there are any.
+fn check_scripts(
+    command: &Entry<'_>,
+    words: &[String],
+    stdin: Option<&Entry<'_>>,
+    allow_leading_dash: &BTreeSet<String>,
+    harmless: &HarmlessValues,
+) -> bool {
+    let stdin_text = stdin.and_then(Entry::text_if_any).unwrap_or_default();
+    let found = placeholders_in_scripts(words, stdin_text, allow_leading_dash, harmless);
+    let elements = command.elements("an array of strings").unwrap_or_default();
+    for placeholder in &found {
+        let entry = match placeholder.element {
+            Some(element) => elements.get(element),
+            None => stdin,
+        };
+        if let Some(entry) = entry {
+            entry.report(format!("`{}`: {placeholder}", entry.key()));
+        }
+    }
+    found.is_empty()
+}
+
+fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
+    let text = entry.text()?;
+    rules.check(entry, text, TemplateUse::Stdin).then(|| text.to_owned())
+}
+
+pub(crate) fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
+    let pairs = entry.pairs("a table of strings such as { LC_ALL = \"C\" }")?;
+    let count = pairs.len();
+    let env: BTreeMap<_, _> = pairs
+        .into_iter()
+        .filter_map(|(name, entry)| {
+            // The value may be secret, so no message shows it.
+            let Some(value) = entry.text_if_any() else {
+                entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
+                return None;
+            };
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                entry.report(format!(
+                    "{name:?} is not an environment variable: its name must not be empty or contain `=`, and neither name nor value may contain a NUL"
+                ));
+                return None;
+            }
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect();
+    (env.len() == count).then_some(env)
+}
+
+pub(crate) fn read_cwd(section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
+    let folder = section.file().folder();
+    section.get_or("cwd", folder.to_owned(), |entry| {
+        let path = environment.resolve(entry.text()?, folder);
+        let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
+        // It may be on a disk that comes later, and other tools need nothing of it.
+        if !path.is_dir() {
+            entry.warn(format!(
+                "`cwd`: {} is not a folder, so every call would fail",
+                path.display()
+            ));
+        }
+        if path.to_str().is_none() {
+            entry.report(format!(
+                "`cwd`: {} is not UTF-8, and commands cannot run there",
+                path.display()
+            ));
+            return None;
+        }
+        Some(path)
+    })
+}
+
+fn read_output(section: &Section<'_>, environment: &Environment) -> Option<Output> {
+    let is_json = section.get_or("output", false, |entry| {
+        entry.choice(&[("text", false), ("json", true)])
+    });
+    let schema_entry = section.get("output_schema");
+    let schema = schema_entry.as_ref().map(|entry| schema::output(entry, environment));
+    match (is_json?, schema) {
+        (true, None) => Some(Output::Json(None)),
+        (true, Some(schema)) => Some(Output::Json(Some(schema?))),
+        (false, None) => Some(Output::Text),
+        (false, Some(_)) => {
+            if let Some(entry) = schema_entry {
+                entry.report("`output_schema` needs output = \"json\"".to_owned());
+            }
+            None
+        }
+    }
+}
+
+fn read_progress(entry: &Entry<'_>) -> Option<String> {
+    const EXAMPLE: &str = r"'(?<current>\d+)/(?<total>\d+)'";
+    // The last line of the parser's message holds the reason.
+    let reason = |error: &regex::Error| {
+        error
+            .to_string()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .replace("error: ", "")
+    };
+    let pattern = entry.text()?;
+    let regex = Regex::new(pattern);
+    let regex = regex
+        .map_err(|error| entry.report(format!("`progress` is not a regular expression: {}", reason(&error))))
+        .ok()?;
+    if !regex.capture_names().flatten().any(|name| name == "current") {
+        entry.report(format!(
+            "`progress` needs a group `current`, and may have one `total`: {EXAMPLE}"
+        ));
+        return None;
+    }
+    Some(pattern.to_owned())
+}
+
+fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
+    // `task_after` is allowed with any policy, so that `task` alone can be changed.
+    let after = section.get_or("task_after", DEFAULT_TASK_AFTER, Entry::positive_duration);
+    let policies = [
+        ("never", TaskPolicy::Never),
+        ("optional", TaskPolicy::Optional),
+        ("after", TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER))),
+        ("always", TaskPolicy::Always),
+    ];
+    // So quick commands are answered at once.
+    let by_default = TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER));
+    let policy = section.get_or("task", by_default, |entry| entry.choice(&policies));
+    after.and(policy)
+}
+
+pub(crate) fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
+    let example = "such as { attempts = 3, backoff = \"10s\", on = [\"crash\"] }";
+    let section = entry.section("`retry`", example)?;
+    let attempts = section.require("attempts").and_then(|entry| entry.count(MAX_ATTEMPTS));
+    let backoff = section.get_or("backoff", DEFAULT_BACKOFF, Entry::duration);
+    let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
+        let elements = entry.elements("an array of \"crash\" and \"error\"")?;
+        if elements.is_empty() {
+            entry.report("`on` must name \"crash\", \"error\" or both; leave out `retry` for no retries".to_owned());
+            return None;
+        }
+        elements
+            .iter()
+            .map(|element| element.choice(&[("crash", RetryOn::Crash), ("error", RetryOn::Error)]))
+            .collect()
+    });
+    section.finish();
+    Some(Retry {
+        attempts: attempts?,
+        backoff: backoff?,
+        on: on?,
+    })
+}
+
+fn read_annotations(entry: &Entry<'_>) -> Option<Map<String, Value>> {
+    let section = entry.section("`annotations`", "such as { readOnlyHint = true }")?;
+    let mut annotations = Map::new();
+    let mut sound = true;
+    let mut take = |key: &'static str, read: fn(&Entry<'_>) -> Option<Value>| {
+        if let Some(entry) = section.get(key) {
+            match read(&entry) {
+                Some(value) => drop(annotations.insert(key.to_owned(), value)),
+                None => sound = false,
+            }
+        }
+    };
+    take("title", |entry| Some(entry.text()?.into()));
+    for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+        take(hint, |entry| Some(entry.flag()?.into()));
+    }
+    section.finish();
+    sound.then_some(annotations)
+}

@@ -1,0 +1,344 @@
+//! What a tool's section may say and hardly means.
+
+use crate::config::{
+    section::{Entry, Section},
+    tool::schema::{property_names, resolve, types},
+};
+use longhaul_command::{Template, reads_stdin_as_code, script_elements};
+use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Operators of a shell that are hardly meant for an argument. `;` ends the `-exec` of find.
+const OPERATORS: [&str; 11] = ["|", "||", "&&", "&", ">", ">>", "<", "<<", "2>", "2>&1", "&>"];
+/// Programs for which some of these are arguments.
+const CALCULATORS: [&str; 3] = ["expr", "test", "["];
+/// Programs that take patterns themselves.
+const PATTERN_READERS: [&str; 14] = [
+    "find", "fd", "grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "rsync", "tar", "zip", "unzip", "git",
+];
+
+/// Keywords of schemas, each with the type whose values alone it binds.
+const BINDS: [(&str, &str); 17] = [
+    ("pattern", "string"),
+    ("minLength", "string"),
+    ("maxLength", "string"),
+    ("format", "string"),
+    ("minimum", "number"),
+    ("maximum", "number"),
+    ("exclusiveMinimum", "number"),
+    ("exclusiveMaximum", "number"),
+    ("multipleOf", "number"),
+    ("items", "array"),
+    ("minItems", "array"),
+    ("maxItems", "array"),
+    ("uniqueItems", "array"),
+    ("properties", "object"),
+    ("required", "object"),
+    ("additionalProperties", "object"),
+    ("minProperties", "object"),
+];
+
+/// The formats that are checked.
+const FORMATS: [&str; 19] = [
+    "date",
+    "date-time",
+    "time",
+    "duration",
+    "email",
+    "idn-email",
+    "hostname",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "iri",
+    "iri-reference",
+    "uri-template",
+    "uuid",
+    "json-pointer",
+    "relative-json-pointer",
+    "regex",
+];
+
+/// Warns about the words of a command that its program gets as they stand, and about options that may lose their value.
+pub(crate) fn check_command(
+    entry: &Entry<'_>,
+    words: &[String],
+    input_schema: Option<&Value>,
+    optional: &BTreeSet<String>,
+) {
+    let elements = entry.elements("an array of strings").unwrap_or_default();
+    let scripts = script_elements(words);
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    for (index, (element, text)) in elements.iter().zip(words).enumerate() {
+        if scripts.contains(&index) {
+            continue;
+        }
+        let is_value = index > 0 && words[index - 1].starts_with('-') && words[index - 1] != "--";
+        let reads_patterns = is_value || PATTERN_READERS.contains(&program);
+        if let Some(literal) = unreplaced(text).or_else(|| glob(text).filter(|_| !reads_patterns)) {
+            element.warn(format!(
+                "`command`: `{literal}` is passed as it stands, since no shell reads the command: write the value itself, or [\"sh\", \"-c\", \"…\"]"
+            ));
+        } else if (OPERATORS.contains(&text.as_str()) || has_operator(text)) && !CALCULATORS.contains(&program) {
+            element.warn(format!(
+                "`command`: `{text}` is passed to {program} as an argument, since no shell reads the command: for this write [\"sh\", \"-c\", \"…\"]"
+            ));
+        }
+    }
+    let Some(input_schema) = input_schema else { return };
+    for (index, pair) in words.windows(2).enumerate() {
+        let [option, value] = pair else { continue };
+        let place = index + 1;
+        let is_option = option.len() > 1 && option.starts_with('-') && option != "--" && !option.contains(['=', '{']);
+        if index == 0 || !is_option || scripts.contains(&place) {
+            continue;
+        }
+        let template = Template::parse(value).unwrap_or_default();
+        let absent = template.placeholders().find_map(|placeholder| {
+            let name = placeholder.name;
+            match optional.contains(name) {
+                true => Some((name, "may be absent")),
+                false => (placeholder.is_whole && may_be_empty(input_schema, name))
+                    .then_some((name, "may be an empty array")),
+            }
+        });
+        if let (Some((name, why)), Some(element)) = (absent, elements.get(place)) {
+            let joined = if option.starts_with("--") {
+                format!("{option}={value}")
+            } else {
+                format!("{option}{value}")
+            };
+            let remedy = match why {
+                "may be absent" => format!("write \"{joined}\", which is left out with it"),
+                _ => "set `minItems = 1`".to_owned(),
+            };
+            element.warn(format!(
+                "`command`: `{name}` {why}, and then `{option}`, if it is an option with a value, takes the next argument for it: {remedy}"
+            ));
+        }
+    }
+    for (index, text) in words.iter().enumerate().skip(1) {
+        let Some((option, name)) = joined_option(text) else {
+            continue;
+        };
+        let is_last = index + 1 == words.len();
+        let is_behind_end = words[..index].iter().any(|word| word == "--");
+        if is_last || is_behind_end || scripts.contains(&index) || !may_be_empty_text(input_schema, name) {
+            continue;
+        }
+        if let Some(element) = elements.get(index) {
+            element.warn(format!(
+                "`command`: `{name}` may be an empty text, and then `{option}`, if it is an option with a value, takes the next argument for it: set `minLength = 1`"
+            ));
+        }
+    }
+}
+
+/// An option of letters that stands before its value in one element, with the property that is the value.
+fn joined_option(text: &str) -> Option<(&str, &str)> {
+    let (option, rest) = text.split_once('{')?;
+    let name = rest.strip_suffix('}')?;
+    let letters = option.strip_prefix('-')?;
+    let is_option = !letters.is_empty() && letters.bytes().all(|letter| letter.is_ascii_alphabetic());
+    (is_option && !name.contains(['{', '}'])).then_some((option, name))
+}
+
+/// Warns about a standard input that looks as if a shell replaced something in it.
+pub(crate) fn check_stdin(entry: &Entry<'_>, words: &[String], stdin: &str) {
+    if let Some(literal) = unreplaced(stdin).filter(|_| !reads_stdin_as_code(words)) {
+        entry.warn(format!(
+            "`stdin`: `{literal}` is passed as it stands, since nothing is replaced in it but placeholders: write the value itself"
+        ));
+    }
+}
+
+/// Warns about properties that the command does not get.
+pub(crate) fn check_unused(section: &Section<'_>, input_schema: &Value, words: &[String], stdin: &str) {
+    let texts = words.iter().skip(1).map(String::as_str).chain([stdin]);
+    let templates: Vec<Template> = texts.filter_map(|text| Template::parse(text).ok()).collect();
+    let used: BTreeSet<&str> = templates.iter().flat_map(Template::properties).collect();
+    for name in property_names(input_schema).difference(&used) {
+        let message = format!("`{name}` is used by neither `command` nor `stdin`, so the command does not get it");
+        warn_at(section, name, &message);
+    }
+}
+
+/// Warns about values of `env` that look as if something in them were replaced. They may be secret, and are not shown.
+pub(crate) fn check_env(entry: &Entry<'_>, input_schema: Option<&Value>) {
+    let known = input_schema.map(property_names).unwrap_or_default();
+    for (_, entry) in entry.pairs("a table of strings").unwrap_or_default() {
+        let Some(value) = entry.text_if_any() else { continue };
+        let key = entry.key();
+        let placeholder = known.iter().find(|name| value.contains(&format!("{{{name}}}")));
+        if let Some(name) = placeholder {
+            entry.warn(format!(
+                "`{key}`: `{{{name}}}` is not replaced in `env`: pass it in `command` or `stdin`"
+            ));
+        } else if let Some(literal) = unreplaced(value) {
+            entry.warn(format!(
+                "`{key}`: `{literal}` is passed as it stands: variables and `~` are not replaced in `env` of a tool"
+            ));
+        }
+    }
+}
+
+/// Warns about what the schemas of a tool's properties let pass, and about defaults that they refuse.
+pub(crate) fn check_schemas(section: &Section<'_>, input_schema: &Value) {
+    let properties = input_schema["properties"].as_object();
+    for (name, schema) in properties.into_iter().flatten() {
+        let mut found = Vec::new();
+        unbound(schema, false, "", &mut found);
+        for (place, message) in found {
+            warn_at(section, name, &format!("`{name}`{place}: {message}"));
+        }
+        let schema = resolve(input_schema, schema);
+        if let Some(default) = schema.get("default")
+            && let Ok(compiled) = Schema::with_formats(schema, SchemaAuthor::Own, true)
+            && let Some(Err(Some(violation))) = compiled.check_now(default, text_len(default), |found| {
+                found.next().map(|first| first.to_string())
+            })
+        {
+            warn_at(
+                section,
+                name,
+                &format!("`{name}`: its default is refused by its own schema: {violation}"),
+            );
+        }
+    }
+}
+
+/// Warns where a property stands: in `input`, else at the file with the schema.
+fn warn_at(section: &Section<'_>, name: &str, message: &str) {
+    let inline = section
+        .get("input")
+        .and_then(|input| input.pairs("a table of JSON Schemas"));
+    let entry = match inline {
+        Some(pairs) => pairs
+            .into_iter()
+            .find(|(property, _)| *property == name)
+            .map(|(_, entry)| ("input", entry)),
+        None => section.get("input_schema").map(|entry| ("input_schema", entry)),
+    };
+    if let Some((key, entry)) = entry {
+        entry.warn(format!("`{key}`: {message}"));
+    }
+}
+
+/// Whether an argument with the elements of this property may be none at all.
+fn may_be_empty(input_schema: &Value, name: &str) -> bool {
+    let property = resolve(input_schema, &input_schema["properties"][name]);
+    types(property) == ["array"] && property["minItems"].as_u64().unwrap_or(0) == 0
+}
+
+/// Whether a property may be a text without a letter, which an option and its value in one element end in.
+fn may_be_empty_text(input_schema: &Value, name: &str) -> bool {
+    let property = resolve(input_schema, &input_schema["properties"][name]);
+    let is_bound = ["pattern", "format", "enum", "const"]
+        .iter()
+        .any(|key| property.get(key).is_some());
+    types(property) == ["string"] && !is_bound && property["minLength"].as_u64().unwrap_or(0) == 0
+}
+
+/// File names that a shell would look for.
+fn glob(text: &str) -> Option<&str> {
+    let is_of_path = |char: char| char.is_ascii_alphanumeric() || "._-/*?".contains(char);
+    (text.contains('*') && !text.starts_with('-') && text.chars().all(is_of_path)).then_some(text)
+}
+
+/// Whether a shell would take a part of the text for an operator: a redirection at its beginning, `&` at its end, or one between two words.
+fn has_operator(text: &str) -> bool {
+    let is_of_word = |char: char| char.is_ascii_alphanumeric() || "._-/".contains(char);
+    let is_word = |text: &str| !text.is_empty() && !text.starts_with('-') && text.chars().all(is_of_word);
+    let redirected = ["2>>", "2>", "&>", ">>", ">", "<"]
+        .iter()
+        .find_map(|operator| text.strip_prefix(operator));
+    let separated = ["&&", "||", ";"].iter().find_map(|operator| text.split_once(operator));
+    redirected.is_some_and(is_word)
+        || text.strip_suffix(['&', ';']).is_some_and(is_word)
+        || separated.is_some_and(|(one, other)| is_word(one) && is_word(other))
+}
+
+/// What a shell would replace: a variable in capitals, a command in `$(…)` or backquotes, or a home at the beginning.
+fn unreplaced(text: &str) -> Option<&str> {
+    if text == "~" || text.starts_with("~/") {
+        return Some("~");
+    }
+    if let Some(command) = between(text, "$(", ')').or_else(|| between(text, "`", '`')) {
+        return Some(command);
+    }
+    text.match_indices('$').find_map(|(at, _)| {
+        let rest = &text[at + 1..];
+        let (open, name) = match rest.strip_prefix('{') {
+            // In a template braces are doubled.
+            Some(rest) => (
+                1 + rest.len() - rest.trim_start_matches('{').len(),
+                rest.trim_start_matches('{'),
+            ),
+            None => (0, rest),
+        };
+        let is_name = |char: char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_';
+        let length = name.find(|char| !is_name(char)).unwrap_or(name.len());
+        let begins = name.starts_with(|char: char| char.is_ascii_uppercase() || char == '_');
+        let closes = name[length..].bytes().take_while(|byte| *byte == b'}').count();
+        (begins && closes >= open.min(1)).then(|| &text[at..at + 1 + open + length + closes.min(open)])
+    })
+}
+
+/// A command within these, with them. One behind a space may be a name in another language.
+fn between<'a>(text: &'a str, open: &str, close: char) -> Option<&'a str> {
+    let begin = text.find(open)?;
+    let inner = begin + open.len();
+    let end = inner + text[inner..].find(close)?;
+    let is_command = text[inner..end].starts_with(|char: char| char.is_ascii_lowercase());
+    let is_one_word = !text[..begin].contains(char::is_whitespace);
+    (is_command && is_one_word).then(|| &text[begin..=end])
+}
+
+/// Finds keywords that bind values of a type that the schema does not ask for, and formats that nobody checks. `typed`: what is around it names a type.
+fn unbound(schema: &Value, typed: bool, place: &str, found: &mut Vec<(String, String)>) {
+    let Some(members) = schema.as_object() else { return };
+    let alternatives = |key: &str| members.get(key).and_then(Value::as_array).into_iter().flatten();
+    let names_type = |schema: &Value| {
+        ["type", "enum", "const", "$ref"]
+            .iter()
+            .any(|key| schema.get(key).is_some())
+    };
+    let all_name_types = |key| alternatives(key).count() > 0 && alternatives(key).all(names_type);
+    let typed = typed
+        || names_type(schema)
+        || alternatives("allOf").any(names_type)
+        || all_name_types("anyOf")
+        || all_name_types("oneOf");
+    if !typed && let Some((key, kind)) = BINDS.iter().find(|(key, _)| members.contains_key(*key)) {
+        let others = if *kind == "array" { "a text" } else { "an array" };
+        found.push((
+            place.to_owned(),
+            format!("`{key}` binds values of the type {kind} only, and without `type` {others} passes: add type = \"{kind}\""),
+        ));
+    }
+    if let Some(format) = members
+        .get("format")
+        .and_then(Value::as_str)
+        .filter(|format| !FORMATS.contains(format))
+    {
+        found.push((
+            place.to_owned(),
+            format!("the format `{format}` is not known, so it is not checked"),
+        ));
+    }
+    for key in ["allOf", "anyOf", "oneOf"] {
+        for one in alternatives(key) {
+            unbound(one, typed, place, found);
+        }
+    }
+    if let Some(items) = members.get("items") {
+        unbound(items, false, &format!("{place}.items"), found);
+    }
+    let inner = members.get("properties").and_then(Value::as_object);
+    for (name, property) in inner.into_iter().flatten() {
+        unbound(property, false, &format!("{place}.{name}"), found);
+    }
+}
