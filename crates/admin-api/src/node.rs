@@ -69,9 +69,10 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// What is wrong with its events, in words.
+    /// What is wrong with the events of one that lives, in words.
     pub fn events_in_words(&self) -> Option<&'static str> {
-        Some(match &**self.events.as_ref()? {
+        let events = self.events.as_ref().filter(|_| self.state == "alive")?;
+        Some(match &**events {
             "lost" => "its events are lost: it and the others poll the database",
             _ => "what it sends on its connection for events is lost: it sends on another one",
         })

@@ -272,8 +272,7 @@ fn of_left_out(upstream: &UpstreamView) -> impl Iterator<Item = ProblemView> {
 
 /// A server whose events do not reach others as they should.
 fn of_events(node: &NodeView) -> Option<ProblemView> {
-    let events = node.events_in_words().filter(|_| node.state == "alive")?;
-    let what = format!("{}: {events}", node.words());
+    let what = format!("{}: {}", node.words(), node.events_in_words()?);
     Some(ProblemView::new(what, EVENTS_ADVICE, "/nodes"))
 }
 
