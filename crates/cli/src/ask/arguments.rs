@@ -1,12 +1,10 @@
 //! `name=value` and `name:=JSON`, read by the tool's schema.
 
-use crate::{
-    ask::fields,
-    output::{
-        json_text::{self, TextError},
-        nearest,
-        shell_word::shell_word,
-    },
+use super::fields;
+use crate::output::{
+    json_text::{self, TextError},
+    nearest,
+    shell_word::shell_word,
 };
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
