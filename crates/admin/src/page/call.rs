@@ -13,7 +13,6 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
-use longhaul_admin_api::QuestionView;
 use longhaul_core::Json;
 use longhaul_runtime::Tool;
 use longhaul_wire::Form as WireForm;

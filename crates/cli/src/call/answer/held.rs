@@ -29,12 +29,12 @@ const ASKED_TOGETHER: Duration = Duration::from_millis(300);
 
 /// A question, and where its answer goes. Without an answer it stays open.
 struct AskedQuestion {
-    question: Box<InputRequest>,
+    question: InputRequest,
     reply: oneshot::Sender<InputResponse>,
 }
 
 enum Message {
-    Asked(AskedQuestion),
+    Asked(Box<AskedQuestion>),
     Delivered,
     /// Another client was faster.
     TooLate,
@@ -72,10 +72,7 @@ impl InputHandler for Relay {
         }
         let (reply, answer) = oneshot::channel();
         let question = request;
-        let _ = self.0.send(Message::Asked(AskedQuestion {
-            question: Box::new(question),
-            reply,
-        }));
+        let _ = self.0.send(Message::Asked(Box::new(AskedQuestion { question, reply })));
         Box::pin(async {
             match answer.await {
                 Ok(answer) => Ok(answer),
@@ -131,9 +128,9 @@ pub(super) async fn answer(
             () = &mut limit => break Ok(()),
         };
         match message {
-            Some(Message::Asked(asked)) if is_known(&answered, &others, &asked) => again.push(asked),
+            Some(Message::Asked(asked)) if is_known(&answered, &others, &asked) => again.push(*asked),
             // The values are those of one question.
-            Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
+            Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(*asked),
             Some(Message::Asked(mut asked)) => {
                 if !all {
                     let more = match asked_together(&mut questions, waiting.as_mut()).await {
@@ -147,7 +144,7 @@ pub(super) async fn answer(
                         }
                     }
                 }
-                let open = || std::iter::once(&asked).chain(&others).map(|asked| &asked.question);
+                let open = || std::iter::once(&*asked).chain(&others).map(|asked| &asked.question);
                 if !others.is_empty() && open().all(|question| question.key.is_some()) {
                     return Err(several(open()));
                 }
@@ -234,7 +231,7 @@ async fn asked_together<T>(
         tokio::select! {
             biased;
             message = questions.0.recv() => match message {
-                Some(Message::Asked(other)) => asked.push(other),
+                Some(Message::Asked(other)) => asked.push(*other),
                 Some(Message::Delivered | Message::TooLate) => {}
                 None => return Ok(asked),
             },
@@ -272,7 +269,7 @@ pub(super) async fn tell_what_else_it_asks(
                 biased;
                 message = questions.0.recv() => match message {
                     // Kept, so that it stays open.
-                    Some(Message::Asked(asked)) if is_other(&others, &asked) => others.push(asked),
+                    Some(Message::Asked(asked)) if is_other(&others, &asked) => others.push(*asked),
                     Some(Message::Asked(_) | Message::Delivered | Message::TooLate) => {}
                     None => break,
                 },
