@@ -139,7 +139,7 @@ async fn errors_are_as_described() {
             assert!(!path.contains('{') || described("400"), "{method} {path}");
         }
     }
-    let host = &description["components"]["schemas"]["Task"]["properties"]["attempt"]["properties"]["host"];
+    let host = &description["components"]["schemas"]["ActiveAttempt"]["properties"]["host"];
     let task = world.json(&format!("/api/tasks/{id}")).await;
     assert!(task["attempt"].get("host").is_none_or(Value::is_null), "{task}");
     assert_eq!(host["type"], json!(["string", "null"]));

@@ -1,7 +1,6 @@
 //! Lists of a server, subscriptions to them, and changes.
 
 pub(crate) mod listing;
-pub(crate) mod required_pages;
 pub(crate) mod subscription;
 pub(crate) mod tool_listing;
 pub(crate) mod watch;

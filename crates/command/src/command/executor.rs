@@ -10,10 +10,10 @@ use super::{
     past_attempt::past_attempt,
     progress::{OutputReport, read_report},
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
-    recovery::{AttemptVerdict, connect, judge},
     script::HarmlessValues,
     supervisor_process::SupervisorProcess,
     unwritten_output::UnwrittenOutput,
+    verdict::{AttemptVerdict, connect, judge},
 };
 use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,

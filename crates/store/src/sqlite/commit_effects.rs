@@ -20,7 +20,7 @@ pub(super) struct CommitEffects {
 }
 
 enum SessionEffect {
-    EndedRecords(SessionKey, UnixMillis),
+    Ended(SessionKey, UnixMillis),
     Forgotten(UnixMillis),
 }
 
@@ -54,7 +54,7 @@ impl CommitEffects {
     }
 
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
-        self.sessions.push(SessionEffect::EndedRecords(session.clone(), until));
+        self.sessions.push(SessionEffect::Ended(session.clone(), until));
     }
 
     pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
@@ -113,7 +113,7 @@ impl PublishedState {
         let mut ended = self.ended_sessions.write();
         for item in effects.sessions.drain(..) {
             match item {
-                SessionEffect::EndedRecords(session, until) => {
+                SessionEffect::Ended(session, until) => {
                     let kept = ended.entry(session).or_insert(until);
                     *kept = (*kept).max(until);
                 }
