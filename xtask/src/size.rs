@@ -23,10 +23,10 @@ const HEADING: &str = "\
 pub(crate) struct Args {
     /// Write today's figures into the table
     #[arg(long)]
-    write: bool,
+    pub(crate) write: bool,
     /// Print the figures as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Why the check failed or could not run.

@@ -4,6 +4,7 @@ use crate::{
     attack, cluster, conformance, counts, coverage, crash, crates, deny, dist, durability, hosts, interop, page,
     requirement::{self, RequirementError},
     sim::{self, SimError},
+    size,
 };
 use harness::{clock, process, rounds::RunError, workspace};
 use serde_json::json;
@@ -88,11 +89,14 @@ const BUILD: &str = "build";
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// The cheapest first.
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     (BUILD, build),
     ("tests", tests),
     ("examples in the documentation", documentation),
     ("what the tests cover", |_| Ok(coverage::run()?)),
+    ("lines of code", |json| {
+        Ok(size::run(&size::Args { write: false, json })?)
+    }),
     ("crates", |json| Ok(crates::run(&crates::Args { test: false, json })?)),
     ("planted faults are found", planted_faults),
     ("simulation", simulation),
