@@ -222,6 +222,7 @@ fn summary(pages: &[Page]) -> String {
             "Reference" => {
                 below(&mut text, "command-line");
                 entry(&mut text, "", "http-api.md");
+                entry(&mut text, "  ", "http-api-tasks.md");
                 entry(&mut text, "  ", "http-api-objects.md");
             }
             "Design" => below(&mut text, tree::DECISIONS),

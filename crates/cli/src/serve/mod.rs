@@ -294,7 +294,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         audit,
         parts,
     };
-    let until_hangup = Reloading {
+    let until_hangup = FileReload {
         hangup,
         offered,
         served_file,
@@ -414,7 +414,7 @@ impl ServerParts {
 }
 
 /// What the configuration is read again for, and what was read before.
-struct Reloading {
+struct FileReload {
     hangup: Signal,
     offered: reload::Present,
     served_file: ServedFile,
@@ -441,7 +441,7 @@ impl StartedServer<'_> {
         admin: PreparedAdmin,
         telemetry: Telemetry,
         mut report: Report,
-        mut reloading: Reloading,
+        mut reloading: FileReload,
     ) -> Result<(), ServeError> {
         let (engine, protocol, server) = (&self.engine, &self.protocol, &self.parts.server);
         let socket = self.parts.owner_socket()?;
@@ -460,7 +460,7 @@ impl StartedServer<'_> {
             let offered = engine.catalog().snapshot();
             report.tools = offered.tools.keys().map(ToString::to_string).collect();
             report.print(self.asked.json);
-            let Reloading {
+            let FileReload {
                 hangup,
                 offered,
                 served_file,
