@@ -1,5 +1,7 @@
 //! How much may be kept, and how much is.
 
+use crate::Principal;
+
 /// The most that a principal, and all together, may have live and stored. `None` is no limit.
 ///
 /// Decided when a task is created, in the same write: a task that was accepted may always write its outcome and its questions, also
@@ -105,6 +107,16 @@ impl Quota {
         match scope {
             QuotaScope::Principal => (self.live_per_principal, self.bytes_per_principal),
             QuotaScope::All => (self.live_in_all, self.bytes_in_all),
+        }
+    }
+}
+
+impl QuotaScope {
+    /// Whose usage counts when `caller` calls; `None` for that of all.
+    pub fn principal(self, caller: &Principal) -> Option<&Principal> {
+        match self {
+            Self::Principal => Some(caller),
+            Self::All => None,
         }
     }
 }

@@ -17,11 +17,12 @@ use crate::{
     writes::Writes,
 };
 use longhaul_core::{
-    NodeId, Outcome, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
-    store::{ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, StoreError, UnwrittenCall},
+    NodeId, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
+    store::{CreateError, Created, Idempotency, NewTask, StoreError},
 };
 use longhaul_store::{
-    decision::{Decision, EntryWrite, decide, decide_replacement, decide_start, end_for_parent},
+    backend::{self, Backend, Insertion},
+    decision::{Decision, EntryWrite},
     refusal,
     task_row::MORE,
     usage,
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    convert::Infallible,
     sync::Arc,
 };
 
@@ -233,10 +235,6 @@ impl Batch {
         Ok(&self.tasks.entry(task.id.clone()).or_insert(kept).task)
     }
 
-    fn task(&self, id: &TaskId) -> Option<&Task> {
-        Some(&self.tasks.get(id)?.task)
-    }
-
     fn decide(&mut self, request: &Request) -> RequestAnswer {
         match request {
             Request::Create(new) if new.claim.is_some() && self.have_pauses_changed => {
@@ -247,8 +245,14 @@ impl Batch {
                 RequestAnswer::Created(Box::new(self.create(&queued)))
             }
             Request::Create(new) => RequestAnswer::Created(Box::new(self.create(new))),
-            Request::WriteCall(call, change) => RequestAnswer::Applied(Box::new(self.write_call(call, change))),
-            Request::Apply(change) => RequestAnswer::Applied(Box::new(self.apply(change))),
+            Request::WriteCall(call, change) => {
+                let Ok(written) = backend::write_call(self, call, change);
+                RequestAnswer::Applied(Box::new(written))
+            }
+            Request::Apply(change) => {
+                let Ok(applied) = backend::apply(self, change);
+                RequestAnswer::Applied(Box::new(applied))
+            }
             Request::EndSession(session, until) => {
                 let kept = self.sessions.entry(session.clone()).or_insert(*until);
                 *kept = (*kept).max(*until);
@@ -258,145 +262,16 @@ impl Batch {
     }
 
     fn create(&mut self, new: &NewTask) -> Result<Created, CreateError> {
-        if new
-            .claim
-            .as_ref()
-            .is_some_and(|(node, _)| self.dead_nodes.contains(node))
-        {
+        let claimed_by = new.claim.as_ref().map(|(node, _)| node);
+        if claimed_by.is_some_and(|node| self.dead_nodes.contains(node)) {
             return Err(StoreError::LeaseLost.into());
         }
-        if let Some(first) = self.repeated(new) {
-            return first;
-        }
-        let start = new.parent_change();
-        let start = start.as_ref().map(|change| {
-            let parent = self.task(&change.task).ok_or(ApplyError::NotFound)?;
-            decide_start(parent, change)
-        });
-        let start = start.transpose().map_err(CreateError::Parent)?;
-        let replaced = new.replaces.as_ref().map(|end| {
-            let before = self.task(&end.task);
-            decide_replacement(before, new, end)
-        });
-        let replaced = replaced.transpose().map_err(CreateError::Replaced)?;
-        let (task, outcome) = new.task();
-        let usage = usage::of_new(new, &task, outcome.as_ref());
-        let to_admit = usage::to_admit(usage, new.replaces.as_deref());
-        for (scope, of) in [
-            (QuotaScope::Principal, Some(&new.owner.principal)),
-            (QuotaScope::All, None),
-        ] {
-            if new.quota.limits(scope) {
-                let (found, has) = (self.ledger.found(of), self.ledger.usage(of));
-                self.turns.note(of, new.quota.of(scope), found, has + to_admit);
-                new.quota.admit(scope, has, to_admit)?;
-            }
-        }
-        if self.unknown_specs.contains(&new.spec) {
-            return Err(refusal::spec_unknown().into());
-        }
-        if self.tasks.contains_key(&new.id) {
-            return Err(refusal::id_taken().into());
-        }
-        self.insert(&task, usage, new.idempotency.as_ref());
-        self.writes.arguments(&task.id, &new.arguments, &new.requestor);
-        if let Some(outcome) = &outcome {
-            self.writes.outcome(&task.id, outcome);
-        }
-        if let Some(history) = &new.history {
-            self.begin_with(&task.id, history);
-        }
-        self.writes.host(&task, None);
-        self.effects.changed(&task, outcome.as_ref());
-        if let Some(decision) = start {
-            self.write_decision(&decision);
-        }
-        if let Some(decision) = replaced {
-            self.write_decision(&decision);
-            self.notify_parent(&decision.task, decision.outcome.as_ref(), new.created_at);
-        }
-        self.notify_parent(&task, outcome.as_ref(), new.created_at);
-        Ok(Created::New(task))
+        let Ok(created) = backend::create(self, new, &Decision::of_new(new));
+        created
     }
 
-    /// The answer to an earlier call with the same idempotency key.
-    fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
-        let (id, digest) = self.keyed.get(&call(new)?)?;
-        let is_same = new.idempotency.as_ref().is_some_and(|call| call.digest == *digest);
-        match (is_same, self.task(id)) {
-            (true, Some(task)) => Some(Ok(Created::Existing(task.clone()))),
-            _ => Some(Err(CreateError::IdempotencyKeyConflict)),
-        }
-    }
-
-    fn insert(&mut self, task: &Task, usage: Usage, idempotency: Option<&Idempotency>) {
-        self.ledger.add(&task.owner.principal, usage.into());
-        if let Some(idempotency) = idempotency {
-            let call = (
-                task.owner.principal.clone(),
-                Arc::clone(&task.tool),
-                Arc::clone(&idempotency.key),
-            );
-            self.keyed.insert(call, (task.id.clone(), idempotency.digest));
-        }
-        let kept = BatchTask {
-            task: task.clone(),
-            bytes: usage.bytes.cast_signed(),
-            row: RowState::New(idempotency.cloned()),
-        };
-        self.tasks.insert(task.id.clone(), kept);
-    }
-
-    fn begin_with(&mut self, task: &TaskId, history: &History) {
-        self.writes.history(task, history);
-        for entry in history.entries() {
-            let length = usage::bytes(&entry.value).cast_signed();
-            self.lengths.insert((task.clone(), entry.seq), length);
-        }
-    }
-
-    fn write_call(&mut self, call: &UnwrittenCall, change: &Change) -> Result<Task, ApplyError> {
-        if let Some(written) = self.task(&call.task.id) {
-            return Ok(written.clone());
-        }
-        if self.unknown_specs.contains(&call.task.spec) {
-            return Err(refusal::spec_unknown().into());
-        }
-        let decision = decide(&call.task, change)?;
-        let begun = Usage {
-            live: 1,
-            bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
-        };
-        self.insert(&call.task, begun, None);
-        self.writes.arguments(&call.task.id, &call.arguments, &call.requestor);
-        self.writes.host(&call.task, None);
-        if change.events.is_empty() {
-            self.effects.changed(&call.task, None);
-        }
-        self.write_decision(&decision);
-        Ok(decision.task)
-    }
-
-    fn apply(&mut self, change: &Change) -> Result<Task, ApplyError> {
-        let before = self.task(&change.task).ok_or(ApplyError::NotFound)?;
-        let decision = decide(before, change)?;
-        self.write_decision(&decision);
-        self.notify_parent(&decision.task, decision.outcome.as_ref(), change.at);
-        Ok(decision.task)
-    }
-
-    /// Writes the end of a task, with its `outcome`, to its parent. A parent that is over or deleted is not changed.
-    fn notify_parent(&mut self, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) {
-        let Some(change) = end_for_parent(task, outcome, at) else {
-            return;
-        };
-        if let Some(Ok(decision)) = self.task(&change.task).map(|parent| decide(parent, &change)) {
-            self.write_decision(&decision);
-        }
-    }
-
-    fn write_decision(&mut self, decision: &Decision<'_>) {
-        let id = &decision.task.id;
+    /// Returns how many bytes of entries of journals a decision replaces.
+    fn written_over(&mut self, decision: &Decision<'_>) -> i64 {
         let mut replaced = 0;
         for entry in &decision.entries {
             let (seq, value) = match entry {
@@ -404,29 +279,10 @@ impl Batch {
                 EntryWrite::Rewritten { seq, value, .. } => (*seq, *value),
             };
             let length = usage::bytes(value).cast_signed();
-            replaced += self.lengths.insert((id.clone(), seq), length).unwrap_or_default();
+            let before = self.lengths.insert((decision.task.id.clone(), seq), length);
+            replaced += before.unwrap_or_default();
         }
-        self.writes.decision(decision);
-        let Some(kept) = self.tasks.get_mut(id) else { return };
-        let before = std::mem::replace(&mut kept.task, decision.task.clone());
-        if before == kept.task {
-            return;
-        }
-        if matches!(kept.row, RowState::Unchanged) {
-            kept.row = RowState::Changed;
-        }
-        let bytes = usage::of_decision(decision).cast_signed() - replaced;
-        kept.bytes += bytes;
-        let ended = !before.is_done() && kept.task.is_done();
-        let entry = usage::UsageChange {
-            live: -i64::from(ended),
-            bytes,
-        };
-        self.writes.host(&kept.task, Some(&before));
-        self.ledger.add(&before.owner.principal, entry);
-        if kept.task.version != before.version {
-            self.effects.changed(&kept.task, decision.outcome.as_ref());
-        }
+        replaced
     }
 
     /// Writes all that has changed, and commits.
@@ -444,6 +300,84 @@ impl Batch {
             .writes
             .write(tx, new, changed, &self.sessions, &usage, Then::Commit);
         writes.await
+    }
+}
+
+impl Backend for Batch {
+    type Error = Infallible;
+    type Loaded = ();
+
+    fn load<T>(&mut self, id: &TaskId, read: impl FnOnce(&Task) -> T) -> Result<Option<((), T)>, Infallible> {
+        Ok(self.tasks.get(id).map(|kept| ((), read(&kept.task))))
+    }
+
+    fn find_repeated(&mut self, new: &NewTask) -> Result<Option<(Task, [u8; 32])>, Infallible> {
+        let first = call(new).and_then(|call| self.keyed.get(&call));
+        Ok(first.and_then(|(id, digest)| Some((self.tasks.get(id)?.task.clone(), *digest))))
+    }
+
+    fn usage(&mut self, new: &NewTask, scope: QuotaScope, more: Usage) -> Result<Usage, Infallible> {
+        let of = scope.principal(&new.owner.principal);
+        let (found, has) = (self.ledger.found(of), self.ledger.usage(of));
+        self.turns.note(of, new.quota.of(scope), found, has + more);
+        Ok(has)
+    }
+
+    fn insert(&mut self, new: Insertion<'_>) -> Result<Result<(), StoreError>, Infallible> {
+        let Decision { task, outcome, .. } = new.decision;
+        if self.unknown_specs.contains(&task.spec) {
+            return Ok(Err(refusal::spec_unknown()));
+        }
+        if self.tasks.contains_key(&task.id) {
+            return Ok(Err(refusal::id_taken()));
+        }
+        self.ledger.add(&task.owner.principal, new.usage.into());
+        if let Some(Idempotency { key, digest }) = new.idempotency {
+            let call = (task.owner.principal.clone(), Arc::clone(&task.tool), Arc::clone(key));
+            self.keyed.insert(call, (task.id.clone(), *digest));
+        }
+        let kept = BatchTask {
+            task: task.clone(),
+            bytes: new.usage.bytes.cast_signed(),
+            row: RowState::New(new.idempotency.cloned()),
+        };
+        self.tasks.insert(task.id.clone(), kept);
+        self.writes.arguments(&task.id, new.arguments, new.requestor);
+        if let Some(history) = new.history {
+            self.writes.history(&task.id, history);
+            for entry in history.entries() {
+                let length = usage::bytes(&entry.value).cast_signed();
+                self.lengths.insert((task.id.clone(), entry.seq), length);
+            }
+        }
+        self.written_over(new.decision);
+        self.writes.decision(new.decision);
+        self.writes.host(task, None);
+        self.effects.changed(task, outcome.as_ref());
+        Ok(Ok(()))
+    }
+
+    fn write(&mut self, (): (), decision: &Decision<'_>) -> Result<(), Infallible> {
+        let written_over = self.written_over(decision);
+        self.writes.decision(decision);
+        let Some(kept) = self.tasks.get_mut(&decision.task.id) else {
+            return Ok(());
+        };
+        let before = std::mem::replace(&mut kept.task, decision.task.clone());
+        if before == kept.task {
+            return Ok(());
+        }
+        if matches!(kept.row, RowState::Unchanged) {
+            kept.row = RowState::Changed;
+        }
+        let change = usage::change_of(decision, before.is_done(), written_over);
+        kept.bytes += change.bytes;
+        self.writes.host(&kept.task, Some(&before));
+        self.ledger.add(&before.owner.principal, change);
+        if kept.task.version != before.version {
+            self.effects.changed(&kept.task, decision.outcome.as_ref());
+        }
+        Ok(())
     }
 }
 

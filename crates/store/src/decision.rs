@@ -20,6 +20,15 @@ pub struct Decision<'a> {
 }
 
 impl Decision<'_> {
+    /// A new task, as it is first written.
+    pub fn of_new(new: &NewTask) -> Self {
+        let (task, outcome) = new.task();
+        Self {
+            outcome,
+            ..Self::of(task)
+        }
+    }
+
     /// A change of the task alone.
     pub fn of(task: Task) -> Self {
         Self {
@@ -165,13 +174,10 @@ pub fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a
 ///
 /// # Errors
 /// Why it cannot be ended.
-pub fn decide_replacement<'a>(
-    before: Option<&Task>,
-    new: &NewTask,
-    change: &'a Change,
-) -> Result<Decision<'a>, ApplyError> {
-    let before = before.filter(|before| before.owner.principal == new.owner.principal);
-    let before = before.ok_or(ApplyError::NotFound)?;
+pub fn decide_replacement<'a>(before: &Task, new: &NewTask, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+    if before.owner.principal != new.owner.principal {
+        return Err(ApplyError::NotFound);
+    }
     let decision = decide(before, change)?;
     if decision.outcome.is_none() || decision.task.active_attempt().is_some() {
         return Err(ApplyError::Illegal(IllegalEvent {
@@ -183,12 +189,12 @@ pub fn decide_replacement<'a>(
     Ok(decision)
 }
 
-/// The change of the parent when `task` has ended with `outcome`, if it has.
-pub fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
-    let (lineage, outcome) = (task.lineage.as_ref()?, outcome?);
+/// The change of the parent if a task has ended, and has one.
+pub fn end_for_parent(ended: &Decision<'_>, at: UnixMillis) -> Option<Change> {
+    let (lineage, outcome) = (ended.task.lineage.as_ref()?, ended.outcome.as_ref()?);
     let event = Event::ChildEnded {
         entry: lineage.entry,
-        value: ChildEntry::of_ended(&task.id, outcome),
+        value: ChildEntry::of_ended(&ended.task.id, outcome),
     };
     Some(Change::of(&lineage.parent, event, at))
 }

@@ -6,10 +6,12 @@
 //! - `contract`, with the feature of that name: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
 //! - [`SqliteEventStore`] and [`MemoryEventStore`]: what `Last-Event-ID` is answered from, for clients whose stream broke.
 //!
-//! Stores in a database share what a change does ([`decision`]), what it counts ([`usage`]), and how tasks are kept in tables ([`task_row`], [`code`]).
+//! All stores share how tasks are created and changed ([`backend`]), what a change does ([`decision`]) and what it counts ([`usage`]); those in a database
+//! also how tasks are kept in tables ([`task_row`], [`code`]).
 //!
 //! What the methods promise is written on [`longhaul_core::Store`] and [`longhaul_core::EventStore`].
 
+pub mod backend;
 pub mod code;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;

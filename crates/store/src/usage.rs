@@ -2,16 +2,16 @@
 
 use crate::decision::{Decision, EntryWrite, InputWrite};
 use longhaul_core::{
-    Entry, Input, InputState, Json, Outcome, Task, Usage,
+    Entry, Input, InputState, Json, Outcome, Usage,
     store::{Change, History, NewTask},
 };
 
 /// The usage that a new task adds.
-pub fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
+pub fn of_new(new: &NewTask, created: &Decision<'_>) -> Usage {
     let history = new.history.as_deref().map_or(0, of_history);
     Usage {
-        live: u64::from(!task.is_done()),
-        bytes: bytes(&new.arguments) + bytes(&new.requestor) + outcome.map_or(0, of_outcome) + history,
+        live: u64::from(!created.task.is_done()),
+        bytes: bytes(&new.arguments) + bytes(&new.requestor) + of_decision(created) + history,
     }
 }
 
@@ -50,6 +50,14 @@ pub fn of_decision(decision: &Decision<'_>) -> u64 {
         EntryWrite::Rewritten { value, .. } => bytes(value),
     });
     decision.outcome.as_ref().map_or(0, of_outcome) + inputs.sum::<u64>() + entries.sum::<u64>()
+}
+
+/// The change of the usage by a decision about a task that was `over` or not before, and that writes over `written_over` bytes.
+pub fn change_of(decision: &Decision<'_>, over: bool, written_over: i64) -> UsageChange {
+    UsageChange {
+        live: -i64::from(!over && decision.task.is_done()),
+        bytes: of_decision(decision).cast_signed() - written_over,
+    }
 }
 
 /// The bytes of an entry of the journal.

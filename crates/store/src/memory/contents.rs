@@ -10,12 +10,12 @@ use super::{
     tombstones::Tombstones,
 };
 use crate::{
-    decision::{Decision, decide, decide_replacement, decide_start, end_for_parent},
+    backend::{self, Backend, Insertion},
+    decision::Decision,
     refusal, usage,
 };
 use longhaul_core::{
-    Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    Usage,
+    Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewTask, NodeStatus, PermitReport,
         Permits, SigningKey, StoreError, StoreEvent, StoreListener, UnwrittenCall,
@@ -24,6 +24,7 @@ use longhaul_core::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    convert::Infallible,
     sync::Arc,
 };
 
@@ -56,17 +57,6 @@ impl Contents {
         }
     }
 
-    /// The answer to an earlier call with the same idempotency key.
-    fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
-        let idempotency = new.idempotency.as_ref()?;
-        let first = self.find_by_idempotency_key(&new.owner.principal, &new.tool, &idempotency.key)?;
-        Some(if first.idempotency.as_ref() == Some(idempotency) {
-            Ok(Created::Existing(first.task.clone()))
-        } else {
-            Err(CreateError::IdempotencyKeyConflict)
-        })
-    }
-
     /// The call with this key, whatever its arguments are.
     pub(super) fn find_by_idempotency_key(&self, principal: &Principal, tool: &str, key: &str) -> Option<&StoredTask> {
         let call = index::call(principal, tool, key.into());
@@ -74,111 +64,39 @@ impl Contents {
         self.tasks.get(id)
     }
 
-    /// Whether `more` of `principal` fits, beside what is here and `elsewhere`.
-    pub(super) fn admit(
-        &self,
-        principal: &Principal,
-        quota: Quota,
-        more: Usage,
-        elsewhere: [Usage; 2],
-    ) -> Result<(), QuotaExceeded> {
-        let tally = self.tasks.tally();
-        let [mine, all] = elsewhere;
-        quota.admit(QuotaScope::Principal, tally.usage(Some(principal)) + mine, more)?;
-        quota.admit(QuotaScope::All, tally.usage(None) + all, more)
+    /// Whether the quota of a live task has room for it beside what is here and `elsewhere`: what its principal has there, and all.
+    pub(super) fn admit(&self, new: &NewTask, elsewhere: [Usage; 2]) -> Result<(), QuotaExceeded> {
+        let more = Usage {
+            live: 1,
+            bytes: usage::bytes(&new.arguments) + usage::bytes(&new.requestor),
+        };
+        let (tally, [mine, all]) = (self.tasks.tally(), elsewhere);
+        let principal = tally.usage(Some(&new.owner.principal)) + mine;
+        new.quota.admit(QuotaScope::Principal, principal, more)?;
+        new.quota.admit(QuotaScope::All, tally.usage(None) + all, more)
     }
 
-    pub(super) fn create(&mut self, new: NewTask) -> Result<Created, CreateError> {
-        self.create_beside(new, [Usage::default(); 2])
+    /// Keeps a call as it was before a write of it that has failed.
+    pub(super) fn put_back(&mut self, call: &UnwrittenCall) {
+        let decision = Decision::of(call.task.clone());
+        self.tasks.insert(StoredTask::new(Insertion {
+            decision: &decision,
+            arguments: &call.arguments,
+            requestor: &call.requestor,
+            idempotency: None,
+            history: None,
+            usage: Usage::default(),
+        }));
     }
 
-    /// As [`create`](Self::create), for a quota that also counts what is kept elsewhere: by the principal, and in all.
-    pub(super) fn create_beside(&mut self, mut new: NewTask, elsewhere: [Usage; 2]) -> Result<Created, CreateError> {
-        if let Some(first) = self.repeated(&new) {
-            return first;
-        }
-        let (at, quota) = (new.created_at, new.quota);
-        let start = new.parent_change();
-        let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
-        let start = start.map_err(CreateError::Parent)?;
-        let end_of_replaced = new.replaces.take();
-        let replaced = end_of_replaced.as_deref().map(|end| {
-            let before = self.tasks.task(&end.task);
-            decide_replacement(before, &new, end)
-        });
-        let replaced = replaced.transpose().map_err(CreateError::Replaced)?;
-        let kept = StoredTask::new(new);
-        let more = usage::to_admit(kept.indexed().usage(), end_of_replaced.as_deref());
-        self.admit(&kept.task.owner.principal, quota, more, elsewhere)?;
-        if !self.specs.contains_key(&kept.task.spec) {
-            return Err(refusal::spec_unknown().into());
-        }
-        if self.tasks.get(&kept.task.id).is_some() {
-            return Err(refusal::id_taken().into());
-        }
-        let task = kept.task.clone();
-        let end = end_for_parent(&task, kept.outcome(), at);
-        let events = self.tasks.insert(kept);
-        self.notify(events);
-        if let Some(decision) = start {
-            self.write(decision, at);
-        }
-        if let Some(decision) = replaced {
-            self.write(decision, at);
-        }
-        if let Some(change) = end {
-            self.notify_parent(&change);
-        }
-        Ok(Created::New(task))
-    }
-
-    /// [`longhaul_core::Store::write_call`].
-    pub(super) fn write_call(&mut self, call: UnwrittenCall, change: &Change) -> Result<Task, ApplyError> {
-        if let Some(written) = self.tasks.task(&call.task.id) {
-            return Ok(written.clone());
-        }
-        if !self.specs.contains_key(&call.task.spec) {
-            return Err(refusal::spec_unknown().into());
-        }
-        let decision = decide(&call.task, change)?;
-        let task = decision.task.clone();
-        let events = self.tasks.insert(StoredTask::from(call));
-        match change.events.is_empty() {
-            true => self.notify(events),
-            false => self.write(decision, change.at),
-        }
-        Ok(task)
-    }
-
-    fn decided_start<'a>(&self, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
-        let parent = self.tasks.task(&change.task).ok_or(ApplyError::NotFound)?;
-        decide_start(parent, change)
+    pub(super) fn create(&mut self, new: &NewTask) -> Result<Created, CreateError> {
+        let Ok(created) = backend::create(self, new, &Decision::of_new(new));
+        created
     }
 
     pub(super) fn apply(&mut self, change: &Change) -> Result<Task, ApplyError> {
-        let before = self.tasks.task(&change.task).ok_or(ApplyError::NotFound)?;
-        let decision = decide(before, change)?;
-        let task = decision.task.clone();
-        self.write(decision, change.at);
-        Ok(task)
-    }
-
-    /// Writes the decision, and the end of the task to its parent. A parent that is over is not changed.
-    fn write(&mut self, decision: Decision<'_>, at: UnixMillis) {
-        let end = end_for_parent(&decision.task, decision.outcome.as_ref(), at);
-        if let Some(events) = self.tasks.write(decision) {
-            self.notify(events);
-        }
-        if let Some(change) = end {
-            self.notify_parent(&change);
-        }
-    }
-
-    fn notify_parent(&mut self, change: &Change) {
-        let parent = self.tasks.task(&change.task);
-        if let Some(Ok(decision)) = parent.map(|parent| decide(parent, change)) {
-            self.write(decision, change.at);
-        }
+        let Ok(applied) = backend::apply(self, change);
+        applied
     }
 
     /// Applies one event, which the caller has found to be legal, to each of `ids`.
@@ -194,7 +112,7 @@ impl Contents {
                 task: task.clone(),
                 ..kept.claimed()
             });
-            let written = self.tasks.write(Decision::of(task));
+            let written = self.tasks.write(&Decision::of(task));
             events.extend(written.map(|written| written.changed));
         }
         if !events.is_empty() {
@@ -288,7 +206,7 @@ impl Contents {
         let later: Vec<Task> = later.cloned().collect();
         for mut task in later {
             task.resume_at = Some(at);
-            self.tasks.write(Decision::of(task));
+            self.tasks.write(&Decision::of(task));
         }
     }
 
@@ -335,5 +253,44 @@ impl Contents {
     pub(super) fn will_cancel_children(&self, parent: &TaskId) -> bool {
         let parent = self.tasks.task(parent);
         parent.is_some_and(|parent| !parent.is_done() && parent.stop.is_none())
+    }
+}
+
+impl Backend for Contents {
+    type Error = Infallible;
+    type Loaded = ();
+
+    fn load<T>(&mut self, id: &TaskId, read: impl FnOnce(&Task) -> T) -> Result<Option<((), T)>, Infallible> {
+        Ok(self.tasks.task(id).map(|task| ((), read(task))))
+    }
+
+    fn find_repeated(&mut self, new: &NewTask) -> Result<Option<(Task, [u8; 32])>, Infallible> {
+        let key = new.idempotency.as_ref().map(|call| &*call.key);
+        let found = key.and_then(|key| self.find_by_idempotency_key(&new.owner.principal, &new.tool, key));
+        Ok(found.and_then(|stored| Some((stored.task.clone(), stored.idempotency.as_ref()?.digest))))
+    }
+
+    fn usage(&mut self, new: &NewTask, scope: QuotaScope, _more: Usage) -> Result<Usage, Infallible> {
+        Ok(self.tasks.tally().usage(scope.principal(&new.owner.principal)))
+    }
+
+    fn insert(&mut self, new: Insertion<'_>) -> Result<Result<(), StoreError>, Infallible> {
+        let task = &new.decision.task;
+        if !self.specs.contains_key(&task.spec) {
+            return Ok(Err(refusal::spec_unknown()));
+        }
+        if self.tasks.get(&task.id).is_some() {
+            return Ok(Err(refusal::id_taken()));
+        }
+        let events = self.tasks.insert(StoredTask::new(new));
+        self.notify(events);
+        Ok(Ok(()))
+    }
+
+    fn write(&mut self, (): (), decision: &Decision<'_>) -> Result<(), Infallible> {
+        if let Some(events) = self.tasks.write(decision) {
+            self.notify(events);
+        }
+        Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod tombstones;
 
 pub use plain_calls::PlainCallStore;
 
+use crate::backend;
 use contents::Contents;
 use longhaul_core::{
     BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
@@ -157,7 +158,7 @@ impl Store for MemoryStore {
         let mut all = self.lock();
         match &new.claim {
             Some((node, _)) if !all.nodes.may_claim(*node) => answer(Err(StoreError::LeaseLost.into())),
-            _ => answer(all.create(new)),
+            _ => answer(all.create(&new)),
         }
     }
 
@@ -176,7 +177,8 @@ impl Store for MemoryStore {
     }
 
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        answer(self.lock().write_call(call, &change))
+        let Ok(written) = backend::write_call(&mut *self.lock(), &call, &change);
+        answer(written)
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {

@@ -15,7 +15,7 @@
 //! the store finds its own row by the id.
 
 use super::{answer, contents::Contents, stored_task::StoredTask, stored_usage::StoredUsage};
-use crate::{decision::decide, usage};
+use crate::decision::decide;
 use longhaul_core::{
     AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, Store, StoreLayer, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
@@ -54,6 +54,13 @@ struct Calls {
 }
 
 impl Calls {
+    /// Keeps a call, if its quota has room for it beside what the store has.
+    fn create(&mut self, new: &NewTask, stored: [Usage; 2]) -> Result<Created, CreateError> {
+        self.kept.admit(new, stored)?;
+        // The quota of the calls alone is less strict.
+        self.kept.create(new)
+    }
+
     /// Takes a call out of the memory to be written.
     fn begin_write(&mut self, id: &TaskId) -> Route {
         let write = Arc::new(AsyncMutex::new(Write::Unknown));
@@ -139,9 +146,9 @@ impl PlainCallStore {
             return Box::pin(self.read_and_create_call(new));
         };
         if !stored.remembered {
-            return answer(self.calls().kept.create_beside(new, stored.usage));
+            return answer(self.calls().create(&new, stored.usage));
         }
-        let created = self.calls().kept.create_beside(new.clone(), stored.usage);
+        let created = self.calls().create(&new, stored.usage);
         match created {
             Err(CreateError::Quota(_)) => Box::pin(self.read_and_create_call(new)),
             created => answer(created),
@@ -150,7 +157,7 @@ impl PlainCallStore {
 
     async fn read_and_create_call(&self, new: NewTask) -> Result<Created, CreateError> {
         let stored = self.stored_usage.read(&*self.store, &new).await?;
-        self.calls().kept.create_beside(new, stored)
+        self.calls().create(&new, stored)
     }
 
     async fn create_task(&self, new: NewTask) -> Result<Created, CreateError> {
@@ -174,12 +181,8 @@ impl PlainCallStore {
         if self.calls().kept.tasks.tally().usage(None).live == 0 {
             return Ok(());
         }
-        let more = Usage {
-            live: 1,
-            bytes: usage::bytes(&new.arguments) + usage::bytes(&new.requestor),
-        };
         let stored = self.stored_usage.of_quota(&*self.store, new).await?;
-        let admit = |stored| self.calls().kept.admit(&new.owner.principal, new.quota, more, stored);
+        let admit = |stored| self.calls().kept.admit(new, stored);
         if admit(stored.usage).is_err() {
             admit(self.stored_usage.read(&*self.store, new).await?)?;
         }
@@ -276,7 +279,7 @@ impl PlainCallStore {
             let mut calls = self.calls();
             calls.being_written.remove(&call.call.task.id);
             if written.is_err() {
-                calls.kept.tasks.insert(StoredTask::from(call.call.clone()));
+                calls.kept.put_back(&call.call);
             }
             *writing = Write::Settled;
         }

@@ -1,12 +1,13 @@
 //! A task with all that belongs to it.
 
 use crate::{
+    backend::Insertion,
     decision::{Decision, EntryWrite, InputWrite},
     usage,
 };
 use longhaul_core::{
     AnsweredBy, Entry, EntryKind, HostId, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
-    store::{Claimed, Idempotency, NewTask, Record, UnwrittenCall},
+    store::{Claimed, Idempotency, Record, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
 
@@ -25,23 +26,6 @@ pub(super) struct StoredTask {
     pub(super) hosts: Vec<HostId>,
     /// Of all payloads, updated with each write.
     bytes: u64,
-}
-
-impl From<UnwrittenCall> for StoredTask {
-    fn from(call: UnwrittenCall) -> Self {
-        Self {
-            bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
-            task: call.task,
-            arguments: call.arguments,
-            requestor: call.requestor,
-            idempotency: None,
-            hosts: Vec::new(),
-            outcome: None,
-            inputs: BTreeMap::new(),
-            journal: Vec::new(),
-            emitted: Vec::new(),
-        }
-    }
 }
 
 /// All that decides where a task is found and what it counts for.
@@ -63,31 +47,29 @@ impl IndexedTask<'_> {
 }
 
 impl StoredTask {
-    pub(super) fn new(new: NewTask) -> Self {
-        let (task, outcome) = new.task();
-        let hosts = bound_to(&task).cloned().into_iter().collect();
-        let bytes = usage::bytes(&new.arguments) + usage::bytes(&new.requestor);
+    pub(super) fn new(new: Insertion<'_>) -> Self {
         let mut stored = Self {
-            task,
-            arguments: new.arguments,
-            requestor: new.requestor,
-            idempotency: new.idempotency,
-            hosts,
-            bytes: bytes + outcome.as_ref().map_or(0, usage::of_outcome),
-            outcome,
+            bytes: usage::bytes(new.arguments) + usage::bytes(new.requestor),
+            task: new.decision.task.clone(),
+            arguments: new.arguments.clone(),
+            requestor: new.requestor.clone(),
+            idempotency: new.idempotency.cloned(),
+            hosts: Vec::new(),
+            outcome: None,
             inputs: BTreeMap::new(),
             journal: Vec::new(),
             emitted: Vec::new(),
         };
         if let Some(history) = new.history {
             for entry in history.entries() {
-                stored.write_entry(EntryWrite::Appended(entry));
+                stored.write_entry(&EntryWrite::Appended(entry));
             }
             for input in history.inputs() {
                 stored.bytes += usage::of_input(input);
                 stored.inputs.insert(input.key.clone(), input.clone());
             }
         }
+        stored.write_parts(new.decision);
         stored
     }
 
@@ -119,10 +101,6 @@ impl StoredTask {
             bytes: call + outcome + inputs.sum::<u64>() + journal.sum::<u64>(),
             ..self.indexed()
         }
-    }
-
-    pub(super) fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.as_ref()
     }
 
     /// With what its worker needs.
@@ -167,42 +145,47 @@ impl StoredTask {
     }
 
     /// Returns the task as it was.
-    pub(super) fn write(&mut self, decision: Decision<'_>) -> Task {
-        if let Some(outcome) = decision.outcome {
-            self.bytes += usage::of_outcome(&outcome);
-            self.outcome = Some(outcome);
+    pub(super) fn write(&mut self, decision: &Decision<'_>) -> Task {
+        self.write_parts(decision);
+        mem::replace(&mut self.task, decision.task.clone())
+    }
+
+    /// Writes all that belongs to the task.
+    fn write_parts(&mut self, decision: &Decision<'_>) {
+        if let Some(outcome) = &decision.outcome {
+            self.bytes += usage::of_outcome(outcome);
+            self.outcome = Some(outcome.clone());
         }
-        for question in decision.inputs {
+        for question in &decision.inputs {
             self.write_input(question);
         }
-        for place in decision.entries {
+        for place in &decision.entries {
             self.write_entry(place);
         }
         let bound = bound_to(&decision.task).filter(|host| !self.hosts.contains(host));
         self.hosts.extend(bound.cloned());
-        mem::replace(&mut self.task, decision.task)
     }
 
-    fn write_input(&mut self, question: InputWrite<'_>) {
+    fn write_input(&mut self, question: &InputWrite<'_>) {
         match question {
             InputWrite::Asked { key, name, request, at } => {
                 self.bytes += usage::bytes(request);
                 let input = Input {
                     key: key.clone(),
                     name: name.cloned(),
-                    request: request.clone(),
+                    request: (*request).clone(),
                     state: InputState::Open,
-                    asked_at: at,
+                    asked_at: *at,
                     settled_at: None,
                     answered_by: None,
                 };
-                self.inputs.insert(key, input);
+                self.inputs.insert(key.clone(), input);
             }
             InputWrite::Answered { key, answer, by, at } => {
                 self.bytes += usage::bytes(answer);
-                self.settle(&key, InputState::Answered(answer.clone()), Some(by), at);
+                self.settle(key, InputState::Answered((*answer).clone()), Some(*by), *at);
             }
-            InputWrite::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, None, at),
+            InputWrite::Withdrawn { key, at } => self.settle(key, InputState::Withdrawn, None, *at),
         }
     }
 
@@ -214,19 +197,19 @@ impl StoredTask {
         }
     }
 
-    fn write_entry(&mut self, place: EntryWrite<'_>) {
+    fn write_entry(&mut self, place: &EntryWrite<'_>) {
         match place {
             EntryWrite::Appended(entry) => {
                 self.bytes += usage::of_entry(entry);
                 if entry.key.kind == EntryKind::Emit {
                     self.emitted.push(entry.seq);
                 }
-                self.journal.push(entry.clone());
+                self.journal.push((*entry).clone());
             }
             EntryWrite::Rewritten { seq, value, epoch } => {
-                if let Some(entry) = self.journal.get_mut(at(seq)) {
+                if let Some(entry) = self.journal.get_mut(at(*seq)) {
                     self.bytes = self.bytes + usage::bytes(value) - usage::bytes(&entry.value);
-                    entry.value = value.clone();
+                    entry.value = (*value).clone();
                     entry.epoch = epoch.unwrap_or(entry.epoch);
                 }
             }

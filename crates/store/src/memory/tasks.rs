@@ -96,7 +96,7 @@ impl Tasks {
     }
 
     /// Writes a decision about a task that is here. Returns the events, if it has changed.
-    pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<TaskEvents> {
+    pub(super) fn write(&mut self, decision: &Decision<'_>) -> Option<TaskEvents> {
         let stored = self.stored.get_mut(&decision.task.id)?;
         let bytes = stored.indexed().bytes;
         let task = stored.write(decision);

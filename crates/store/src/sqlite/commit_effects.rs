@@ -25,16 +25,8 @@ enum SessionEffect {
 }
 
 impl CommitEffects {
-    pub(super) fn created(&mut self, task: &Task, outcome: Option<&Outcome>) {
-        self.event(task, outcome);
-    }
-
-    pub(super) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
-        self.event(after, outcome);
-    }
-
-    /// With the record, if the task has just ended: none of its questions is open then.
-    fn event(&mut self, task: &Task, outcome: Option<&Outcome>) {
+    /// A task was created or changed. With the record, if it has just ended: none of its questions is open then.
+    pub(super) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
         let record = |outcome: &Outcome| {
             Arc::new(Record {
                 task: task.clone(),

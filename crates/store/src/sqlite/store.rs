@@ -1,7 +1,7 @@
 //! [`Store`] over SQLite.
 
 use super::{NEEDS_ROOM, SqliteStore, journal, operation::Needs, read, search, write};
-use crate::usage;
+use crate::{backend, decision::Decision, usage};
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
@@ -113,11 +113,9 @@ impl Store for SqliteStore {
     }
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        let (task, outcome) = new.task();
-        let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
-        Box::pin(self.write(weight(bytes), move |tx| {
-            write::create(tx, &new, &task, outcome.as_ref())
-        }))
+        let created = Decision::of_new(&new);
+        let bytes = usage::of_new(&new, &created).bytes;
+        Box::pin(self.write(weight(bytes), move |tx| backend::create(tx, &new, &created)))
     }
 
     fn find_by_idempotency_key(
@@ -137,7 +135,7 @@ impl Store for SqliteStore {
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let events: u64 = change.events.iter().map(event_bytes).sum();
         let bytes = events + usage::bytes(&call.arguments) + usage::bytes(&call.requestor);
-        Box::pin(self.write(weight(bytes), move |tx| write::write_call(tx, &call, &change)))
+        Box::pin(self.write(weight(bytes), move |tx| backend::write_call(tx, &call, &change)))
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
@@ -152,7 +150,7 @@ impl Store for SqliteStore {
             // What is cancelled can be deleted, once it has stopped.
             may_use_reserve: bytes == 0 && change.events.iter().any(is_of_cancellation),
         };
-        Box::pin(self.write_when(needs, move |tx| write::apply(tx, &change)))
+        Box::pin(self.write_when(needs, move |tx| backend::apply(tx, &change)))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {

@@ -33,13 +33,9 @@ impl<'c> Tx<'c> {
         self.ledger.add(principal, change);
     }
 
-    /// The usage as this transaction sees it.
-    pub(super) fn usage(&self, of: Option<&Principal>) -> Result<Usage, Error> {
+    /// The usage as this transaction sees it: of a principal, or of all.
+    pub(super) fn usage_of(&self, of: Option<&Principal>) -> Result<Usage, Error> {
         self.ledger.usage(self.connection, of)
-    }
-
-    pub(super) fn created(&mut self, task: &Task, outcome: Option<&Outcome>) {
-        self.effects.created(task, outcome);
     }
 
     pub(super) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {

@@ -10,21 +10,18 @@ use super::{
     transaction::Tx,
 };
 use crate::{
+    backend::{Backend, Insertion},
     code::{self, ANSWERED_BY},
-    decision::{Decision, EntryWrite, InputWrite, decide, decide_replacement, decide_start, end_for_parent},
+    decision::{Decision, EntryWrite, InputWrite},
     refusal,
     usage::{self, UsageChange},
 };
 use longhaul_core::{
-    Event, HostId, InputState, Json, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId,
-    ToolSpec, UnixMillis, Usage,
-    store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, History, NewTask, SigningKey, StoreError,
-        UnwrittenCall,
-    },
+    Event, HostId, InputState, NodeId, Principal, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{Claim, Claimed, History, Idempotency, NewTask, SigningKey, StoreError},
     transition,
 };
-use rusqlite::{CachedStatement, Connection, Error, OptionalExtension, Params, Result, Row, ffi, params};
+use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, Row, ffi, params};
 use std::sync::Arc;
 
 pub(super) const CLAIM: &str = select_tasks!(
@@ -59,60 +56,72 @@ pub(super) const DELETE: [&str; 5] = [
     "DELETE FROM tasks WHERE seq = ?1",
 ];
 
-/// [`longhaul_core::Store::create`].
-pub(super) fn create(
-    tx: &mut Tx<'_>,
-    new: &NewTask,
-    task: &Task,
-    outcome: Option<&Outcome>,
-) -> Result<Result<Created, CreateError>> {
-    if let Some(first) = repeated(tx.connection, new)? {
-        return Ok(first);
+impl Backend for Tx<'_> {
+    type Error = Error;
+    type Loaded = (i64, Task);
+
+    fn load<T>(&mut self, id: &TaskId, read: impl FnOnce(&Task) -> T) -> Result<Option<(Self::Loaded, T)>> {
+        let found = read::load(self.connection, id)?;
+        Ok(found.map(|(seq, task)| {
+            let answer = read(&task);
+            ((seq, task), answer)
+        }))
     }
-    let start = new.parent_change();
-    let start = match start.as_ref().map(|change| parent(tx, change)).transpose()? {
-        Some(Err(refused)) => return Ok(Err(CreateError::Parent(refused))),
-        Some(Ok(start)) => Some(start),
-        None => None,
-    };
-    let replaced = match new.replaces.as_ref().map(|end| replaced(tx, new, end)).transpose()? {
-        Some(Err(refused)) => return Ok(Err(CreateError::Replaced(refused))),
-        Some(Ok(replaced)) => Some(replaced),
-        None => None,
-    };
-    let usage = usage::of_new(new, task, outcome);
-    if let Err(exceeded) = admit(tx, new, usage::to_admit(usage, new.replaces.as_deref()))? {
-        return Ok(Err(exceeded.into()));
+
+    fn find_repeated(&mut self, new: &NewTask) -> Result<Option<(Task, [u8; 32])>> {
+        let Some(Idempotency { key, .. }) = &new.idempotency else {
+            return Ok(None);
+        };
+        read::find_by_idempotency_key(self.connection, &new.owner.principal, &new.tool, key)
     }
-    let seq = match row::insert(tx.connection, task, new.idempotency.as_ref()) {
-        Ok(seq) => seq,
-        Err(error) => return refused_insert(error).map(|refused| Err(refused.into())),
-    };
-    insert_arguments(tx, seq, &new.arguments, &new.requestor)?;
-    if let Some(outcome) = outcome {
-        row::insert_outcome(tx.connection, seq, outcome)?;
+
+    fn usage(&mut self, new: &NewTask, scope: QuotaScope, _more: Usage) -> Result<Usage> {
+        self.usage_of(scope.principal(&new.owner.principal))
     }
-    if let Some(history) = &new.history {
-        insert_history(tx, seq, history)?;
+
+    fn insert(&mut self, new: Insertion<'_>) -> Result<Result<(), StoreError>> {
+        let Decision { task, outcome, .. } = new.decision;
+        let seq = match row::insert(self.connection, task, new.idempotency) {
+            Ok(seq) => seq,
+            Err(error) => return refused_insert(error).map(Err),
+        };
+        self.connection
+            .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
+            .execute(params![seq, new.arguments.as_str(), new.requestor.as_str()])?;
+        if let Some(history) = new.history {
+            insert_history(self, seq, history)?;
+        }
+        write_parts(self, seq, new.decision)?;
+        self.add_usage(&task.owner.principal, new.usage.into());
+        self.changed(task, outcome.as_ref());
+        Ok(Ok(()))
     }
-    tx.add_usage(&task.owner.principal, usage.into());
-    tx.created(task, outcome);
-    if let Some((seq, before, decision)) = &start {
-        write(tx, *seq, before, decision)?;
+
+    fn write(&mut self, (seq, before): Self::Loaded, decision: &Decision<'_>) -> Result<()> {
+        row::update(self.connection, seq, &before, &decision.task)?;
+        let written_over = write_parts(self, seq, decision)?;
+        let change = usage::change_of(decision, before.is_done(), written_over);
+        self.add_usage(&before.owner.principal, change);
+        if decision.task.version != before.version {
+            self.changed(&decision.task, decision.outcome.as_ref());
+        }
+        Ok(())
     }
-    if let Some((seq, before, decision)) = &replaced {
-        write(tx, *seq, before, decision)?;
-        notify_parent(tx, &decision.task, decision.outcome.as_ref(), new.created_at)?;
-    }
-    notify_parent(tx, task, outcome, new.created_at)?;
-    Ok(Ok(Created::New(task.clone())))
 }
 
-fn insert_arguments(tx: &Tx<'_>, seq: i64, arguments: &Json, requestor: &Json) -> Result<()> {
-    tx.connection
-        .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
-        .execute(params![seq, arguments.as_str(), requestor.as_str()])?;
-    Ok(())
+/// Writes all that belongs to the task and is not its row, and returns how many bytes it replaced.
+fn write_parts(tx: &Tx<'_>, seq: i64, decision: &Decision<'_>) -> Result<i64> {
+    if let Some(outcome) = &decision.outcome {
+        row::insert_outcome(tx.connection, seq, outcome)?;
+    }
+    for question in &decision.inputs {
+        write_input(tx, seq, question)?;
+    }
+    let mut written_over = 0;
+    for place in &decision.entries {
+        written_over += journal::write(tx.connection, seq, place)?;
+    }
+    Ok(written_over)
 }
 
 fn insert_history(tx: &Tx<'_>, seq: i64, history: &History) -> Result<()> {
@@ -143,137 +152,12 @@ fn insert_history(tx: &Tx<'_>, seq: i64, history: &History) -> Result<()> {
     Ok(())
 }
 
-/// [`longhaul_core::Store::write_call`].
-pub(super) fn write_call(tx: &mut Tx<'_>, call: &UnwrittenCall, change: &Change) -> Result<Result<Task, ApplyError>> {
-    if let Some((_, written)) = read::load(tx.connection, &call.task.id)? {
-        return Ok(Ok(written));
-    }
-    let decision = match decide(&call.task, change) {
-        Ok(decision) => decision,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    let seq = match row::insert(tx.connection, &call.task, None) {
-        Ok(seq) => seq,
-        Err(error) => return refused_insert(error).map(|refused| Err(refused.into())),
-    };
-    insert_arguments(tx, seq, &call.arguments, &call.requestor)?;
-    let begun = Usage {
-        live: 1,
-        bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
-    };
-    tx.add_usage(&call.task.owner.principal, begun.into());
-    write(tx, seq, &call.task, &decision)?;
-    Ok(Ok(decision.task))
-}
-
-/// A task as it is, and what a change writes of it.
-type TaskDecision<'a> = (i64, Task, Decision<'a>);
-
-/// The side of the task that a new one replaces.
-fn replaced<'a>(tx: &Tx<'_>, new: &NewTask, end: &'a Change) -> Result<Result<TaskDecision<'a>, ApplyError>> {
-    let Some((seq, before)) = read::load(tx.connection, &end.task)? else {
-        return Ok(Err(ApplyError::NotFound));
-    };
-    Ok(decide_replacement(Some(&before), new, end).map(|decision| (seq, before, decision)))
-}
-
-/// The parent's side of the start of a task.
-fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<TaskDecision<'a>, ApplyError>> {
-    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
-        return Ok(Err(ApplyError::NotFound));
-    };
-    Ok(decide_start(&before, change).map(|decision| (seq, before, decision)))
-}
-
-/// The answer to an earlier call with the same idempotency key.
-fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Created, CreateError>>> {
-    let Some(idempotency) = &new.idempotency else {
-        return Ok(None);
-    };
-    let first = read::find_by_idempotency_key(connection, &new.owner.principal, &new.tool, &idempotency.key)?;
-    Ok(first.map(|(task, digest)| {
-        if digest == idempotency.digest {
-            Ok(Created::Existing(task))
-        } else {
-            Err(CreateError::IdempotencyKeyConflict)
-        }
-    }))
-}
-
-/// Whether the quota allows `more`. Without a limit nothing is read.
-fn admit(tx: &Tx<'_>, new: &NewTask, more: Usage) -> Result<Result<(), QuotaExceeded>> {
-    for (scope, of) in [
-        (QuotaScope::Principal, Some(&new.owner.principal)),
-        (QuotaScope::All, None),
-    ] {
-        if !new.quota.limits(scope) {
-            continue;
-        }
-        if let Err(exceeded) = new.quota.admit(scope, tx.usage(of)?, more) {
-            return Ok(Err(exceeded));
-        }
-    }
-    Ok(Ok(()))
-}
-
 /// SQLite undoes a statement that violates a constraint, so these are plain refusals.
 fn refused_insert(error: Error) -> Result<StoreError> {
     match error.sqlite_error().map(|inner| inner.extended_code) {
         Some(ffi::SQLITE_CONSTRAINT_UNIQUE) => Ok(refusal::id_taken()),
         Some(ffi::SQLITE_CONSTRAINT_NOTNULL) => Ok(refusal::spec_unknown()),
         _ => Err(error),
-    }
-}
-
-/// [`longhaul_core::Store::apply`].
-pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, ApplyError>> {
-    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
-        return Ok(Err(ApplyError::NotFound));
-    };
-    let decision = match decide(&before, change) {
-        Ok(decision) => decision,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    write(tx, seq, &before, &decision)?;
-    notify_parent(tx, &decision.task, decision.outcome.as_ref(), change.at)?;
-    Ok(Ok(decision.task))
-}
-
-fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> Result<()> {
-    row::update(tx.connection, seq, before, &decision.task)?;
-    if let Some(outcome) = &decision.outcome {
-        row::insert_outcome(tx.connection, seq, outcome)?;
-    }
-    for question in &decision.inputs {
-        write_input(tx, seq, question)?;
-    }
-    let mut written_over = 0;
-    for place in &decision.entries {
-        written_over += journal::write(tx.connection, seq, place)?;
-    }
-    let ended = !before.is_done() && decision.task.is_done();
-    let change = UsageChange {
-        live: -i64::from(ended),
-        bytes: usage::of_decision(decision).cast_signed() - written_over,
-    };
-    tx.add_usage(&before.owner.principal, change);
-    if decision.task.version != before.version {
-        tx.changed(&decision.task, decision.outcome.as_ref());
-    }
-    Ok(())
-}
-
-/// Writes the end of a task, with its `outcome`, to its parent. A parent that is over or deleted is not changed.
-fn notify_parent(tx: &mut Tx<'_>, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Result<()> {
-    let Some(change) = end_for_parent(task, outcome, at) else {
-        return Ok(());
-    };
-    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
-        return Ok(());
-    };
-    match decide(&before, &change) {
-        Ok(decision) => write(tx, seq, &before, &decision),
-        Err(_) => Ok(()),
     }
 }
 
