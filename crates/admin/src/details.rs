@@ -14,7 +14,7 @@ use longhaul_admin_api::{
 };
 use longhaul_core::{
     AnsweredBy, Input, Json, Now, State, Task, TaskId, Verdict, plain_line,
-    store::{LiveTasks, Record, StoreError, TaskSearch},
+    store::{LiveTasks, Record, StoreError, TaskLookup, TaskSearch},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor, SlotUse};
 use serde_json::{Value, value::RawValue};
@@ -240,7 +240,15 @@ impl AdminContext {
         let journal_next = (history.next < history.total).then_some(history.next);
         // Another host may have the files.
         let attempts = engine.attempts(task, 0, SHOWN).await.unwrap_or_default();
-        let children = store.started_by(id, None, SHOWN).await?;
+        let children = store
+            .find(
+                TaskLookup::StartedBy {
+                    parent: id.clone(),
+                    after: None,
+                },
+                SHOWN,
+            )
+            .await?;
         let (retried_as, reset_as) = self.successors(task).await?;
         let schemas = Schemas::of(engine, &task.tool);
         let waits_for = engine.queue_wait(task).await?;

@@ -6,7 +6,7 @@ use crate::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
         LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskLookup, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -142,7 +142,6 @@ layer! {
     fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
     fn reclaim(node: NodeId, host: &HostId, lost_for: Millis, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
     fn held(node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
-    fn orphaned_calls(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
@@ -153,16 +152,11 @@ layer! {
     fn inputs(id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>>;
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
-    fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn started_by(parent: &TaskId, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn children_of_finished_parents(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
     fn arguments(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+    fn find(lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn search(search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>>;
     fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
-    fn live_in_session(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn due_timers(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn make_timers_due(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn newest_created_at() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;

@@ -7,7 +7,7 @@
 use crate::{Engine, backoff::Backoff, catalog::BLOCKED_TIMEOUT, context::TaskContext, engine::Inner, node::Node};
 use longhaul_core::{
     Block, BlockReason, Event, Failure, Millis, SpecId, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, StoreError},
+    store::{ApplyError, Change, StoreError, TaskLookup},
 };
 use std::sync::Arc;
 use tracing::warn;
@@ -72,7 +72,11 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn blocked(&self, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>, StoreError> {
-        self.0.node.store.blocked(after, limit).await
+        self.0
+            .node
+            .store
+            .find(TaskLookup::BlockedAfter(after.cloned()), limit)
+            .await
     }
 
     /// Retries a blocked task now, whoever owns it; returns whether it was blocked. For an operator.
@@ -99,7 +103,13 @@ pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) 
     }
     let mut after: Option<TaskId> = None;
     loop {
-        let read = || async { Ok(inner.node.store.blocked(after.as_ref(), BATCH).await?) };
+        let read = || async {
+            Ok(inner
+                .node
+                .store
+                .find(TaskLookup::BlockedAfter(after.clone()), BATCH)
+                .await?)
+        };
         let Ok(tasks) = inner.node.retry_store("reading blocked tasks", read).await else {
             return;
         };

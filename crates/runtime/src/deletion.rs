@@ -1,7 +1,10 @@
 //! Deleting a finished task because its owner wants that, with all that it has left.
 
 use crate::{Engine, engine::Inner, retention, task_log};
-use longhaul_core::{Scope, Task, TaskId, store::StoreError};
+use longhaul_core::{
+    Scope, Task, TaskId,
+    store::{StoreError, TaskLookup},
+};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
@@ -76,7 +79,11 @@ async fn family(inner: &Inner, task: &Task) -> Result<Vec<TaskId>, DeleteError> 
     while let Some(parent) = parents.pop_front() {
         let mut after = None;
         loop {
-            let started = inner.node.store.started_by(&parent, after.as_ref(), BATCH).await?;
+            let started = TaskLookup::StartedBy {
+                parent: parent.clone(),
+                after,
+            };
+            let started = inner.node.store.find(started, BATCH).await?;
             let Some(last) = started.last() else { break };
             after = Some(last.id.clone());
             for child in started {

@@ -10,7 +10,7 @@ use crate::{
 use futures_util::future::join_all;
 use longhaul_core::{
     CancelMode, Event, Millis, Task, TaskId,
-    store::{ApplyError, Change, Claimed, Counts, LeaseStatus, NodeStatus, StoreError},
+    store::{ApplyError, Change, Claimed, Counts, LeaseStatus, NodeStatus, StoreError, TaskLookup},
 };
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
@@ -196,7 +196,11 @@ async fn was_given_up(node: &Node, id: &TaskId, epoch: u32) -> Result<bool, Stor
 async fn cancel_orphaned_calls(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let tasks = inner.node.store.orphaned_calls(inner.node.id, BATCH).await?;
+        let tasks = inner
+            .node
+            .store
+            .find(TaskLookup::OrphanedCalls(inner.node.id), BATCH)
+            .await?;
         if tasks.is_empty() {
             return Ok(count);
         }

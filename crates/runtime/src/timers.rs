@@ -4,7 +4,7 @@ use crate::{blocked::spread_late_retry, node::Node, store_trouble::StoreTrouble,
 use futures_util::future::join_all;
 use longhaul_core::{
     Task, UnixMillis,
-    store::{ApplyError, Change, StoreError},
+    store::{ApplyError, Change, StoreError, TaskLookup},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ pub(crate) enum FireOutcome {
 /// no other.
 pub(crate) async fn fire(node: &Arc<Node>) -> Result<FireOutcome, StoreError> {
     let now = node.now();
-    let due = node.store.due_timers(now, BATCH).await?;
+    let due = node.store.find(TaskLookup::DueTimers(now), BATCH).await?;
     if due.is_empty() {
         return Ok(FireOutcome::Nothing {
             next: node.store.next_wake().await?,

@@ -8,7 +8,7 @@ use longhaul_core::{
     ToolSpec, UnixMillis,
     store::{
         ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, PermitReport, Permits,
-        Record, Renewal, SigningKey, StoreError, StoreListener, UnwrittenCall,
+        Record, Renewal, SigningKey, StoreError, StoreListener, TaskLookup, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -565,11 +565,11 @@ impl StoreLayer for NodeStore {
     }
 
     /// Under [`PlantedFault::StaleLease`] all nodes live.
-    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let planted = self.world.plant == Some(PlantedFault::StaleLease);
-        self.operate(false, None, move |world, _| match planted {
-            true => Ok(Vec::new()),
-            false => disk::now(world.disk.orphaned_calls(node, limit)),
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all_live = self.world.plant == Some(PlantedFault::StaleLease);
+        self.forward(match lookup {
+            TaskLookup::OrphanedCalls(_) if all_live => Box::pin(std::future::ready(Ok(Vec::new()))),
+            _ => self.world.disk.find(lookup, limit),
         })
     }
 

@@ -4,11 +4,11 @@ use crate::{
     fault::Fault,
     row::{self, PostgresRow, select_tasks, texts},
     text::encode,
-    transaction::Execute,
+    transaction::{Execute, Param},
 };
 use longhaul_core::{
-    Entry, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    store::{Claimed, Counts, LiveTasks, Page, Record, ToolLimit},
+    Entry, Input, InputKey, Json, NodeId, Principal, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    store::{Claimed, Counts, LiveTasks, Page, Record, TaskLookup, ToolLimit},
 };
 use longhaul_store::{
     code,
@@ -244,7 +244,7 @@ fn first_timestamp(row: Option<tokio_postgres::Row>) -> Result<Option<UnixMillis
 /// [`longhaul_core::Store::queued_before`].
 pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -> Result<usize, Fault> {
     let (tool, principal) = (encode(&task.tool), encode(task.owner.principal.as_str()));
-    let by: [crate::transaction::Param<'_>; 5] = [
+    let by: [Param<'_>; 5] = [
         &tool,
         &principal,
         &task.ready_at.0,
@@ -260,11 +260,6 @@ pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -
 pub(crate) async fn held(on: &impl Execute, node: NodeId, id: &TaskId) -> Result<Option<Claimed>, Fault> {
     let row = on.row(HELD, &[&id.as_str(), &node.0]).await?;
     row.as_ref().map(row::claimed).transpose()
-}
-
-/// [`longhaul_core::Store::orphaned_calls`].
-pub(crate) async fn orphaned_calls(on: &impl Execute, node: NodeId, limit: usize) -> Result<Vec<Task>, Fault> {
-    row::tasks(&on.rows(ORPHANED_CALLS, &[&node.0, &row::bound(limit)]).await?)
 }
 
 /// [`longhaul_core::Store::journal`].
@@ -284,35 +279,27 @@ async fn entries(on: &impl Execute, sql: &str, id: &TaskId, after: u32, limit: u
     rows.iter().map(row::entry).collect()
 }
 
-/// [`longhaul_core::Store::children`].
-pub(crate) async fn children(on: &impl Execute, parent: &TaskId, limit: usize) -> Result<Vec<Task>, Fault> {
-    row::tasks(&on.rows(CHILDREN, &[&parent.as_str(), &row::bound(limit)]).await?)
-}
-
-/// [`longhaul_core::Store::started_by`].
-pub(crate) async fn started_by(
-    on: &impl Execute,
-    parent: &TaskId,
-    after: Option<&TaskId>,
-    limit: usize,
-) -> Result<Vec<Task>, Fault> {
+/// [`longhaul_core::Store::find`].
+pub(crate) async fn find(on: &impl Execute, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>, Fault> {
+    let limit = row::bound(limit);
     // Sorts before every id.
-    let after = after.map_or("", TaskId::as_str);
-    row::tasks(
-        &on.rows(STARTED_BY, &[&parent.as_str(), &after, &row::bound(limit)])
-            .await?,
-    )
-}
-
-/// [`longhaul_core::Store::children_of_finished_parents`].
-pub(crate) async fn children_of_finished_parents(on: &impl Execute, limit: usize) -> Result<Vec<Task>, Fault> {
-    row::tasks(&on.rows(CHILDREN_OF_FINISHED_PARENTS, &[&row::bound(limit)]).await?)
-}
-
-/// [`longhaul_core::Store::blocked`].
-pub(crate) async fn blocked(on: &impl Execute, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>, Fault> {
-    let after = after.map_or("", TaskId::as_str);
-    row::tasks(&on.rows(BLOCKED, &[&after, &row::bound(limit)]).await?)
+    let or_first = |after: &Option<TaskId>| after.as_ref().map_or("", TaskId::as_str).to_owned();
+    let found = match lookup {
+        TaskLookup::ChildrenOf(parent) => on.rows(CHILDREN, &[&parent.as_str(), &limit]).await?,
+        TaskLookup::StartedBy { parent, after } => {
+            let by: [Param<'_>; 3] = [&parent.as_str(), &or_first(after), &limit];
+            on.rows(STARTED_BY, &by).await?
+        }
+        TaskLookup::ChildrenOfFinishedParents => on.rows(CHILDREN_OF_FINISHED_PARENTS, &[&limit]).await?,
+        TaskLookup::BlockedAfter(after) => on.rows(BLOCKED, &[&or_first(after), &limit]).await?,
+        TaskLookup::OrphanedCalls(node) => on.rows(ORPHANED_CALLS, &[&node.0, &limit]).await?,
+        TaskLookup::LiveInSession { owner, session, after } => {
+            let (owner, session) = (encode(owner.as_str()), encode(session.as_str()));
+            on.rows(LIVE, &[&owner, &session, &or_first(after), &limit]).await?
+        }
+        TaskLookup::DueTimers(at) => on.rows(DUE, &[&at.0, &limit]).await?,
+    };
+    row::tasks(&found)
 }
 
 /// [`longhaul_core::Store::list`].
@@ -337,24 +324,6 @@ pub(crate) async fn list(
     let more = rows.len() > limit;
     let tasks = row::tasks(&rows[..rows.len().min(limit)])?;
     Ok(Page { tasks, more })
-}
-
-/// [`longhaul_core::Store::live_in_session`].
-pub(crate) async fn live_in_session(
-    on: &impl Execute,
-    owner: &Principal,
-    session: &SessionKey,
-    after: Option<&TaskId>,
-    limit: usize,
-) -> Result<Vec<Task>, Fault> {
-    let (owner, session) = (encode(owner.as_str()), encode(session.as_str()));
-    let after = after.map_or("", TaskId::as_str);
-    row::tasks(&on.rows(LIVE, &[&owner, &session, &after, &row::bound(limit)]).await?)
-}
-
-/// [`longhaul_core::Store::due_timers`].
-pub(crate) async fn due_timers(on: &impl Execute, at: UnixMillis, limit: usize) -> Result<Vec<Task>, Fault> {
-    row::tasks(&on.rows(DUE, &[&at.0, &row::bound(limit)]).await?)
 }
 
 /// [`longhaul_core::Store::expired`].

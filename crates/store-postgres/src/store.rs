@@ -20,7 +20,8 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
         LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, StoreHealth, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreEvent, StoreHealth, StoreListener, TaskLookup, TaskSearch, ToolLimit,
+        UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -329,10 +330,6 @@ impl Store for PostgresStore {
         read!(self, |connection| read::held(connection, node, &id))
     }
 
-    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        read!(self, |connection| read::orphaned_calls(connection, node, limit))
-    }
-
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         read!(self, |connection| read::queued_tools(connection))
     }
@@ -382,35 +379,6 @@ impl Store for PostgresStore {
         read_anywhere!(self, |connection| read::emitted(connection, &id, after, limit))
     }
 
-    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let parent = parent.clone();
-        read!(self, |connection| read::children(connection, &parent, limit))
-    }
-
-    fn started_by(
-        &self,
-        parent: &TaskId,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let (parent, after) = (parent.clone(), after.cloned());
-        read!(self, |connection| read::started_by(
-            connection,
-            &parent,
-            after.as_ref(),
-            limit
-        ))
-    }
-
-    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let after = after.cloned();
-        read!(self, |connection| read::blocked(connection, after.as_ref(), limit))
-    }
-
-    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        read!(self, |connection| read::children_of_finished_parents(connection, limit))
-    }
-
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let id = id.clone();
         read_anywhere!(self, |connection| read::requestor(connection, &id))
@@ -419,6 +387,10 @@ impl Store for PostgresStore {
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let id = id.clone();
         read_anywhere!(self, |connection| read::arguments(connection, &id))
+    }
+
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        read!(self, |connection| read::find(connection, &lookup, limit))
     }
 
     fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
@@ -433,27 +405,6 @@ impl Store for PostgresStore {
             before.as_ref(),
             limit
         ))
-    }
-
-    fn live_in_session(
-        &self,
-        owner: &Principal,
-        session: &SessionKey,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let (owner, session, after) = (owner.clone(), session.clone(), after.cloned());
-        read!(self, |connection| read::live_in_session(
-            connection,
-            &owner,
-            &session,
-            after.as_ref(),
-            limit
-        ))
-    }
-
-    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        read!(self, |connection| read::due_timers(connection, at, limit))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {

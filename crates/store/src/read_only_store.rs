@@ -5,7 +5,7 @@ use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
         ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, Renewal, StoreCapabilities,
-        StoreError, UnwrittenCall,
+        StoreError, TaskLookup, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -115,12 +115,14 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(Vec::new()))
     }
 
-    fn orphaned_calls(&self, _node: NodeId, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        at_once(Ok(Vec::new()))
-    }
-
-    fn children_of_finished_parents(&self, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        at_once(Ok(Vec::new()))
+    /// Nothing that the runtime would go on with.
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        match lookup {
+            TaskLookup::OrphanedCalls(_) | TaskLookup::ChildrenOfFinishedParents | TaskLookup::DueTimers(_) => {
+                at_once(Ok(Vec::new()))
+            }
+            _ => self.store.find(lookup, limit),
+        }
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -129,10 +131,6 @@ impl StoreLayer for ReadOnlyStore {
 
     fn next_ready(&self, _tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
         at_once(Ok(None))
-    }
-
-    fn due_timers(&self, _at: UnixMillis, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        at_once(Ok(Vec::new()))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {

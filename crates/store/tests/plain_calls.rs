@@ -7,7 +7,8 @@ use longhaul_core::{
     Quota, QuotaExceeded, SpecId, State, StopReason, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis,
     Verdict,
     store::{
-        ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, Record, StoreError, StoreEvent, UnwrittenCall,
+        ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, Record, StoreError, StoreEvent, TaskLookup,
+        UnwrittenCall,
     },
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
@@ -487,7 +488,7 @@ fn what_is_due_of_calls_and_stored_tasks_comes_earliest_first() {
     ));
     assert_eq!(now(fixture.store.next_wake()).unwrap(), Some(UnixMillis(11)));
     let due = |limit| {
-        let due = now(fixture.store.due_timers(UnixMillis(100), limit)).unwrap();
+        let due = now(fixture.store.find(TaskLookup::DueTimers(UnixMillis(100)), limit)).unwrap();
         due.into_iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(due(9), ["b", "a"]);

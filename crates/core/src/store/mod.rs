@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod health;
 mod lease;
+mod lookup;
 mod permits;
 mod search;
 mod signing_key;
@@ -33,6 +34,7 @@ pub use health::{EventDelivery, PoolHealth, StoreHealth};
 pub use lease::{
     Claim, Claimed, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal,
 };
+pub use lookup::TaskLookup;
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
@@ -307,10 +309,6 @@ pub trait Store: Send + Sync + 'static {
     /// The active attempt of a task, with what its worker needs, if `node` holds it. Used when the answer of a claim was lost.
     fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that are [bound to their node](Task::is_bound_to_node), which is dead, having lost its lease: nobody waits for them any
-    /// more. In order of their node, then id.
-    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
     /// The tools that have queued tasks, ready or not.
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
 
@@ -344,29 +342,14 @@ pub trait Store: Send + Sync + 'static {
     /// `after`, in order; for any owner. Costs nothing for the entries in between.
     fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<crate::Entry>, StoreError>>;
 
-    /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
-    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
-    /// Up to `limit` tasks that `parent` started and that come after `after` (by id), whatever has become of them, in order of their ids.
-    fn started_by(
-        &self,
-        parent: &TaskId,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
-    /// Up to `limit` live tasks, not asked to stop, whose parent is over, deleted or asked to stop, in order of their parent, then id. For recovery: a
-    /// process may have died before it had cancelled them. Costs as much as there are live tasks with a parent.
-    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
-    /// Up to `limit` blocked tasks that come after `after` (by id), in order of their ids. Costs nothing for what is not blocked.
-    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
     /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
 
     /// What a task was called with; `None` for an unknown one. For any owner.
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+
+    /// Up to `limit` tasks, as the [`TaskLookup`] says.
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Tasks of any owner, announced or not, as [`TaskSearch::page_of`] finds them: for an operator, never for a client. The cost of a page does not grow with
     /// what is kept if it is of live or of unsuccessful tasks, of those of a principal, or of those that a task started.
@@ -374,19 +357,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
-
-    /// Up to `limit` announced tasks of a legacy session that are not over and come after `after` (by id), oldest first. Costs
-    /// nothing for what is over.
-    fn live_in_session(
-        &self,
-        owner: &Principal,
-        session: &SessionKey,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-
-    /// Up to `limit` live tasks whose [`Task::wake_at`] has come, earliest first.
-    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The earliest [`Task::wake_at`] of all live tasks.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;

@@ -1,7 +1,10 @@
 //! What a change of a task means for its children and for its parent.
 
 use super::Node;
-use longhaul_core::{CancelMode, Task, TaskId, store::StoreError};
+use longhaul_core::{
+    CancelMode, Task, TaskId,
+    store::{StoreError, TaskLookup},
+};
 use std::sync::Arc;
 
 const BATCH: usize = 256;
@@ -25,7 +28,7 @@ pub(super) fn parent_or_child_changed(node: &Arc<Node>, task: &Task) {
 }
 
 async fn cancel_children(node: &Arc<Node>, parent: &TaskId) {
-    let read = || async { Ok(node.store.children(parent, BATCH).await?) };
+    let read = || async { Ok(node.store.find(TaskLookup::ChildrenOf(parent.clone()), BATCH).await?) };
     loop {
         let Ok(children) = node.retry_store("reading a task's children", read).await else {
             return;
@@ -43,7 +46,7 @@ async fn cancel_children(node: &Arc<Node>, parent: &TaskId) {
 pub(crate) async fn cancel_children_of_finished_parents(node: &Arc<Node>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let children = node.store.children_of_finished_parents(BATCH).await?;
+        let children = node.store.find(TaskLookup::ChildrenOfFinishedParents, BATCH).await?;
         if children.is_empty() {
             return Ok(count);
         }

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use longhaul_core::{
     BlockReason, CancelMode, Clock, EndedBy, EntryKind, InputKey, Json, Outcome, State, Task, TaskId, Verdict,
-    store::Counts,
+    store::{Counts, TaskLookup},
 };
 use longhaul_runtime::{AskError, Engine, JournalError, Question, TaskContext, ToolSettings};
 use longhaul_store::MemoryStore;
@@ -410,7 +410,11 @@ async fn nothing_that_diverged_code_does_is_kept() {
         .until(&engine, &task.id, |task| task.state == State::Suspended)
         .await;
     let before = world.store.journal(&task.id, 0, 100).await.unwrap();
-    let children = world.store.children(&task.id, 9).await.unwrap();
+    let children = world
+        .store
+        .find(TaskLookup::ChildrenOf(task.id.clone()), 9)
+        .await
+        .unwrap();
     engine.stop();
     settle().await;
     world.build = "bad".to_owned();
@@ -427,7 +431,11 @@ async fn nothing_that_diverged_code_does_is_kept() {
     assert_eq!(after, before);
     assert!(before.iter().all(|entry| entry.epoch == 1));
     assert_eq!(blocked.open_inputs, [InputKey::nth(1)]);
-    let still: Vec<_> = world.store.children(&task.id, 9).await.unwrap();
+    let still: Vec<_> = world
+        .store
+        .find(TaskLookup::ChildrenOf(task.id.clone()), 9)
+        .await
+        .unwrap();
     assert_eq!((still.len(), &still[0].id), (1, &children[0].id), "nobody cancelled it");
     assert_eq!(effects.count(), 1);
     engine.stop();

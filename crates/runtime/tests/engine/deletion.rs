@@ -1,7 +1,10 @@
 //! Deleting finished tasks because their owners want that.
 
 use crate::support::{CallOf, Script, World, guarded, program, scope, tool};
-use longhaul_core::{BoxFuture, Json, Principal, Scope, TaskId, store::StoreError};
+use longhaul_core::{
+    BoxFuture, Json, Principal, Scope, TaskId,
+    store::{StoreError, TaskLookup},
+};
 use longhaul_runtime::{DeleteError, Executor, Provider, TaskContext};
 use std::{
     collections::HashSet,
@@ -120,7 +123,17 @@ async fn a_task_goes_with_all_that_it_has_started_once_that_has_ended() {
         .await;
     let task = engine.create(engine.call("parent")).await.unwrap();
     let run = runs.next().await;
-    let started = world.store.started_by(&task.id, None, 10).await.unwrap();
+    let started = world
+        .store
+        .find(
+            TaskLookup::StartedBy {
+                parent: task.id.clone(),
+                after: None,
+            },
+            10,
+        )
+        .await
+        .unwrap();
     assert_eq!(started.len(), 2);
     assert_eq!(engine.delete(&scope(), &task.id).await, Err(DeleteError::Live));
     engine

@@ -4,7 +4,7 @@ use crate::support::{
     CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
 };
 use futures_util::future::join;
-use longhaul_core::{InputKey, Json, OnNonDeterminism, Outcome, State, Task, TaskId, Verdict};
+use longhaul_core::{InputKey, Json, OnNonDeterminism, Outcome, State, Task, TaskId, Verdict, store::TaskLookup};
 use longhaul_runtime::{AskError, Engine, Question, StepPolicy, TaskContext, ToolSettings};
 use std::{
     collections::BTreeMap,
@@ -190,7 +190,12 @@ async fn a_child_runs_concurrently_and_ends_with_its_parent() {
     let task = engine.create(engine.call("calls")).await.unwrap();
     let child = guarded("the child", async {
         loop {
-            if let [child] = &world.store.children(&task.id, 9).await.unwrap()[..] {
+            if let [child] = &world
+                .store
+                .find(TaskLookup::ChildrenOf(task.id.clone()), 9)
+                .await
+                .unwrap()[..]
+            {
                 return child.clone();
             }
             settle().await;
@@ -211,7 +216,12 @@ async fn a_child_runs_concurrently_and_ends_with_its_parent() {
     let cancelled = engine.create(engine.call("calls")).await.unwrap();
     let child = guarded("the child", async {
         loop {
-            if let [child] = &world.store.children(&cancelled.id, 9).await.unwrap()[..] {
+            if let [child] = &world
+                .store
+                .find(TaskLookup::ChildrenOf(cancelled.id.clone()), 9)
+                .await
+                .unwrap()[..]
+            {
                 return child.id.clone();
             }
             settle().await;

@@ -4,7 +4,7 @@ use super::{NewSubject, fixture::*};
 use longhaul_core::{
     BlockReason, CancelMode, ChildEntry, Entry, Event, Fence, InputState, Json, Outcome, State, Task, TaskId,
     UnixMillis,
-    store::{ApplyError, Counts},
+    store::{ApplyError, Counts, TaskLookup},
 };
 
 /// A task that has an entry and an open question, blocked until 1,000 and tried again at 100.
@@ -137,7 +137,7 @@ pub async fn a_block_lasts_until_an_entry(new_subject: NewSubject) {
 /// By their ids, and none that is not blocked any more.
 pub async fn blocked_tasks_are_found_in_order(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;
-    assert_eq!(fixture.store.blocked(None, 10).await, Ok(vec![]));
+    assert_eq!(fixture.store.find(TaskLookup::BlockedAfter(None), 10).await, Ok(vec![]));
     for name in ["d", "b", "a", "c", "e"] {
         blocked(&fixture, name).await;
     }
@@ -152,7 +152,11 @@ pub async fn blocked_tasks_are_found_in_order(new_subject: NewSubject) {
     let fixture = fixture.restart().await;
     let after = async |after: Option<&str>, limit| {
         let after = after.map(id);
-        ids(fixture.store.blocked(after.as_ref(), limit).await.expect("read"))
+        ids(fixture
+            .store
+            .find(TaskLookup::BlockedAfter(after.clone()), limit)
+            .await
+            .expect("read"))
     };
     assert_eq!(after(None, 10).await, ["a", "c", "e"].map(id));
     assert_eq!(after(None, 2).await, ["a", "c"].map(id));

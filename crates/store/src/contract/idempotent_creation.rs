@@ -3,7 +3,7 @@
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
     Event, Principal, Quota, State, Task, UnixMillis,
-    store::{CreateError, Created, Idempotency, NewTask},
+    store::{CreateError, Created, Idempotency, NewTask, TaskLookup},
 };
 
 fn keyed(name: &str, fixture: &Fixture, key: &str, arguments: u8) -> NewTask {
@@ -126,7 +126,10 @@ pub async fn a_caller_with_a_key_can_return(new_subject: NewSubject) {
     plain.announced = false;
     fixture.create(plain.clone()).await;
     let fixture = fixture.restart().await;
-    assert_eq!(fixture.store.orphaned_calls(fixture.node, 10).await, Ok(vec![]));
+    assert_eq!(
+        fixture.store.find(TaskLookup::OrphanedCalls(fixture.node), 10).await,
+        Ok(vec![])
+    );
     assert_eq!(fixture.get("alice", &id("a")).await, None, "it is not shown");
     let claimed = fixture.claim("tool", 1, 2).await;
     let fence = fence(&claimed[0].task);

@@ -5,7 +5,7 @@ use longhaul_core::{
     CancelMode, Event, HostId, Millis, NodeId, StopReason, Task, UnixMillis,
     store::{
         ApplyError, Change, EventDelivery, GiveUpError, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode,
-        NodeRole, NodeStatus, StoreError,
+        NodeRole, NodeStatus, StoreError, TaskLookup,
     },
 };
 
@@ -458,6 +458,6 @@ impl Fixture {
     async fn holds_nothing_for(&self, node: longhaul_core::NodeId) {
         let there = HostId("there".into());
         assert_eq!(self.store.adopt(node, &there, 9, UnixMillis(2)).await, Ok(vec![]));
-        assert_eq!(self.store.orphaned_calls(node, 9).await, Ok(vec![]));
+        assert_eq!(self.store.find(TaskLookup::OrphanedCalls(node), 9).await, Ok(vec![]));
     }
 }

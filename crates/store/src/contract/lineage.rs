@@ -4,7 +4,7 @@ use super::{NewSubject, fixture::*};
 use longhaul_core::{
     AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, MAX_ENTRY_BYTES, NodeId, Outcome, Quota, Reason, State,
     Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, ParentEntry, StoreEvent},
+    store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, ParentEntry, StoreEvent, TaskLookup},
 };
 use std::sync::{Arc, Mutex};
 
@@ -295,7 +295,10 @@ pub async fn the_end_of_a_child_changes_no_parent_that_is_over(new_subject: NewS
     );
     let at = done.delete_at().expect("it is over");
     assert_eq!(fixture.store.delete(&host(), vec![parent.id.clone()], at).await, Ok(1));
-    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), [id("c")]);
+    assert_eq!(
+        ids(fixture.store.find(TaskLookup::ChildrenOfFinishedParents, 10).await),
+        [id("c")]
+    );
     assert!(fixture.store.apply(cancel("c")).await.expect("cancelled").is_done());
     assert_eq!(fixture.store.get_unscoped(&parent.id).await, Ok(None));
 }
@@ -313,11 +316,14 @@ pub async fn children_of_finished_parents_are_found(new_subject: NewSubject) {
         }
         fences.push(fence);
     }
-    let children = async |name: &str, limit| ids(fixture.store.children(&id(name), limit).await);
+    let children = async |name: &str, limit| ids(fixture.store.find(TaskLookup::ChildrenOf(id(name)), limit).await);
     assert_eq!(children("p", 10).await, ["p1", "p2", "p3"].map(id));
     assert_eq!(children("p", 2).await, ["p1", "p2"].map(id));
     assert_eq!(children("p1", 10).await, []);
-    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), []);
+    assert_eq!(
+        ids(fixture.store.find(TaskLookup::ChildrenOfFinishedParents, 10).await),
+        []
+    );
 
     let cancel = || vec![Event::CancelRequested(CancelMode::Cooperative)];
     fixture.apply(&id("p1"), None, cancel(), 6).await.expect("over");
@@ -337,7 +343,7 @@ pub async fn children_of_finished_parents_are_found(new_subject: NewSubject) {
 
     fixture.apply(&id("p"), None, cancel(), 7).await.expect("asked to stop");
     assert_eq!(
-        ids(fixture.store.children_of_finished_parents(10).await),
+        ids(fixture.store.find(TaskLookup::ChildrenOfFinishedParents, 10).await),
         left(&["p2", "p3"])
     );
     fixture
@@ -345,8 +351,14 @@ pub async fn children_of_finished_parents_are_found(new_subject: NewSubject) {
         .await
         .expect("over");
     let all = left(&["p2", "p3", "r1", "r2", "r3"]);
-    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), all);
-    assert_eq!(ids(fixture.store.children_of_finished_parents(2).await), all[..2]);
+    assert_eq!(
+        ids(fixture.store.find(TaskLookup::ChildrenOfFinishedParents, 10).await),
+        all
+    );
+    assert_eq!(
+        ids(fixture.store.find(TaskLookup::ChildrenOfFinishedParents, 2).await),
+        all[..2]
+    );
     assert_eq!(children("q", 10).await, left(&["q1", "q2", "q3"]));
 }
 
@@ -363,15 +375,25 @@ pub async fn all_that_a_task_started_is_found(new_subject: NewSubject) {
     let over = fixture.apply(&id("p1"), None, cancel, 6).await.expect("over");
     assert!(over.is_done());
     let started = async |after: Option<&str>, limit| {
-        ids(fixture
-            .store
-            .started_by(&parent.id, after.map(id).as_ref(), limit)
-            .await)
+        let (parent, after) = (parent.id.clone(), after.map(id));
+        ids(fixture.store.find(TaskLookup::StartedBy { parent, after }, limit).await)
     };
     assert_eq!(started(None, 10).await, ["p1", "p2", "p3"].map(id));
     assert_eq!(started(None, 2).await, ["p1", "p2"].map(id));
     assert_eq!(started(Some("p2"), 10).await, [id("p3")]);
-    assert_eq!(ids(fixture.store.started_by(&id("p1"), None, 10).await), []);
+    assert_eq!(
+        ids(fixture
+            .store
+            .find(
+                TaskLookup::StartedBy {
+                    parent: id("p1"),
+                    after: None
+                },
+                10
+            )
+            .await),
+        []
+    );
     let at = UnixMillis(7);
     assert_eq!(fixture.store.delete_ended(&host(), vec![id("p1")], at).await, Ok(1));
     assert_eq!(started(None, 10).await, ["p2", "p3"].map(id));

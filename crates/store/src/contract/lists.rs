@@ -1,7 +1,7 @@
 //! Lists.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{Principal, Scope, SessionKey, TaskId};
+use longhaul_core::{Principal, Scope, SessionKey, TaskId, store::TaskLookup};
 
 /// Newest first; each page begins where the one before it ended, and the last page is marked as the last.
 pub async fn lists_go_from_new_to_old_in_pages(new_subject: NewSubject) {
@@ -47,10 +47,8 @@ pub async fn a_sessions_live_tasks_are_found_oldest_first(new_subject: NewSubjec
     let live = async |owner: &str, after: Option<&str>, limit| {
         let (owner, session) = (Principal::named(owner), SessionKey::named("one"));
         let after = after.map(id);
-        let tasks = fixture
-            .store
-            .live_in_session(&owner, &session, after.as_ref(), limit)
-            .await;
+        let live = TaskLookup::LiveInSession { owner, session, after };
+        let tasks = fixture.store.find(live, limit).await;
         let tasks = tasks.expect("a list").into_iter().map(|task| task.id.to_string());
         tasks.collect::<Vec<_>>()
     };

@@ -1,7 +1,10 @@
 //! After a restart.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{AttemptState, CancelMode, Event, HostId, State, UnixMillis, store::ApplyError};
+use longhaul_core::{
+    AttemptState, CancelMode, Event, HostId, State, UnixMillis,
+    store::{ApplyError, TaskLookup},
+};
 
 /// The new node takes over what ran, in the state it was in; the old fence is stale, the epoch stays.
 pub async fn orphans_are_adopted_with_their_epoch(new_subject: NewSubject) {
@@ -118,7 +121,7 @@ pub async fn orphaned_calls_are_found(new_subject: NewSubject) {
         .await
         .expect("it is over");
     assert_eq!(
-        fixture.store.orphaned_calls(fixture.node, 10).await,
+        fixture.store.find(TaskLookup::OrphanedCalls(fixture.node), 10).await,
         Ok(vec![]),
         "their front lives"
     );
@@ -137,14 +140,30 @@ pub async fn orphaned_calls_are_found(new_subject: NewSubject) {
     fixture.create(new).await;
     let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
     assert_eq!(
-        names(fixture.store.orphaned_calls(fixture.node, 1).await.expect("an answer")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::OrphanedCalls(fixture.node), 1)
+                .await
+                .expect("an answer")
+        ),
         ["a"]
     );
     assert_eq!(
-        names(fixture.store.orphaned_calls(fixture.node, 10).await.expect("an answer")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::OrphanedCalls(fixture.node), 10)
+                .await
+                .expect("an answer")
+        ),
         ["a", "d"]
     );
     assert_eq!(fixture.get_unscoped(&id("asked")).await.task.retry_until, Some(until));
-    let due = fixture.store.due_timers(until, 10).await.expect("an answer");
+    let due = fixture
+        .store
+        .find(TaskLookup::DueTimers(until), 10)
+        .await
+        .expect("an answer");
     assert_eq!(names(due), ["asked"]);
 }

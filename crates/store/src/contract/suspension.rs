@@ -3,7 +3,7 @@
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
     AttemptEnd, ChildEntry, Event, Fence, Outcome, State, Task, TaskId, UnixMillis,
-    store::{ApplyError, Counts},
+    store::{ApplyError, Counts, TaskLookup},
 };
 
 /// A child's end for entry 1 of its parent.
@@ -81,7 +81,11 @@ pub async fn timers_of_suspended_work_can_be_made_due_at_once(new_subject: NewSu
         .make_timers_due(UnixMillis(50))
         .await
         .expect("it is written");
-    let due = fixture.store.due_timers(UnixMillis(50), 10).await.expect("a list");
+    let due = fixture
+        .store
+        .find(TaskLookup::DueTimers(UnixMillis(50)), 10)
+        .await
+        .expect("a list");
     assert_eq!(
         due.iter()
             .map(|task| (task.id.clone(), task.resume_at))
@@ -112,7 +116,7 @@ pub async fn awaited_events_wake_suspended_work(new_subject: NewSubject) {
     assert_eq!(fixture.store.next_wake().await, Ok(Some(UnixMillis(100))));
     let due = fixture
         .store
-        .due_timers(UnixMillis(100), 10)
+        .find(TaskLookup::DueTimers(UnixMillis(100)), 10)
         .await
         .expect("what is due");
     let mut due: Vec<_> = due.into_iter().map(|task| task.id.clone()).collect();

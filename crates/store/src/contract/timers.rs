@@ -2,6 +2,7 @@
 
 use super::{NewSubject, fixture::*};
 use longhaul_core::UnixMillis;
+use longhaul_core::store::TaskLookup;
 
 /// Earliest first, and only tasks that are due. A task whose time moved is found at the new time.
 pub async fn due_tasks_are_listed_earliest_first(new_subject: NewSubject) {
@@ -15,25 +16,53 @@ pub async fn due_tasks_are_listed_earliest_first(new_subject: NewSubject) {
     let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
     assert_eq!(fixture.store.next_wake().await, Ok(Some(UnixMillis(100))));
     assert_eq!(
-        names(fixture.store.due_timers(UnixMillis(99), 10).await.expect("a list")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::DueTimers(UnixMillis(99)), 10)
+                .await
+                .expect("a list")
+        ),
         [] as [&str; 0]
     );
     assert_eq!(
-        names(fixture.store.due_timers(UnixMillis(250), 10).await.expect("a list")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::DueTimers(UnixMillis(250)), 10)
+                .await
+                .expect("a list")
+        ),
         ["b", "c"]
     );
     assert_eq!(
-        names(fixture.store.due_timers(UnixMillis(250), 1).await.expect("a list")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::DueTimers(UnixMillis(250)), 1)
+                .await
+                .expect("a list")
+        ),
         ["b"]
     );
-    let due = fixture.store.due_timers(UnixMillis(250), 1).await.expect("a list");
+    let due = fixture
+        .store
+        .find(TaskLookup::DueTimers(UnixMillis(250)), 1)
+        .await
+        .expect("a list");
     let events = due[0].due(UnixMillis(250));
     fixture
         .apply(&due[0].id, None, events, 250)
         .await
         .expect("what is due is legal");
     assert_eq!(
-        names(fixture.store.due_timers(UnixMillis(250), 10).await.expect("a list")),
+        names(
+            fixture
+                .store
+                .find(TaskLookup::DueTimers(UnixMillis(250)), 10)
+                .await
+                .expect("a list")
+        ),
         ["c"]
     );
     assert_eq!(fixture.store.next_wake().await, Ok(Some(UnixMillis(200))));

@@ -18,13 +18,14 @@ use longhaul_core::{
     Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewTask, NodeStatus, PermitReport,
-        Permits, SigningKey, StoreError, StoreEvent, StoreListener, UnwrittenCall,
+        Permits, SigningKey, StoreError, StoreEvent, StoreListener, TaskLookup, UnwrittenCall,
     },
     transition,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     convert::Infallible,
+    ops::Bound,
     sync::Arc,
 };
 
@@ -190,9 +191,47 @@ impl Contents {
         before.take(most).count()
     }
 
-    pub(super) fn due_timers(&self, at: UnixMillis, limit: usize) -> Vec<Task> {
-        let due = self.tasks.index().waking.of(&()).take_while(|(wake, _)| *wake <= at);
-        self.found(due).take(limit).cloned().collect()
+    /// [`longhaul_core::Store::find`].
+    pub(super) fn find(&self, lookup: &TaskLookup, limit: usize) -> Vec<Task> {
+        let index = self.tasks.index();
+        let after = |after: &Option<TaskId>| {
+            let after = after
+                .clone()
+                .map_or(Bound::Unbounded, |after| Bound::Excluded(((), after)));
+            (after, Bound::Unbounded)
+        };
+        let ids: Box<dyn Iterator<Item = &TaskId> + '_> = match lookup {
+            TaskLookup::ChildrenOf(parent) => Box::new(index.children.of(parent).map(|(_, id)| id)),
+            TaskLookup::StartedBy { parent, after: last } => {
+                Box::new(index.started.part(parent, after(last)).map(|(_, id)| id))
+            }
+            TaskLookup::ChildrenOfFinishedParents => {
+                let families = index.children.groups();
+                let orphans = families.filter(|(parent, _)| !self.will_cancel_children(parent));
+                Box::new(orphans.flat_map(|(_, children)| children).map(|(_, id)| id))
+            }
+            TaskLookup::BlockedAfter(last) => Box::new(index.blocked.part(&(), after(last)).map(|(_, id)| id)),
+            TaskLookup::OrphanedCalls(node) => {
+                let calls = index.orphanable.of(&());
+                let orphaned = calls.filter(|(accepted_by, _)| self.nodes.can_be_taken_over(*accepted_by, *node));
+                Box::new(orphaned.map(|(_, id)| id))
+            }
+            TaskLookup::LiveInSession {
+                owner,
+                session,
+                after: last,
+            } => {
+                let session = (owner.clone(), session.clone());
+                let live = index.live.part(&session, after(last));
+                return self.found(live).take(limit).cloned().collect();
+            }
+            TaskLookup::DueTimers(at) => {
+                let due = index.waking.of(&()).take_while(|(wake, _)| wake <= at);
+                Box::new(due.map(|(_, id)| id))
+            }
+        };
+        let tasks = ids.filter_map(|id| self.tasks.task(id));
+        tasks.take(limit).cloned().collect()
     }
 
     pub(super) fn next_wake(&self) -> Option<UnixMillis> {

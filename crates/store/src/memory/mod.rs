@@ -22,7 +22,7 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency, Lease,
         LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskLookup, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -253,13 +253,6 @@ impl Store for MemoryStore {
         answer(Ok(all.tasks.get(id).filter(is_held).map(StoredTask::claimed)))
     }
 
-    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let calls = all.tasks.index().orphanable.of(&());
-        let orphaned_calls = calls.filter(|(accepted_by, _)| all.nodes.can_be_taken_over(*accepted_by, node));
-        answer(Ok(all.found(orphaned_calls).take(limit).cloned().collect()))
-    }
-
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let all = self.lock();
         let queues = all.tasks.index().queued.groups();
@@ -313,39 +306,6 @@ impl Store for MemoryStore {
         answer(Ok(entries.take(limit).cloned().collect()))
     }
 
-    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let children = all.found(all.tasks.index().children.of(parent));
-        answer(Ok(children.take(limit).cloned().collect()))
-    }
-
-    fn started_by(
-        &self,
-        parent: &TaskId,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
-        let started = all.tasks.index().started.part(parent, (after, Bound::Unbounded));
-        answer(Ok(all.found(started).take(limit).cloned().collect()))
-    }
-
-    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
-        let blocked = all.tasks.index().blocked.part(&(), (after, Bound::Unbounded));
-        answer(Ok(all.found(blocked).take(limit).cloned().collect()))
-    }
-
-    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let families = all.tasks.index().children.groups();
-        let orphans = families.filter(|(parent, _)| !all.will_cancel_children(parent));
-        let orphans = all.found(orphans.flat_map(|(_, children)| children));
-        answer(Ok(orphans.take(limit).cloned().collect()))
-    }
-
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let all = self.lock();
         answer(Ok(all.tasks.get(id).map(|kept| kept.requestor.clone())))
@@ -354,6 +314,10 @@ impl Store for MemoryStore {
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         let all = self.lock();
         answer(Ok(all.tasks.get(id).map(|kept| kept.arguments.clone())))
+    }
+
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        answer(Ok(self.lock().find(&lookup, limit)))
     }
 
     fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
@@ -373,24 +337,6 @@ impl Store for MemoryStore {
             }
         };
         answer(Ok(Page { tasks, more }))
-    }
-
-    fn live_in_session(
-        &self,
-        owner: &Principal,
-        session: &SessionKey,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
-        let session = (owner.clone(), session.clone());
-        let live = all.tasks.index().live.part(&session, (after, Bound::Unbounded));
-        answer(Ok(all.found(live).take(limit).cloned().collect()))
-    }
-
-    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        answer(Ok(self.lock().due_timers(at, limit)))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {

@@ -21,7 +21,7 @@ use longhaul_core::{
     UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, LiveTasks, NewTask,
-        Record, Renewal, StoreCapabilities, StoreError, StoreListener, TaskSearch, UnwrittenCall,
+        Record, Renewal, StoreCapabilities, StoreError, StoreListener, TaskLookup, TaskSearch, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -540,6 +540,20 @@ impl StoreLayer for PlainCallStore {
         }
     }
 
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let stored = self.store.find(lookup.clone(), limit);
+        let TaskLookup::DueTimers(_) = lookup else {
+            return stored;
+        };
+        Box::pin(async move {
+            let mut due = stored.await?;
+            due.extend(self.calls().kept.find(&lookup, limit));
+            due.sort_by_key(Task::wake_at);
+            due.truncate(limit);
+            Ok(due)
+        })
+    }
+
     fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
         // Before the store is asked: a call that is written meanwhile is in one of the two.
         let here = self.calls().searched(&search);
@@ -548,16 +562,6 @@ impl StoreLayer for PlainCallStore {
             true => stored,
             false => Box::pin(async move { Ok(merged(&search, stored.await?, here)) }),
         }
-    }
-
-    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        Box::pin(async move {
-            let mut due = self.store.due_timers(at, limit).await?;
-            due.extend(self.calls().kept.due_timers(at, limit));
-            due.sort_by_key(Task::wake_at);
-            due.truncate(limit);
-            Ok(due)
-        })
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {

@@ -9,11 +9,10 @@ use crate::{
     task_row::{self, Row as _},
 };
 use longhaul_core::{
-    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
-    UnixMillis, Usage,
-    store::{Claimed, Counts, HeldAttempt, LiveTasks, Page, Record, SigningKey, ToolLimit},
+    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{Claimed, Counts, HeldAttempt, LiveTasks, Page, Record, SigningKey, TaskLookup, ToolLimit},
 };
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params, types::ValueRef};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, ToSql, params, types::ValueRef};
 use std::sync::Arc;
 
 /// Every statement has a name, so that a test can read its query plan. `+` keeps the owner from choosing the index: an id is enough.
@@ -271,30 +270,29 @@ pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskI
     Ok(Page { tasks, more })
 }
 
-/// [`longhaul_core::Store::live_in_session`].
 pub(super) fn has_tasks_of(connection: &Connection, principal: &Principal) -> Result<bool> {
     let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = ?1)")?;
     statement.query_row([principal.as_str()], |row| row.get(0))
 }
 
-pub(super) fn live_in_session(
-    connection: &Connection,
-    owner: &Principal,
-    session: &SessionKey,
-    after: Option<&TaskId>,
-    limit: usize,
-) -> Result<Vec<Task>> {
+/// [`longhaul_core::Store::find`].
+pub(super) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>> {
+    let limit = bound(limit);
     // Sorts before every id.
-    let after = after.map_or("", TaskId::as_str);
-    tasks(
-        connection.prepare_cached(LIVE)?,
-        params![owner.as_str(), session.as_str(), after, bound(limit)],
-    )
-}
-
-/// [`longhaul_core::Store::due_timers`].
-pub(super) fn due_timers(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<Task>> {
-    tasks(connection.prepare_cached(DUE)?, params![at.0, bound(limit)])
+    let or_first = |after: &Option<TaskId>| after.as_ref().map_or("", TaskId::as_str).to_owned();
+    let found = |sql, by: &[&dyn ToSql]| tasks(connection.prepare_cached(sql)?, by);
+    match lookup {
+        TaskLookup::ChildrenOf(parent) => found(CHILDREN, params![parent.as_str(), limit]),
+        TaskLookup::StartedBy { parent, after } => found(STARTED_BY, params![parent.as_str(), or_first(after), limit]),
+        TaskLookup::ChildrenOfFinishedParents => found(CHILDREN_OF_FINISHED_PARENTS, params![limit]),
+        TaskLookup::BlockedAfter(after) => found(BLOCKED, params![or_first(after), limit]),
+        TaskLookup::OrphanedCalls(node) => found(ORPHANED_CALLS, params![node.0, limit]),
+        TaskLookup::LiveInSession { owner, session, after } => {
+            let by = params![owner.as_str(), session.as_str(), or_first(after), limit];
+            found(LIVE, by)
+        }
+        TaskLookup::DueTimers(at) => found(DUE, params![at.0, limit]),
+    }
 }
 
 /// [`longhaul_core::Store::next_wake`].
@@ -386,52 +384,6 @@ pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result
         })
     };
     statement.query_row(params![id.as_str(), node.0], claimed).optional()
-}
-
-/// [`longhaul_core::Store::orphaned_calls`].
-pub(super) fn orphaned_calls(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Task>> {
-    tasks(
-        connection.prepare_cached(ORPHANED_CALLS)?,
-        params![node.0, bound(limit)],
-    )
-}
-
-/// [`longhaul_core::Store::children`].
-pub(super) fn children(connection: &Connection, parent: &TaskId, limit: usize) -> Result<Vec<Task>> {
-    tasks(
-        connection.prepare_cached(CHILDREN)?,
-        params![parent.as_str(), bound(limit)],
-    )
-}
-
-/// [`longhaul_core::Store::started_by`].
-pub(super) fn started_by(
-    connection: &Connection,
-    parent: &TaskId,
-    after: Option<&TaskId>,
-    limit: usize,
-) -> Result<Vec<Task>> {
-    // Sorts before every id.
-    let after = after.map_or("", TaskId::as_str);
-    tasks(
-        connection.prepare_cached(STARTED_BY)?,
-        params![parent.as_str(), after, bound(limit)],
-    )
-}
-
-/// [`longhaul_core::Store::children_of_finished_parents`].
-pub(super) fn children_of_finished_parents(connection: &Connection, limit: usize) -> Result<Vec<Task>> {
-    tasks(
-        connection.prepare_cached(CHILDREN_OF_FINISHED_PARENTS)?,
-        params![bound(limit)],
-    )
-}
-
-/// [`longhaul_core::Store::blocked`].
-pub(super) fn blocked(connection: &Connection, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>> {
-    // Sorts before every id.
-    let after = after.map_or("", TaskId::as_str);
-    tasks(connection.prepare_cached(BLOCKED)?, params![after, bound(limit)])
 }
 
 /// [`longhaul_core::Store::queued_tools`].

@@ -98,7 +98,8 @@ mod tests {
     use crate::{SqliteOptions, SqliteStore};
     use longhaul_core::{
         AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Principal,
-        State, Store, UnixMillis, Usage, Verdict, store::Change,
+        State, Store, UnixMillis, Usage, Verdict,
+        store::{Change, TaskLookup},
     };
 
     fn memory() -> Connection {
@@ -360,7 +361,7 @@ mod tests {
             assert_eq!(epochs, [0]);
             let counts = store.counts().await.unwrap();
             assert_eq!((counts.suspended, counts.blocked), (1, 0));
-            assert_eq!(store.blocked(None, 9).await, Ok(vec![]));
+            assert_eq!(store.find(TaskLookup::BlockedAfter(None), 9).await, Ok(vec![]));
         });
     }
 

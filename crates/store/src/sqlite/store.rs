@@ -7,8 +7,8 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, LiveTasks,
-        NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, StoreListener, TaskSearch, ToolLimit,
-        UnwrittenCall,
+        NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, StoreListener, TaskLookup, TaskSearch,
+        ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -187,10 +187,6 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::held(connection, node, id))
     }
 
-    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::orphaned_calls(connection, node, limit))
-    }
-
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         self.in_turn(read::queued_tools)
     }
@@ -235,36 +231,16 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| journal::read(connection, journal::EMITTED, &id, after, limit))
     }
 
-    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let parent = parent.clone();
-        self.in_turn(move |connection| read::children(connection, &parent, limit))
-    }
-
-    fn started_by(
-        &self,
-        parent: &TaskId,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let (parent, after) = (parent.clone(), after.cloned());
-        self.in_turn(move |connection| read::started_by(connection, &parent, after.as_ref(), limit))
-    }
-
-    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let after = after.cloned();
-        self.in_turn(move |connection| read::blocked(connection, after.as_ref(), limit))
-    }
-
-    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::children_of_finished_parents(connection, limit))
-    }
-
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         self.at_once(|connection| read::requestor(connection, id))
     }
 
     fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         self.at_once(|connection| read::arguments(connection, id))
+    }
+
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.in_turn(move |connection| read::find(connection, &lookup, limit))
     }
 
     fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
@@ -274,21 +250,6 @@ impl Store for SqliteStore {
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let (scope, before) = (scope.clone(), before.cloned());
         self.in_turn(move |connection| read::list(connection, &scope, before.as_ref(), limit))
-    }
-
-    fn live_in_session(
-        &self,
-        owner: &Principal,
-        session: &SessionKey,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let (owner, session, after) = (owner.clone(), session.clone(), after.cloned());
-        self.in_turn(move |connection| read::live_in_session(connection, &owner, &session, after.as_ref(), limit))
-    }
-
-    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::due_timers(connection, at, limit))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {

@@ -3,6 +3,7 @@
 use super::{Effects, TestStore, replayed, waits::until_journaled};
 use longhaul::{CallError, Error, Outcome, TaskContext, TaskId, Tool, ToolOutput, ToolResult, schemars, time::days};
 use longhaul_core::EntryKind;
+use longhaul_core::store::TaskLookup;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -169,7 +170,11 @@ async fn children_know_their_parent_and_are_cancelled_with_it() {
         let parent = client.start("parent", json!({})).await.unwrap();
         until_journaled(&store, parent.id(), EntryKind::Child).await;
         let id: TaskId = parent.id().parse().unwrap();
-        let child = store.children(&id, 10).await.unwrap().remove(0);
+        let child = store
+            .find(TaskLookup::ChildrenOf(id.clone()), 10)
+            .await
+            .unwrap()
+            .remove(0);
         let lineage = child.lineage.clone().unwrap();
         assert_eq!((&lineage.parent, &lineage.root, lineage.depth), (&id, &id, 1));
         parent.cancel().await.unwrap();

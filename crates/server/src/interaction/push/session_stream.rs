@@ -17,7 +17,10 @@ use crate::{
         other_nodes::{self, SessionMessage},
     },
 };
-use longhaul_core::{Json, Scope, SessionKey, Task, TaskId, store::StoreError};
+use longhaul_core::{
+    Json, Scope, SessionKey, Task, TaskId,
+    store::{StoreError, TaskLookup},
+};
 use longhaul_runtime::{Audience, ResourceUpdate, SessionLog, Versions};
 use longhaul_wire::{Generation, ListChange, TaskUri, notification};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -295,7 +298,12 @@ impl SessionStream {
         let Session { principal, key, .. } = &self.session;
         let mut after: Option<TaskId> = None;
         loop {
-            let tasks = store.live_in_session(principal, key, after.as_ref(), PAGE).await?;
+            let live = TaskLookup::LiveInSession {
+                owner: principal.clone(),
+                session: key.clone(),
+                after,
+            };
+            let tasks = store.find(live, PAGE).await?;
             for task in &tasks {
                 follow(&self.interaction, &self.session, task);
             }

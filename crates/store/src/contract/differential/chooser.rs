@@ -11,7 +11,7 @@ use longhaul_core::{
     State, Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter,
-        TaskSearch,
+        TaskLookup, TaskSearch,
     },
 };
 
@@ -53,7 +53,7 @@ impl Chooser {
                 StoreCall::PutSpec(spec(SPECS[0])),
                 StoreCall::PutSpec(spec(SPECS[1])),
                 // Later there are always some.
-                StoreCall::ChildrenOfFinishedParents(1),
+                StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, 1),
             ],
         }
     }
@@ -102,11 +102,11 @@ impl Chooser {
             StoreCall::LiveTasks,
             StoreCall::QueuedTools,
             StoreCall::NextWake,
-            StoreCall::Due(now, 10_000),
+            StoreCall::Find(TaskLookup::DueTimers(now), 10_000),
             StoreCall::Expired(now, 10_000),
-            StoreCall::OrphanedCalls(node, 10_000),
-            StoreCall::ChildrenOfFinishedParents(10_000),
-            StoreCall::Blocked(None, 10_000),
+            StoreCall::Find(TaskLookup::OrphanedCalls(node), 10_000),
+            StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, 10_000),
+            StoreCall::Find(TaskLookup::BlockedAfter(None), 10_000),
         ];
         all.extend(TOOLS.map(|tool| StoreCall::NextReady(tool.into())));
         all.extend(SPECS.map(|name| StoreCall::Spec(SpecId::named(name))));
@@ -136,7 +136,7 @@ impl Chooser {
             }),
             680..700 => StoreCall::OpenNode(NodeId(self.node), HostId(self.pick(&HOSTS).into()), now),
             700..720 => StoreCall::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
-            720..730 => StoreCall::OrphanedCalls(NodeId(self.node), limit),
+            720..730 => StoreCall::Find(TaskLookup::OrphanedCalls(NodeId(self.node)), limit),
             730..735 => StoreCall::Renew(NodeId(self.node - i64::from(self.one_in(4)))),
             735..740 => StoreCall::Held(NodeId(self.node), self.id()),
             740..750 => StoreCall::QueuedTools,
@@ -153,22 +153,25 @@ impl Chooser {
             842..844 => StoreCall::Arguments(self.id_or_unknown()),
             844..846 => StoreCall::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
             846..850 => StoreCall::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
-            850..852 => StoreCall::Children(self.parent_or_any(), limit),
-            852..855 => StoreCall::StartedBy(self.parent_or_any(), self.rng.bool().then(|| self.id()), limit),
-            855..856 => StoreCall::ChildrenOfFinishedParents(limit),
-            856..858 => StoreCall::Blocked(self.rng.bool().then(|| self.id()), limit),
+            850..852 => StoreCall::Find(TaskLookup::ChildrenOf(self.parent_or_any()), limit),
+            852..855 => {
+                let parent = self.parent_or_any();
+                let after = self.rng.bool().then(|| self.id());
+                StoreCall::Find(TaskLookup::StartedBy { parent, after }, limit)
+            }
+            855..856 => StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, limit),
+            856..858 => StoreCall::Find(TaskLookup::BlockedAfter(self.rng.bool().then(|| self.id())), limit),
             858..862 => StoreCall::Search(Box::new(self.search(limit + 1))),
             862..867 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
                 StoreCall::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
             }
-            867..872 => StoreCall::Live(
-                Principal::named(self.pick(&PRINCIPALS)),
-                self.session(),
-                self.rng.bool().then(|| self.id()),
-                limit,
-            ),
-            872..880 => StoreCall::Due(now, limit),
+            867..872 => {
+                let owner = Principal::named(self.pick(&PRINCIPALS));
+                let (session, after) = (self.session(), self.rng.bool().then(|| self.id()));
+                StoreCall::Find(TaskLookup::LiveInSession { owner, session, after }, limit)
+            }
+            872..880 => StoreCall::Find(TaskLookup::DueTimers(now), limit),
             880..885 => StoreCall::NextWake,
             885..905 => StoreCall::Expired(now, limit),
             905..925 => StoreCall::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),

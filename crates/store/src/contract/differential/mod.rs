@@ -9,7 +9,7 @@ mod step;
 
 use super::{NewSubject, Subject};
 use crate::MemoryStore;
-use longhaul_core::{BoxFuture, Clock, Store, Task, TaskId, UnixMillis};
+use longhaul_core::{BoxFuture, Clock, Store, Task, TaskId, UnixMillis, store::TaskLookup};
 use seen::SeenCases;
 use std::{sync::Arc, time::Duration};
 
@@ -133,7 +133,7 @@ impl Run {
     /// may have cut off are removed.
     async fn settle(&self, step: &StoreCall, answer: Result<StepAnswer, Refusal>) -> Result<StepAnswer, Refusal> {
         Ok(match (step, answer?) {
-            (StoreCall::Due(_, limit), StepAnswer::Tasks(tasks)) => {
+            (StoreCall::Find(TaskLookup::DueTimers(_), limit), StepAnswer::Tasks(tasks)) => {
                 let ranked = tasks
                     .into_iter()
                     .map(|task| (task.wake_at(), task.id.clone(), task))
@@ -159,8 +159,14 @@ impl Run {
                 StoreCall::GetUnscoped(id.clone()),
                 StoreCall::Journal(id.clone(), 0, usize::MAX),
                 StoreCall::Emitted(id.clone(), 0, usize::MAX),
-                StoreCall::Children(id.clone(), usize::MAX),
-                StoreCall::StartedBy(id.clone(), None, usize::MAX),
+                StoreCall::Find(TaskLookup::ChildrenOf(id.clone()), usize::MAX),
+                StoreCall::Find(
+                    TaskLookup::StartedBy {
+                        parent: id.clone(),
+                        after: None,
+                    },
+                    usize::MAX,
+                ),
             ];
             for step in whole.into_iter().chain(self.chooser.every_get(id)) {
                 self.agreed(&step).await.expect("reading does not fail");
@@ -169,7 +175,7 @@ impl Run {
         let same_leases = self.model.capabilities().many_nodes == self.subject.store().capabilities().many_nodes;
         for step in self.chooser.every_question() {
             // After the tasks were moved, no node that the model has holds a lease.
-            if matches!(step, StoreCall::OrphanedCalls(..)) && !same_leases {
+            if matches!(step, StoreCall::Find(TaskLookup::OrphanedCalls(_), _)) && !same_leases {
                 continue;
             }
             self.agreed(&step).await.expect("reading does not fail");

@@ -6,7 +6,7 @@ use super::{
 };
 use longhaul_core::{
     AttemptEnd, Event, QuotaExceeded, QuotaScope, Reason, State,
-    store::{ApplyError, Change, CreateError, Created, StoreError},
+    store::{ApplyError, Change, CreateError, Created, StoreError, TaskLookup},
 };
 use std::collections::BTreeSet;
 
@@ -226,7 +226,7 @@ impl SeenCases {
             StoreCall::Adopt(..) => either("adopt: some", "adopt: none"),
             StoreCall::Renew(..) => either("renew: some", "renew: none"),
             StoreCall::Held(..) => either("held: some", "held: none"),
-            StoreCall::OrphanedCalls(..) => either("orphaned calls: some", "orphaned calls: none"),
+            StoreCall::Find(TaskLookup::OrphanedCalls(_), _) => either("orphaned calls: some", "orphaned calls: none"),
             StoreCall::QueuedTools if some => "queued tools: some",
             StoreCall::NextReady(_) => either("next ready: some", "next ready: none"),
             StoreCall::Get(..) => match answer {
@@ -240,13 +240,13 @@ impl SeenCases {
             StoreCall::Answer(..) => either("answer: some", "answer: none"),
             StoreCall::Journal(..) => either("journal: some", "journal: none"),
             StoreCall::Emitted(..) => either("emitted: some", "emitted: none"),
-            StoreCall::Children(..) => either("children: some", "children: none"),
-            StoreCall::StartedBy(..) => either("started by: some", "started by: none"),
-            StoreCall::ChildrenOfFinishedParents(..) => either(
+            StoreCall::Find(TaskLookup::ChildrenOf(_), _) => either("children: some", "children: none"),
+            StoreCall::Find(TaskLookup::StartedBy { .. }, _) => either("started by: some", "started by: none"),
+            StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, _) => either(
                 "children of finished parents: some",
                 "children of finished parents: none",
             ),
-            StoreCall::Blocked(..) => either("blocked: some", "blocked: none"),
+            StoreCall::Find(TaskLookup::BlockedAfter(_), _) => either("blocked: some", "blocked: none"),
             StoreCall::Requestor(..) => either("requestor: some", "requestor: none"),
             StoreCall::Arguments(..) => either("arguments: some", "arguments: none"),
             StoreCall::Search(..) => match answer {
@@ -259,8 +259,8 @@ impl SeenCases {
                 StepAnswer::Page(page) if page.tasks.is_empty() => "list: empty",
                 _ => "list: last",
             },
-            StoreCall::Live(..) => either("live: some", "live: none"),
-            StoreCall::Due(..) => either("due: some", "due: none"),
+            StoreCall::Find(TaskLookup::LiveInSession { .. }, _) => either("live: some", "live: none"),
+            StoreCall::Find(TaskLookup::DueTimers(_), _) => either("due: some", "due: none"),
             StoreCall::NextWake if some => "next wake: some",
             StoreCall::Expired(..) => either("expired: some", "expired: none"),
             StoreCall::Delete(..) => either("delete: some", "delete: none"),

@@ -6,7 +6,7 @@ use longhaul_core::{
     UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Idempotency,
-        LiveTasks, NewTask, Page, Record, SigningKey, StoreError, TaskSearch,
+        LiveTasks, NewTask, Page, Record, SigningKey, StoreError, TaskLookup, TaskSearch,
     },
 };
 use std::sync::Arc;
@@ -23,7 +23,6 @@ pub(crate) enum StoreCall {
     Apply(Change),
     Claim(Claim),
     Adopt(NodeId, HostId, usize, UnixMillis),
-    OrphanedCalls(NodeId, usize),
     QueuedTools,
     NextReady(Arc<str>),
     Get(Scope, TaskId),
@@ -32,17 +31,12 @@ pub(crate) enum StoreCall {
     Answer(TaskId, InputKey),
     Journal(TaskId, u32, usize),
     Emitted(TaskId, u32, usize),
-    Children(TaskId, usize),
-    StartedBy(TaskId, Option<TaskId>, usize),
-    ChildrenOfFinishedParents(usize),
-    Blocked(Option<TaskId>, usize),
     Requestor(TaskId),
     Arguments(TaskId),
+    Find(TaskLookup, usize),
     Search(Box<TaskSearch>),
     Usage(Option<Principal>),
     List(Scope, Option<TaskId>, usize),
-    Live(Principal, SessionKey, Option<TaskId>, usize),
-    Due(UnixMillis, usize),
     NextWake,
     Expired(UnixMillis, usize),
     Delete(Vec<TaskId>, UnixMillis),
@@ -126,7 +120,6 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepA
         StoreCall::Apply(change) => StepAnswer::Task(store.apply(change).await?),
         StoreCall::Claim(claim) => StepAnswer::Claimed(store.claim(claim).await?),
         StoreCall::Adopt(node, host, limit, at) => StepAnswer::Claimed(store.adopt(node, &host, limit, at).await?),
-        StoreCall::OrphanedCalls(node, limit) => StepAnswer::Tasks(store.orphaned_calls(node, limit).await?),
         StoreCall::QueuedTools => {
             let mut tools = store.queued_tools().await?;
             tools.sort();
@@ -145,23 +138,12 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepA
         StoreCall::Answer(id, key) => StepAnswer::Input(store.input(&id, &key).await?),
         StoreCall::Journal(id, after, limit) => StepAnswer::Entries(store.journal(&id, after, limit).await?),
         StoreCall::Emitted(id, after, limit) => StepAnswer::Entries(store.emitted(&id, after, limit).await?),
-        StoreCall::Children(parent, limit) => StepAnswer::Tasks(store.children(&parent, limit).await?),
-        StoreCall::StartedBy(parent, after, limit) => {
-            StepAnswer::Tasks(store.started_by(&parent, after.as_ref(), limit).await?)
-        }
-        StoreCall::ChildrenOfFinishedParents(limit) => {
-            StepAnswer::Tasks(store.children_of_finished_parents(limit).await?)
-        }
-        StoreCall::Blocked(after, limit) => StepAnswer::Tasks(store.blocked(after.as_ref(), limit).await?),
         StoreCall::Requestor(id) => StepAnswer::Json(store.requestor(&id).await?),
         StoreCall::Arguments(id) => StepAnswer::Json(store.arguments(&id).await?),
         StoreCall::Search(search) => StepAnswer::Found(store.search(*search).await?),
         StoreCall::Usage(of) => StepAnswer::Usage(store.usage(of.as_ref()).await?),
         StoreCall::List(scope, before, limit) => StepAnswer::Page(store.list(&scope, before.as_ref(), limit).await?),
-        StoreCall::Live(owner, session, after, limit) => {
-            StepAnswer::Tasks(store.live_in_session(&owner, &session, after.as_ref(), limit).await?)
-        }
-        StoreCall::Due(at, limit) => StepAnswer::Tasks(store.due_timers(at, limit).await?),
+        StoreCall::Find(lookup, limit) => StepAnswer::Tasks(store.find(lookup, limit).await?),
         StoreCall::NextWake => StepAnswer::Timestamp(store.next_wake().await?),
         StoreCall::Expired(at, limit) => StepAnswer::Ids(store.expired(at, limit).await?),
         StoreCall::Delete(ids, at) => StepAnswer::Number(store.delete(&host(), ids, at).await?),
