@@ -4,81 +4,61 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskLookup, TaskSearch, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError,
+        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
+        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreHealth,
+        StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
 
-/// Declares [`StoreLayer`], and makes every layer a store. The list has each method of [`Store`] once: one that is missing does not compile.
+/// Declares [`StoreLayer`], and makes every layer a store. The list has each method of a store once: one that is missing does not compile.
 macro_rules! layer {
-    (@call $layer:ident, $name:ident($($argument:ident),*), $answer:ty) => {
-        $layer.forward($layer.inner().$name($($argument),*))
-    };
-    (@call $layer:ident, $name:ident($($argument:ident),*)) => {
-        $layer.inner().$name($($argument),*)
-    };
-    ($(#[$about:meta])* trait; $(fn $name:ident($($argument:ident: $of:ty),*) $(-> $answer:ty)?;)+) => {
+    (
+        $(#[$about:meta])*
+        forwarded { $($group:ident { $(fn $name:ident($($argument:ident: $of:ty),*) -> $answer:ty;)+ })+ }
+        at once { $(fn $direct:ident($($given:ident: $type:ty),*) $(-> $returned:ty)?;)+ }
+    ) => {
         $(#[$about])*
         pub trait StoreLayer: Send + Sync + 'static {
             /// The store that is wrapped.
             fn inner(&self) -> &dyn Store;
 
-            /// Called with the answer of each operation that the layer does not override, except [`Store::listen`]. Override it to delay,
+            /// Called with the answer of each operation that the layer does not override and that answers later. Override it to delay,
             /// count or log those operations. The default returns the answer unchanged.
             fn forward<'a, T: Send + 'static>(&'a self, answer: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
                 answer
             }
 
-            /// [`Store::capabilities`]. By default the inner store's.
-            fn capabilities(&self) -> StoreCapabilities {
-                self.inner().capabilities()
-            }
-
-            /// [`Store::refuses_payloads`]. By default the inner store's.
-            fn refuses_payloads(&self) -> bool {
-                self.inner().refuses_payloads()
-            }
-
-            /// [`Store::health`]. By default the inner store's.
-            fn health(&self) -> StoreHealth {
-                self.inner().health()
-            }
-
-            /// [`Store::commit_counts`]. By default the inner store's.
-            fn commit_counts(&self) -> CommitCounts {
-                self.inner().commit_counts()
-            }
+            $($(
+                #[doc = concat!("[`", stringify!($group), "::", stringify!($name), "`](crate::store::", stringify!($group), "::", stringify!($name), "). By default the inner store's.")]
+                fn $name(&self, $($argument: $of),*) -> $answer {
+                    self.forward(self.inner().$name($($argument),*))
+                }
+            )+)+
 
             $(
-                #[doc = concat!("[`Store::", stringify!($name), "`]. By default the inner store's.")]
-                fn $name(&self, $($argument: $of),*) $(-> $answer)? {
-                    layer!(@call self, $name($($argument),*) $(, $answer)?)
+                #[doc = concat!("[`Store::", stringify!($direct), "`]. By default the inner store's.")]
+                fn $direct(&self, $($given: $type),*) $(-> $returned)? {
+                    self.inner().$direct($($given),*)
                 }
             )+
         }
 
+        $(
+            impl<L: StoreLayer> $group for L {
+                $(
+                    fn $name(&self, $($argument: $of),*) -> $answer {
+                        StoreLayer::$name(self, $($argument),*)
+                    }
+                )+
+            }
+        )+
+
         impl<L: StoreLayer> Store for L {
-            fn capabilities(&self) -> StoreCapabilities {
-                StoreLayer::capabilities(self)
-            }
-
-            fn refuses_payloads(&self) -> bool {
-                StoreLayer::refuses_payloads(self)
-            }
-
-            fn commit_counts(&self) -> CommitCounts {
-                StoreLayer::commit_counts(self)
-            }
-
-            fn health(&self) -> StoreHealth {
-                StoreLayer::health(self)
-            }
-
             $(
-                fn $name(&self, $($argument: $of),*) $(-> $answer)? {
-                    StoreLayer::$name(self, $($argument),*)
+                fn $direct(&self, $($given: $type),*) $(-> $returned)? {
+                    StoreLayer::$direct(self, $($given),*)
                 }
             )+
         }
@@ -118,59 +98,79 @@ layer! {
     ///     Arc::new(Bounded { inner, full: AtomicBool::new(false) })
     /// }
     /// ```
-    trait;
-
-    fn open_node(new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
-    fn renew(node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
-    fn end_lease(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn await_earlier_writes(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn give_up_host(node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>>;
-    fn nodes() -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>>;
-    fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
-    fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
-    fn set_paused(tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn paused() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    fn share_permits(node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>>;
-    fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
-    fn find_by_idempotency_key(principal: &Principal, tool: &str, key: &str, digest: Option<[u8; 32]>) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
-    fn write_call(call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
-    fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
-    fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
-    fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
-    fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
-    fn reclaim(node: NodeId, host: &HostId, lost_for: Millis, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
-    fn held(node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
-    fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
-    fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
-    fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-    fn get_unscoped(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-    fn versions(ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>>;
-    fn input(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
-    fn inputs(id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>>;
-    fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
-    fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
-    fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
-    fn arguments(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
-    fn find(lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn search(search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>>;
-    fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
-    fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
-    fn make_timers_due(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn newest_created_at() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
-    fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
-    fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
-    fn delete(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
-    fn delete_ended(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
-    fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
-    fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
-    fn live_tasks() -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>>;
-    fn signing_keys(purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
-    fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
-    fn send(to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn listen(listener: StoreListener);
+    forwarded {
+        TaskStore {
+            fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
+            fn find_by_idempotency_key(principal: &Principal, tool: &str, key: &str, digest: Option<[u8; 32]>) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+            fn write_call(call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
+            fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
+            fn held(node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
+            fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+            fn get_unscoped(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+            fn versions(ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>>;
+            fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+            fn arguments(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+            fn delete(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+            fn delete_ended(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+        }
+        JournalStore {
+            fn input(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+            fn inputs(id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>>;
+            fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+            fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+        }
+        QueueStore {
+            fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
+            fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
+            fn set_paused(tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn paused() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+            fn share_permits(node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>>;
+            fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+            fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+            fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+            fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
+        }
+        TimerStore {
+            fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+            fn make_timers_due(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn newest_created_at() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+            fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+        }
+        LeaseStore {
+            fn open_node(new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
+            fn renew(node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
+            fn end_lease(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn await_earlier_writes(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn give_up_host(node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>>;
+            fn nodes() -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>>;
+            fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+            fn reclaim(node: NodeId, host: &HostId, lost_for: Millis, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+            fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+            fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
+            fn send(to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>>;
+        }
+        SessionStore {
+            fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+            fn signing_keys(purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+        }
+        SearchStore {
+            fn find(lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+            fn search(search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>>;
+            fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
+            fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
+            fn live_tasks() -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>>;
+            fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
+        }
+    }
+    at once {
+        fn listen(listener: StoreListener);
+        fn capabilities() -> StoreCapabilities;
+        fn refuses_payloads() -> bool;
+        fn health() -> StoreHealth;
+        fn commit_counts() -> CommitCounts;
+    }
 }

@@ -13,8 +13,8 @@
 
 use longhaul::{Server, ServerHandle};
 use longhaul_core::{
-    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, Store, TaskHeader, ToolSpec, UnixMillis,
-    store::NewTask,
+    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, TaskHeader, ToolSpec, UnixMillis,
+    store::{NewTask, QueueStore, TaskStore},
 };
 use longhaul_store::MemoryStore;
 use rmcp::{

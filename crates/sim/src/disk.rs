@@ -2,8 +2,8 @@
 
 use futures_util::FutureExt;
 use longhaul_core::{
-    Entry, HostId, Input, InputKey, Store, TaskId,
-    store::{Counts, Record},
+    Entry, HostId, Input, InputKey, TaskId,
+    store::{Counts, JournalStore, LeaseStore, Record, SearchStore, TaskStore},
 };
 use longhaul_store::MemoryStore;
 

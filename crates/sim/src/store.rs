@@ -7,8 +7,9 @@ use longhaul_core::{
     BoxFuture, Event, Fence, HostId, InputKey, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId,
     ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, PermitReport, Permits,
-        Record, Renewal, SigningKey, StoreError, StoreListener, TaskLookup, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, LeaseStore, NewNode, NewTask, PermitReport,
+        Permits, QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreError, StoreListener,
+        TaskLookup, TaskStore, TimerStore, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;

@@ -49,7 +49,7 @@ const KEYED: &str = select_tasks!(
      ON principal = caller AND tool = called AND idempotency_key = key"
 );
 /// Locks the rows of nodes that write new tasks: so that the lease of one that claims a task is not lost before the commit, and so that a node can wait for what
-/// it has written before ([`longhaul_core::Store::await_earlier_writes`]).
+/// it has written before ([`longhaul_core::store::LeaseStore::await_earlier_writes`]).
 pub(crate) const LOCK_NODES: &str = "SELECT id, lost_at FROM nodes WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE";
 const SPECS: &str = "SELECT id FROM specs WHERE id = ANY($1::text[])";
 /// The lengths of entries that may get another value: those that changes name, and those for the ends of children.

@@ -30,7 +30,7 @@ const DELETE: [&str; 6] = [
 /// When what was asked to be deleted is due.
 pub(crate) const WHENEVER: UnixMillis = UnixMillis(i64::MAX);
 
-/// [`longhaul_core::Store::delete`], and [`longhaul_core::Store::delete_ended`] with `due` [`WHENEVER`].
+/// [`longhaul_core::store::TaskStore::delete`], and [`longhaul_core::store::TaskStore::delete_ended`] with `due` [`WHENEVER`].
 pub(crate) struct Delete {
     pub(crate) host: HostId,
     pub(crate) ids: Vec<TaskId>,

@@ -49,7 +49,7 @@ const FORGET: &str = "WITH gone AS ( \
      ) UPDATE forgotten_nodes SET lost = lost + (SELECT count(*) FROM gone), greatest = greatest(greatest, (SELECT max(id) FROM gone)) \
      WHERE EXISTS (SELECT 1 FROM gone)";
 
-/// [`longhaul_core::Store::open_node`].
+/// [`longhaul_core::store::LeaseStore::open_node`].
 pub(crate) struct OpenNode {
     pub(crate) new: NewNode,
     pub(crate) at: UnixMillis,
@@ -127,7 +127,7 @@ const LEASE: &str = "SELECT since, ends_at, lost_at, losses_seen, (SELECT count(
          (SELECT count(*) FROM nodes AS ended WHERE ended.lost_at IS NULL AND ended.ends_at <= now.millis AND ended.id <> $1) \
      FROM nodes, (SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $2 AS millis) AS now WHERE id = $1 FOR UPDATE OF nodes";
 
-/// [`longhaul_core::Store::renew`].
+/// [`longhaul_core::store::LeaseStore::renew`].
 pub(crate) struct Renew {
     pub(crate) identity: Arc<Identity>,
     pub(crate) node: NodeId,
@@ -218,7 +218,7 @@ fn front() -> i64 {
     code::of(&NODE_ROLES, NodeRole::Front)
 }
 
-/// [`longhaul_core::Store::nodes`].
+/// [`longhaul_core::store::LeaseStore::nodes`].
 pub(crate) async fn statuses(on: &impl Execute, clock: &Clock) -> Result<Vec<NodeStatus>, Fault> {
     let now = clock.now(on).await?;
     let rows = on.rows(STATUSES, &[&front()]).await?;
@@ -254,14 +254,14 @@ fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fa
     })
 }
 
-/// [`longhaul_core::Store::await_earlier_writes`]: a transaction that makes the row of a task holds a share of the row of its node until it is over. The database
+/// [`longhaul_core::store::LeaseStore::await_earlier_writes`]: a transaction that makes the row of a task holds a share of the row of its node until it is over. The database
 /// ends one whose connection is lost after `idle_in_transaction_session_timeout`.
 pub(crate) const AWAIT_EARLIER_WRITES: &str = "SELECT FROM nodes WHERE id = $1 FOR UPDATE";
 
 /// When a lease was lost whose host was given up: longer ago than any span.
 const GIVEN_UP: i64 = i64::MIN;
 
-/// [`longhaul_core::Store::give_up_host`].
+/// [`longhaul_core::store::LeaseStore::give_up_host`].
 pub(crate) struct GiveUpHost {
     pub(crate) node: NodeId,
     pub(crate) clock: Clock,
@@ -304,7 +304,7 @@ impl Work for GiveUpHost {
     }
 }
 
-/// [`longhaul_core::Store::end_lease`].
+/// [`longhaul_core::store::LeaseStore::end_lease`].
 pub(crate) struct EndLease {
     pub(crate) node: NodeId,
     pub(crate) clock: Clock,

@@ -41,7 +41,7 @@ impl KnownPauses {
     }
 }
 
-/// [`longhaul_core::Store::set_paused`].
+/// [`longhaul_core::store::QueueStore::set_paused`].
 pub(crate) struct SetPaused {
     pub(crate) tool: String,
     pub(crate) paused: bool,
@@ -57,7 +57,7 @@ impl Work for SetPaused {
     }
 }
 
-/// [`longhaul_core::Store::paused`].
+/// [`longhaul_core::store::QueueStore::paused`].
 pub(crate) async fn paused(on: &impl Execute, known: &KnownPauses) -> Result<Vec<Arc<str>>, Fault> {
     let mut paused = Vec::new();
     let found = on.rows(PAUSED, &[]).await?;

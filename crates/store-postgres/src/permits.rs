@@ -27,7 +27,7 @@ const DROP_DEAD: &str = "DELETE FROM permits WHERE node IN (SELECT id FROM nodes
 const LIMIT: &str = "SELECT (SELECT concurrency FROM tool_limits WHERE tool = $1), \
      (SELECT count(*) FROM tasks WHERE attempt_state < 3 AND tool = $1 AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL))";
 
-/// [`longhaul_core::Store::share_permits`].
+/// [`longhaul_core::store::QueueStore::share_permits`].
 pub(crate) struct Share {
     pub(crate) node: NodeId,
     pub(crate) report: PermitReport,

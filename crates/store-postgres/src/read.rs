@@ -91,13 +91,13 @@ const JOURNAL: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epo
 const EMITTED: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epoch FROM journal \
      WHERE task = $1 AND seq > $2 AND kind = 5 ORDER BY seq LIMIT $3";
 
-/// [`longhaul_core::Store::get`].
+/// [`longhaul_core::store::TaskStore::get`].
 pub(crate) async fn get(on: &impl Execute, scope: &Scope, id: &TaskId) -> Result<Option<Record>, Fault> {
     let principal = encode(scope.principal.as_str());
     on.row(GET, &[&id.as_str(), &principal]).await?.map(record).transpose()
 }
 
-/// [`longhaul_core::Store::get_unscoped`].
+/// [`longhaul_core::store::TaskStore::get_unscoped`].
 pub(crate) async fn get_unscoped(on: &impl Execute, id: &TaskId) -> Result<Option<Record>, Fault> {
     on.row(PEEK, &[&id.as_str()]).await?.map(record).transpose()
 }
@@ -112,7 +112,7 @@ fn record(row: tokio_postgres::Row) -> Result<Record, Fault> {
     Ok(Record { task, outcome, inputs })
 }
 
-/// [`longhaul_core::Store::versions`].
+/// [`longhaul_core::store::TaskStore::versions`].
 pub(crate) async fn versions(on: &impl Execute, ids: &[TaskId]) -> Result<Vec<(TaskId, u64)>, Fault> {
     let ids = texts(ids);
     let rows = on
@@ -122,7 +122,7 @@ pub(crate) async fn versions(on: &impl Execute, ids: &[TaskId]) -> Result<Vec<(T
     rows.iter().map(version).collect()
 }
 
-/// [`longhaul_core::Store::find_by_idempotency_key`].
+/// [`longhaul_core::store::TaskStore::find_by_idempotency_key`].
 pub(crate) async fn find_by_idempotency_key(
     on: &impl Execute,
     principal: &Principal,
@@ -136,25 +136,25 @@ pub(crate) async fn find_by_idempotency_key(
     row.as_ref().map(row::task).transpose()
 }
 
-/// [`longhaul_core::Store::input`].
+/// [`longhaul_core::store::JournalStore::input`].
 pub(crate) async fn input(on: &impl Execute, id: &TaskId, key: &InputKey) -> Result<Option<Input>, Fault> {
     let row = on.row(INPUT, &[&id.as_str(), &key.as_str()]).await?;
     row.as_ref().map(row::input).transpose()
 }
 
-/// [`longhaul_core::Store::inputs`].
+/// [`longhaul_core::store::JournalStore::inputs`].
 pub(crate) async fn inputs(on: &impl Execute, id: &TaskId, limit: usize) -> Result<Vec<Input>, Fault> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = on.rows(INPUTS, &[&id.as_str(), &limit]).await?;
     rows.iter().map(row::input).collect()
 }
 
-/// [`longhaul_core::Store::requestor`].
+/// [`longhaul_core::store::TaskStore::requestor`].
 pub(crate) async fn requestor(on: &impl Execute, id: &TaskId) -> Result<Option<Json>, Fault> {
     json(on, "SELECT requestor FROM arguments WHERE task = $1", id).await
 }
 
-/// [`longhaul_core::Store::arguments`].
+/// [`longhaul_core::store::TaskStore::arguments`].
 pub(crate) async fn arguments(on: &impl Execute, id: &TaskId) -> Result<Option<Json>, Fault> {
     json(on, "SELECT json FROM arguments WHERE task = $1", id).await
 }
@@ -164,7 +164,7 @@ async fn json(on: &impl Execute, sql: &str, id: &TaskId) -> Result<Option<Json>,
     row.map(|row| task_row::json(&PostgresRow(&row), 0)).transpose()
 }
 
-/// [`longhaul_core::Store::spec`].
+/// [`longhaul_core::store::QueueStore::spec`].
 pub(crate) async fn spec(on: &impl Execute, id: &SpecId) -> Result<Option<ToolSpec>, Fault> {
     let row = on
         .row("SELECT id, kind, definition FROM specs WHERE id = $1", &[&id.as_str()])
@@ -179,7 +179,7 @@ pub(crate) async fn spec(on: &impl Execute, id: &SpecId) -> Result<Option<ToolSp
     row.map(spec).transpose()
 }
 
-/// [`longhaul_core::Store::limits`].
+/// [`longhaul_core::store::QueueStore::limits`].
 pub(crate) async fn limits(on: &impl Execute) -> Result<Vec<ToolLimit>, Fault> {
     let rows = on
         .rows(
@@ -196,7 +196,7 @@ pub(crate) async fn limits(on: &impl Execute) -> Result<Vec<ToolLimit>, Fault> {
     rows.iter().map(limit).collect()
 }
 
-/// [`longhaul_core::Store::queued_tools`].
+/// [`longhaul_core::store::QueueStore::queued_tools`].
 pub(crate) async fn queued_tools(on: &impl Execute) -> Result<Vec<Arc<str>>, Fault> {
     tools(on, QUEUED_TOOLS).await
 }
@@ -206,7 +206,7 @@ async fn tools(on: &impl Execute, sql: &str) -> Result<Vec<Arc<str>>, Fault> {
     rows.iter().map(|row| row::text(row, 0)).collect()
 }
 
-/// [`longhaul_core::Store::next_ready`].
+/// [`longhaul_core::store::QueueStore::next_ready`].
 pub(crate) async fn next_ready(on: &impl Execute, tool: &str) -> Result<Option<UnixMillis>, Fault> {
     let tool = encode(tool);
     let row = on
@@ -218,7 +218,7 @@ pub(crate) async fn next_ready(on: &impl Execute, tool: &str) -> Result<Option<U
     first_timestamp(row)
 }
 
-/// [`longhaul_core::Store::next_wake`].
+/// [`longhaul_core::store::TimerStore::next_wake`].
 pub(crate) async fn next_wake(on: &impl Execute) -> Result<Option<UnixMillis>, Fault> {
     first_timestamp(
         on.row("SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL", &[])
@@ -226,7 +226,7 @@ pub(crate) async fn next_wake(on: &impl Execute) -> Result<Option<UnixMillis>, F
     )
 }
 
-/// [`longhaul_core::Store::newest_created_at`].
+/// [`longhaul_core::store::TimerStore::newest_created_at`].
 pub(crate) async fn newest_created_at(on: &impl Execute) -> Result<Option<UnixMillis>, Fault> {
     first_timestamp(
         on.row("SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1", &[])
@@ -241,7 +241,7 @@ fn first_timestamp(row: Option<tokio_postgres::Row>) -> Result<Option<UnixMillis
     }
 }
 
-/// [`longhaul_core::Store::queued_before`].
+/// [`longhaul_core::store::QueueStore::queued_before`].
 pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -> Result<usize, Fault> {
     let (tool, principal) = (encode(&task.tool), encode(task.owner.principal.as_str()));
     let by: [Param<'_>; 5] = [
@@ -256,18 +256,18 @@ pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -
     Ok(usize::try_from(count).unwrap_or(most))
 }
 
-/// [`longhaul_core::Store::held`].
+/// [`longhaul_core::store::TaskStore::held`].
 pub(crate) async fn held(on: &impl Execute, node: NodeId, id: &TaskId) -> Result<Option<Claimed>, Fault> {
     let row = on.row(HELD, &[&id.as_str(), &node.0]).await?;
     row.as_ref().map(row::claimed).transpose()
 }
 
-/// [`longhaul_core::Store::journal`].
+/// [`longhaul_core::store::JournalStore::journal`].
 pub(crate) async fn journal(on: &impl Execute, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>, Fault> {
     entries(on, JOURNAL, id, after, limit).await
 }
 
-/// [`longhaul_core::Store::emitted`].
+/// [`longhaul_core::store::JournalStore::emitted`].
 pub(crate) async fn emitted(on: &impl Execute, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>, Fault> {
     entries(on, EMITTED, id, after, limit).await
 }
@@ -279,7 +279,7 @@ async fn entries(on: &impl Execute, sql: &str, id: &TaskId, after: u32, limit: u
     rows.iter().map(row::entry).collect()
 }
 
-/// [`longhaul_core::Store::find`].
+/// [`longhaul_core::store::SearchStore::find`].
 pub(crate) async fn find(on: &impl Execute, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>, Fault> {
     let limit = row::bound(limit);
     // Sorts before every id.
@@ -302,7 +302,7 @@ pub(crate) async fn find(on: &impl Execute, lookup: &TaskLookup, limit: usize) -
     row::tasks(&found)
 }
 
-/// [`longhaul_core::Store::list`].
+/// [`longhaul_core::store::SearchStore::list`].
 pub(crate) async fn list(
     on: &impl Execute,
     scope: &Scope,
@@ -326,12 +326,12 @@ pub(crate) async fn list(
     Ok(Page { tasks, more })
 }
 
-/// [`longhaul_core::Store::expired`].
+/// [`longhaul_core::store::TimerStore::expired`].
 pub(crate) async fn expired(on: &impl Execute, at: UnixMillis, limit: usize) -> Result<Vec<TaskId>, Fault> {
     ids(&on.rows(EXPIRED, &[&at.0, &row::bound(limit)]).await?)
 }
 
-/// [`longhaul_core::Store::tombstones`].
+/// [`longhaul_core::store::LeaseStore::tombstones`].
 pub(crate) async fn tombstones(on: &impl Execute, host: &str, limit: usize) -> Result<Vec<TaskId>, Fault> {
     let host = encode(host);
     ids(&on
@@ -346,7 +346,7 @@ fn ids(rows: &[tokio_postgres::Row]) -> Result<Vec<TaskId>, Fault> {
     rows.iter().map(|row| row::id(row, 0)).collect()
 }
 
-/// [`longhaul_core::Store::counts`].
+/// [`longhaul_core::store::SearchStore::counts`].
 pub(crate) async fn counts(on: &impl Execute) -> Result<Counts, Fault> {
     let mut counts = Counts::default();
     let rows = on
@@ -367,7 +367,7 @@ pub(crate) async fn counts(on: &impl Execute) -> Result<Counts, Fault> {
     Ok(counts)
 }
 
-/// [`longhaul_core::Store::live_tasks`].
+/// [`longhaul_core::store::SearchStore::live_tasks`].
 pub(crate) async fn live_tasks(on: &impl Execute) -> Result<Vec<LiveTasks>, Fault> {
     let group = |row: &tokio_postgres::Row| {
         let state = code::state(row::number(row, 1)?);

@@ -9,13 +9,13 @@ use tokio::sync::oneshot::Sender;
 
 /// A change.
 pub(crate) enum Request {
-    /// [`longhaul_core::Store::create`].
+    /// [`longhaul_core::store::TaskStore::create`].
     Create(Box<NewTask>),
-    /// [`longhaul_core::Store::write_call`].
+    /// [`longhaul_core::store::TaskStore::write_call`].
     WriteCall(Box<UnwrittenCall>, Change),
-    /// [`longhaul_core::Store::apply`].
+    /// [`longhaul_core::store::TaskStore::apply`].
     Apply(Change),
-    /// [`longhaul_core::Store::end_session`].
+    /// [`longhaul_core::store::SessionStore::end_session`].
     EndSession(SessionKey, UnixMillis),
 }
 

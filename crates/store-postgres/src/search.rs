@@ -1,4 +1,4 @@
-//! [`longhaul_core::Store::search`].
+//! [`longhaul_core::store::SearchStore::search`].
 
 use crate::{
     fault::Fault,

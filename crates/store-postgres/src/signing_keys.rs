@@ -9,7 +9,7 @@ use crate::{
 use longhaul_core::store::{SigningKey, StoreError};
 use longhaul_store::task_row;
 
-/// [`longhaul_core::Store::signing_keys`].
+/// [`longhaul_core::store::SessionStore::signing_keys`].
 pub(crate) struct RotateKeys {
     pub(crate) purpose: String,
     pub(crate) fresh: SigningKey,

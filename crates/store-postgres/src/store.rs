@@ -18,10 +18,10 @@ use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError, Lease,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, StoreHealth, StoreListener, TaskLookup, TaskSearch, ToolLimit,
-        UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError,
+        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
+        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent,
+        StoreHealth, StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -133,7 +133,199 @@ macro_rules! read_anywhere {
     };
 }
 
-impl Store for PostgresStore {
+impl TaskStore for PostgresStore {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        Box::pin(async move {
+            match self.send(Request::Create(Box::new(new))).await? {
+                RequestAnswer::Created(answer) => *answer,
+                _ => Err(unexpected().into()),
+            }
+        })
+    }
+
+    fn find_by_idempotency_key(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        key: &str,
+        digest: Option<[u8; 32]>,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        let (principal, tool, key) = (principal.clone(), tool.to_owned(), key.to_owned());
+        read!(self, |connection| read::find_by_idempotency_key(
+            connection, &principal, &tool, &key, digest
+        ))
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(self.apply_request(Request::WriteCall(Box::new(call), change)))
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(self.apply_request(Request::Apply(change)))
+    }
+
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::held(connection, node, &id))
+    }
+
+    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let (scope, id) = (scope.clone(), id.clone());
+        read_anywhere!(self, |connection| read::get(connection, &scope, &id))
+    }
+
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::get_unscoped(connection, &id))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let ids = ids.to_vec();
+        read!(self, |connection| read::versions(connection, &ids))
+    }
+
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::requestor(connection, &id))
+    }
+
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::arguments(connection, &id))
+    }
+
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.delete_due(host.clone(), ids, at, at))
+    }
+
+    /// What is deleted stays in dead rows until they are vacuumed, and in the write-ahead log until it is recycled.
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.delete_due(host.clone(), ids, WHENEVER, at))
+    }
+}
+
+impl JournalStore for PostgresStore {
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        let (id, key) = (id.clone(), key.clone());
+        read!(self, |connection| read::input(connection, &id, &key))
+    }
+
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::inputs(connection, &id, limit))
+    }
+
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::journal(connection, &id, after, limit))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        read_anywhere!(self, |connection| read::emitted(connection, &id, after, limit))
+    }
+}
+
+impl QueueStore for PostgresStore {
+    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (id, kind, definition) = (spec.id.as_str(), encode(&spec.kind), spec.definition.as_str());
+            let params: Vec<crate::transaction::Param<'_>> = vec![&id, &kind, &definition];
+            transact(&self.connections, &Statement { sql: PUT_SPEC, params }).await
+        })
+    }
+
+    fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::spec(connection, &id))
+    }
+
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = encode(tool).into_owned();
+        let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+        Box::pin(async move {
+            let params: Vec<crate::transaction::Param<'_>> = vec![&tool, &concurrency];
+            transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
+        })
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
+        read!(self, |connection| read::limits(connection))
+    }
+
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        let set = pauses::SetPaused {
+            tool: tool.to_owned(),
+            paused,
+        };
+        Box::pin(async move {
+            transact(&self.connections, &set).await?;
+            self.published.committed(Effects::pauses_changed());
+            Ok(())
+        })
+    }
+
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        read!(self, |connection| pauses::paused(connection, &self.published.pauses))
+    }
+
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        let clock = self.clock.clone();
+        let share = permits::Share { node, report, clock };
+        Box::pin(async move {
+            let (permits, effects) = transact(&self.connections, &share).await?;
+            self.published.committed(effects);
+            Ok(permits)
+        })
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let published = Arc::clone(&self.published);
+        Box::pin(async move { self.take(&take::TakeQueued { claim, published }).await })
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        read!(self, |connection| read::queued_tools(connection))
+    }
+
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let tool = tool.to_owned();
+        read!(self, |connection| read::next_ready(connection, &tool))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let task = task.clone();
+        read!(self, |connection| read::queued_before(connection, &task, most))
+    }
+}
+
+impl TimerStore for PostgresStore {
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        read!(self, |connection| read::next_wake(connection))
+    }
+
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let params: Vec<crate::transaction::Param<'_>> = vec![&at.0];
+            transact(&self.connections, &Statement { sql: HASTEN, params }).await
+        })
+    }
+
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        read!(self, |connection| read::newest_created_at(connection))
+    }
+
+    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        read!(self, |connection| read::expired(connection, at, limit))
+    }
+}
+
+impl LeaseStore for PostgresStore {
     fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         let open = nodes::OpenNode {
             new: new.clone(),
@@ -202,98 +394,6 @@ impl Store for PostgresStore {
         read!(self, |connection| nodes::statuses(connection, &self.clock))
     }
 
-    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let (id, kind, definition) = (spec.id.as_str(), encode(&spec.kind), spec.definition.as_str());
-            let params: Vec<crate::transaction::Param<'_>> = vec![&id, &kind, &definition];
-            transact(&self.connections, &Statement { sql: PUT_SPEC, params }).await
-        })
-    }
-
-    fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
-        let id = id.clone();
-        read!(self, |connection| read::spec(connection, &id))
-    }
-
-    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let tool = encode(tool).into_owned();
-        let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
-        Box::pin(async move {
-            let params: Vec<crate::transaction::Param<'_>> = vec![&tool, &concurrency];
-            transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
-        })
-    }
-
-    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
-        read!(self, |connection| read::limits(connection))
-    }
-
-    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
-        let set = pauses::SetPaused {
-            tool: tool.to_owned(),
-            paused,
-        };
-        Box::pin(async move {
-            transact(&self.connections, &set).await?;
-            self.published.committed(Effects::pauses_changed());
-            Ok(())
-        })
-    }
-
-    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        read!(self, |connection| pauses::paused(connection, &self.published.pauses))
-    }
-
-    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
-        let clock = self.clock.clone();
-        let share = permits::Share { node, report, clock };
-        Box::pin(async move {
-            let (permits, effects) = transact(&self.connections, &share).await?;
-            self.published.committed(effects);
-            Ok(permits)
-        })
-    }
-
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        Box::pin(async move {
-            match self.send(Request::Create(Box::new(new))).await? {
-                RequestAnswer::Created(answer) => *answer,
-                _ => Err(unexpected().into()),
-            }
-        })
-    }
-
-    fn find_by_idempotency_key(
-        &self,
-        principal: &Principal,
-        tool: &str,
-        key: &str,
-        digest: Option<[u8; 32]>,
-    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
-        let (principal, tool, key) = (principal.clone(), tool.to_owned(), key.to_owned());
-        read!(self, |connection| read::find_by_idempotency_key(
-            connection, &principal, &tool, &key, digest
-        ))
-    }
-
-    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        Box::pin(self.apply_request(Request::WriteCall(Box::new(call), change)))
-    }
-
-    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
-        let of = of.cloned();
-        read!(self, |connection| ledger::read(connection, of.as_ref()))
-    }
-
-    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        Box::pin(self.apply_request(Request::Apply(change)))
-    }
-
-    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        let published = Arc::clone(&self.published);
-        Box::pin(async move { self.take(&take::TakeQueued { claim, published }).await })
-    }
-
     fn adopt(
         &self,
         node: NodeId,
@@ -325,133 +425,6 @@ impl Store for PostgresStore {
         Box::pin(async move { self.take(&reclaim).await })
     }
 
-    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
-        let id = id.clone();
-        read!(self, |connection| read::held(connection, node, &id))
-    }
-
-    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        read!(self, |connection| read::queued_tools(connection))
-    }
-
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        let tool = tool.to_owned();
-        read!(self, |connection| read::next_ready(connection, &tool))
-    }
-
-    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
-        let task = task.clone();
-        read!(self, |connection| read::queued_before(connection, &task, most))
-    }
-
-    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        let (scope, id) = (scope.clone(), id.clone());
-        read_anywhere!(self, |connection| read::get(connection, &scope, &id))
-    }
-
-    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::get_unscoped(connection, &id))
-    }
-
-    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
-        let ids = ids.to_vec();
-        read!(self, |connection| read::versions(connection, &ids))
-    }
-
-    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
-        let (id, key) = (id.clone(), key.clone());
-        read!(self, |connection| read::input(connection, &id, &key))
-    }
-
-    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::inputs(connection, &id, limit))
-    }
-
-    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::journal(connection, &id, after, limit))
-    }
-
-    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::emitted(connection, &id, after, limit))
-    }
-
-    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::requestor(connection, &id))
-    }
-
-    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let id = id.clone();
-        read_anywhere!(self, |connection| read::arguments(connection, &id))
-    }
-
-    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        read!(self, |connection| read::find(connection, &lookup, limit))
-    }
-
-    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
-        read!(self, |connection| search::page(connection, &search))
-    }
-
-    fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
-        let (scope, before) = (scope.clone(), before.cloned());
-        read_anywhere!(self, |connection| read::list(
-            connection,
-            &scope,
-            before.as_ref(),
-            limit
-        ))
-    }
-
-    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        read!(self, |connection| read::next_wake(connection))
-    }
-
-    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let params: Vec<crate::transaction::Param<'_>> = vec![&at.0];
-            transact(&self.connections, &Statement { sql: HASTEN, params }).await
-        })
-    }
-
-    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        read!(self, |connection| read::newest_created_at(connection))
-    }
-
-    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
-        read!(self, |connection| read::expired(connection, at, limit))
-    }
-
-    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            if self.host_file.is_none() {
-                return Ok(());
-            }
-            let host = self.remembered.lock().await.host.clone();
-            let count = transact(&self.connections, &origin::CountRemoval { host: &host }).await?;
-            self.remember(|remembered| remembered.removals = remembered.removals.max(count))
-                .await
-        })
-    }
-
-    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.delete_due(host.clone(), ids, at, at))
-    }
-
-    /// What is deleted stays in dead rows until they are vacuumed, and in the write-ahead log until it is recycled.
-    fn delete_ended(
-        &self,
-        host: &HostId,
-        ids: Vec<TaskId>,
-        at: UnixMillis,
-    ) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.delete_due(host.clone(), ids, WHENEVER, at))
-    }
-
     fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         let host = host.clone();
         read!(self, |connection| read::tombstones(connection, &host.0, limit))
@@ -467,34 +440,16 @@ impl Store for PostgresStore {
         })
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
-        read!(self, |connection| read::counts(connection))
-    }
-
-    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
-        read!(self, |connection| read::live_tasks(connection))
-    }
-
-    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
-        let purpose = purpose.to_owned();
-        Box::pin(async move { transact(&self.connections, &RotateKeys { purpose, fresh }).await })
-    }
-
-    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        if !self.published.may_end(session) {
-            return Box::pin(ready(Err(StoreError::TooManySessions)));
-        }
-        let request = Request::EndSession(session.clone(), until);
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            match self.send(request).await? {
-                RequestAnswer::SessionEnded(answer) => answer,
-                _ => Err(unexpected()),
+            if self.host_file.is_none() {
+                return Ok(());
             }
+            let host = self.remembered.lock().await.host.clone();
+            let count = transact(&self.connections, &origin::CountRemoval { host: &host }).await?;
+            self.remember(|remembered| remembered.removals = remembered.removals.max(count))
+                .await
         })
-    }
-
-    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(ready(Ok(self.published.session_ended(session))))
     }
 
     fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -515,7 +470,66 @@ impl Store for PostgresStore {
             Ok(())
         })
     }
+}
 
+impl SessionStore for PostgresStore {
+    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        if !self.published.may_end(session) {
+            return Box::pin(ready(Err(StoreError::TooManySessions)));
+        }
+        let request = Request::EndSession(session.clone(), until);
+        Box::pin(async move {
+            match self.send(request).await? {
+                RequestAnswer::SessionEnded(answer) => answer,
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(ready(Ok(self.published.session_ended(session))))
+    }
+
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+        let purpose = purpose.to_owned();
+        Box::pin(async move { transact(&self.connections, &RotateKeys { purpose, fresh }).await })
+    }
+}
+
+impl SearchStore for PostgresStore {
+    fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        read!(self, |connection| read::find(connection, &lookup, limit))
+    }
+
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
+        read!(self, |connection| search::page(connection, &search))
+    }
+
+    fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
+        let (scope, before) = (scope.clone(), before.cloned());
+        read_anywhere!(self, |connection| read::list(
+            connection,
+            &scope,
+            before.as_ref(),
+            limit
+        ))
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
+        read!(self, |connection| read::counts(connection))
+    }
+
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
+        read!(self, |connection| read::live_tasks(connection))
+    }
+
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        let of = of.cloned();
+        read!(self, |connection| ledger::read(connection, of.as_ref()))
+    }
+}
+
+impl Store for PostgresStore {
     fn listen(&self, listener: StoreListener) {
         self.published.listen(listener);
     }

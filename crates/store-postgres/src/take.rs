@@ -49,7 +49,7 @@ const LOCK: &str = select_tasks!(
 /// Tasks that were taken, and what is told of them.
 pub(crate) type TakenTasks = (Vec<Claimed>, Effects);
 
-/// [`longhaul_core::Store::claim`].
+/// [`longhaul_core::store::QueueStore::claim`].
 pub(crate) struct TakeQueued {
     pub(crate) claim: Claim,
     pub(crate) published: Arc<PublishedState>,
@@ -80,7 +80,7 @@ impl Work for TakeQueued {
     }
 }
 
-/// [`longhaul_core::Store::adopt`].
+/// [`longhaul_core::store::LeaseStore::adopt`].
 pub(crate) struct Adopt {
     pub(crate) node: NodeId,
     pub(crate) host: HostId,
@@ -102,7 +102,7 @@ impl Work for Adopt {
     }
 }
 
-/// [`longhaul_core::Store::reclaim`].
+/// [`longhaul_core::store::LeaseStore::reclaim`].
 pub(crate) struct Reclaim {
     pub(crate) node: NodeId,
     pub(crate) host: HostId,

@@ -6,8 +6,8 @@
 
 use longhaul_core::{
     AttemptEnd, Entropy, Entry, EntryKey, EntryKind, Event, Json, NodeId, Origin, Outcome, Owner, Principal, Scope,
-    SpecId, Store, TaskHeader, TaskId, ToolSpec, UnixMillis,
-    store::{Change, NewTask},
+    SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
+    store::{Change, NewTask, QueueStore, TaskStore, TimerStore},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use std::{

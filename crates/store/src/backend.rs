@@ -77,7 +77,7 @@ macro_rules! granted {
     };
 }
 
-/// [`longhaul_core::Store::create`]. `created` is [`Decision::of_new`].
+/// [`longhaul_core::store::TaskStore::create`]. `created` is [`Decision::of_new`].
 ///
 /// # Errors
 /// A statement failed.
@@ -126,7 +126,7 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
     Ok(Ok(Created::New(created.task.clone())))
 }
 
-/// [`longhaul_core::Store::write_call`].
+/// [`longhaul_core::store::TaskStore::write_call`].
 ///
 /// # Errors
 /// A statement failed.
@@ -150,7 +150,7 @@ pub fn write_call<B: Backend>(backend: &mut B, call: &UnwrittenCall, change: &Ch
     Ok(Ok(decision.task))
 }
 
-/// [`longhaul_core::Store::apply`].
+/// [`longhaul_core::store::TaskStore::apply`].
 ///
 /// # Errors
 /// A statement failed.

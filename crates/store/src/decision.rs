@@ -91,7 +91,7 @@ pub enum EntryWrite<'a> {
 /// Runs the events of `change` over `task`.
 ///
 /// # Errors
-/// Why the change is refused, as [`Store::apply`](longhaul_core::Store::apply) says.
+/// Why the change is refused, as [`TaskStore::apply`](longhaul_core::store::TaskStore::apply) says.
 pub fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     if was_made_before(task, change) {
         return Ok(Decision::of(task.clone()));

@@ -7,7 +7,7 @@ pub fn id_taken() -> StoreError {
     StoreError::Failed("a task with this id exists already".to_owned())
 }
 
-/// [`longhaul_core::Store::put_spec`] comes first.
+/// [`longhaul_core::store::QueueStore::put_spec`] comes first.
 pub fn spec_unknown() -> StoreError {
     StoreError::Failed("the task names a tool definition that was never put".to_owned())
 }

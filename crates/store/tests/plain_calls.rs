@@ -8,7 +8,7 @@ use longhaul_core::{
     Verdict,
     store::{
         ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, Record, StoreError, StoreEvent, TaskLookup,
-        UnwrittenCall,
+        TaskStore, UnwrittenCall,
     },
 };
 use longhaul_store::{MemoryStore, PlainCallStore};

@@ -1,7 +1,10 @@
 //! Tasks in a database that several servers share.
 
 use crate::config::SharedStore;
-use longhaul_core::{Store, store::StoreError};
+use longhaul_core::{
+    Store,
+    store::{SearchStore, StoreError},
+};
 use longhaul_store::{ReadOnlyStore, SqliteStore};
 use longhaul_store_postgres::{PostgresOpenError, PostgresOptions, PostgresStore};
 use std::sync::Arc;

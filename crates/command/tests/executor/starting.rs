@@ -4,7 +4,7 @@ use super::fixtures::{pids, until};
 use super::support::{Server, becomes, create, outcome, scope, text};
 use longhaul_core::{
     BoxFuture, CancelMode, Event, Outcome, Store, StoreLayer, Task,
-    store::{ApplyError, Change, Record, StoreError},
+    store::{ApplyError, Change, Record, StoreError, TaskStore},
 };
 use longhaul_store::MemoryStore;
 use serde_json::json;

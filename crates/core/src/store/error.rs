@@ -11,7 +11,7 @@ pub const FULL_DISK_ADVICE: &str = "`longhaul admin cancel FILE --all --state qu
      `longhaul admin delete FILE --all --state ended`, which frees what ended tasks keep (`--older 1h` spares the newest); \
      if that finds no room either, first remove or move other files of that disk, or enlarge it";
 
-/// A host was not [given up](super::Store::give_up_host).
+/// A host was not [given up](super::LeaseStore::give_up_host).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GiveUpError {
     /// No such node is known.

@@ -25,7 +25,7 @@ pub enum StoreEvent {
     },
     /// Tools were paused, or their pauses have ended. Only in a store of many nodes.
     PausesChanged,
-    /// A node has [sent](super::Store::send) something. Only in a store of many nodes.
+    /// A node has [sent](super::LeaseStore::send) something. Only in a store of many nodes.
     Message {
         /// To this node, or to all.
         to: Option<NodeId>,

@@ -129,12 +129,12 @@ pub enum LeaseStatus {
     /// It is lost.
     Lost {
         /// For how long no node of its host that runs tasks has had a lease, in milliseconds; `None` if one has. [`HOST_GIVEN_UP`] once the host
-        /// was [given up](super::Store::give_up_host).
+        /// was [given up](super::LeaseStore::give_up_host).
         host_lost_for: Option<Millis>,
     },
 }
 
-/// [`LeaseStatus::Lost::host_lost_for`] of a host that was [given up](super::Store::give_up_host).
+/// [`LeaseStatus::Lost::host_lost_for`] of a host that was [given up](super::LeaseStore::give_up_host).
 pub const HOST_GIVEN_UP: Millis = Millis::MAX;
 
 /// What proves that a node lives: until it has ended, nobody takes over what the node holds.
@@ -155,7 +155,7 @@ pub struct Renewal {
     pub now: Option<UnixMillis>,
     /// The active attempts that the node holds, in order of their tasks.
     pub held: Vec<HeldAttempt>,
-    /// Whether other nodes have lost their leases since the last renewal, so that there may be attempts to [adopt](super::Store::adopt).
+    /// Whether other nodes have lost their leases since the last renewal, so that there may be attempts to [adopt](super::LeaseStore::adopt).
     pub others_died: bool,
 }
 

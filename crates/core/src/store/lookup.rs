@@ -2,7 +2,7 @@
 
 use crate::{NodeId, Principal, SessionKey, TaskId, UnixMillis};
 
-/// Which tasks [`Store::find`](super::Store::find) finds, and in which order; of any owner, and announced or not. Unless it says so, a lookup costs
+/// Which tasks [`SearchStore::find`](super::SearchStore::find) finds, and in which order; of any owner, and announced or not. Unless it says so, a lookup costs
 /// nothing for the tasks that it does not find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskLookup {

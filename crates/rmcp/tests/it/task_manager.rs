@@ -1,6 +1,9 @@
 //! The task manager behaves as rmcp's own, and its records survive it.
 
-use longhaul_core::{Event, Store, store::Change};
+use longhaul_core::{
+    Event,
+    store::{Change, TaskStore},
+};
 use longhaul_rmcp::{TaskContext, TaskManager};
 use longhaul_store::MemoryStore;
 use rmcp::{

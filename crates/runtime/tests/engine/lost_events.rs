@@ -5,7 +5,7 @@ use crate::support::{CallOf, ManualClock, Script, World, beside, guarded, progra
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, Clock, Event, HostId, InputKey, Json, NodeId, Origin, Outcome, Quota, State,
     StopReason, Store, StoreLayer, TaskHeader, TaskId, Verdict,
-    store::{Change, Claim, Hint, NewTask, StoreEvent, StoreListener},
+    store::{Change, Claim, Hint, LeaseStore, NewTask, QueueStore, StoreEvent, StoreListener, TaskStore, TimerStore},
 };
 use longhaul_runtime::{Engine, ExecutionEnd, TaskContext};
 use longhaul_store::MemoryStore;

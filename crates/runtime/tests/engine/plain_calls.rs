@@ -6,7 +6,7 @@ use crate::support::{
 use futures_util::FutureExt;
 use longhaul_core::{
     BoxFuture, Outcome, State, StopReason, Store, Task,
-    store::{ApplyError, Change, Record, StoreError, UnwrittenCall},
+    store::{ApplyError, Change, Record, StoreError, TaskStore, UnwrittenCall},
 };
 use longhaul_runtime::{Call, Engine, PlainCall, PlainCallState, Promotion};
 use longhaul_store::{MemoryStore, PlainCallStore};

@@ -4,7 +4,7 @@ use crate::durable::{answer, ask};
 use crate::support::{CallOf, Effects, Script, World, beside, program, scope, settle, text, tool};
 use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Json, NodeId, Outcome, Store, StoreLayer, Task, TaskId,
-    store::{ApplyError, Change, CreateError, Created, NewTask, Record, StoreError, UnwrittenCall},
+    store::{ApplyError, Change, CreateError, Created, NewTask, Record, StoreError, TaskStore, UnwrittenCall},
 };
 use longhaul_runtime::{Call, Engine, ExecutionEnd, Promotion, TaskContext};
 use longhaul_store::{MemoryStore, PlainCallStore};

@@ -2,8 +2,9 @@
 
 use futures_util::{StreamExt, stream};
 use longhaul_core::{
-    Entropy, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, TaskHeader, TaskId, ToolSpec,
-    UnixMillis, store::NewTask, text_result,
+    Entropy, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
+    store::{LeaseStore, NewTask, QueueStore, TaskStore},
+    text_result,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use std::{

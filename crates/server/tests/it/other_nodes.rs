@@ -6,7 +6,10 @@ use crate::{
     request::{Post, act, act_as_task},
     server::{Options, Server, other, task_of},
 };
-use longhaul_core::{BoxFuture, NodeId, Store, StoreLayer, store::StoreError};
+use longhaul_core::{
+    BoxFuture, NodeId, Store, StoreLayer,
+    store::{LeaseStore, StoreError},
+};
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

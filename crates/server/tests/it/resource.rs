@@ -8,7 +8,7 @@ use crate::{
 };
 use longhaul_core::{
     BoxFuture, HostId, Store, StoreLayer,
-    store::{CreateError, Created, NewTask},
+    store::{CreateError, Created, NewTask, TaskStore},
 };
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};

@@ -6,7 +6,10 @@ use crate::{
 };
 use longhaul_core::{
     Principal, SessionKey, Store, UnixMillis, Usage,
-    store::{Claim, CreateError, Created, Idempotency, SigningKey, StoreError},
+    store::{
+        Claim, CreateError, Created, Idempotency, LeaseStore, QueueStore, SearchStore, SessionStore, SigningKey,
+        StoreError, TaskStore,
+    },
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::{

@@ -4,7 +4,7 @@ use crate::{
     server::{Schema, Server},
     tasks::{id, new_task, open_node},
 };
-use longhaul_core::{Store, store::StoreError};
+use longhaul_core::store::{LeaseStore, StoreError, TaskStore};
 use longhaul_store_postgres::{Copied, PostgresOptions, PostgresStore};
 use std::path::Path;
 use tokio_postgres::{Client, NoTls};

@@ -5,8 +5,8 @@ use crate::{
     tasks::{id as id_of, new_task, open_node},
 };
 use longhaul_core::{
-    Event, Store, TaskId, UnixMillis,
-    store::{ApplyError, Change, CreateError, StoreError},
+    Event, TaskId, UnixMillis,
+    store::{ApplyError, Change, CreateError, LeaseStore, StoreError, TaskStore},
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use rustix::process::Signal;

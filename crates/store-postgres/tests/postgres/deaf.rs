@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::{
     State, Store, UnixMillis,
-    store::{Claim, EventDelivery, NewTask, NodeStatus, StoreEvent},
+    store::{Claim, EventDelivery, LeaseStore, NewTask, NodeStatus, QueueStore, StoreEvent, TaskStore},
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::{

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     NodeId, Store,
-    store::{StoreEvent, StoreListener},
+    store::{LeaseStore, StoreEvent, StoreListener, TaskStore},
 };
 use longhaul_store_postgres::PostgresStore;
 use std::{sync::Arc, time::Duration};

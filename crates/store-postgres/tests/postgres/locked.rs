@@ -5,8 +5,8 @@ use crate::{
     tasks::{id, new_task, open_node},
 };
 use longhaul_core::{
-    Event, HostId, Json, Outcome, Store, UnixMillis,
-    store::{ApplyError, Change, NewTask},
+    Event, HostId, Json, Outcome, UnixMillis,
+    store::{ApplyError, Change, LeaseStore, NewTask, TaskStore, TimerStore},
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::sync::{

@@ -4,7 +4,10 @@ use crate::{
     server::{Schema, Server},
     tasks::{new_task, open_node},
 };
-use longhaul_core::{NodeId, Store, store::StoreEvent};
+use longhaul_core::{
+    NodeId, Store,
+    store::{SearchStore, StoreEvent, TaskStore},
+};
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use parking_lot::Mutex;
 use std::{

@@ -1,7 +1,10 @@
 //! Tasks of a data directory are moved here.
 
 use crate::server::{Schema, Server};
-use longhaul_core::{BoxFuture, HostId, Store, UnixMillis, store::Claim};
+use longhaul_core::{
+    BoxFuture, HostId, Store, UnixMillis,
+    store::{Claim, LeaseStore, QueueStore, TaskStore},
+};
 use longhaul_store::{
     Relocation, SqliteOpenError, SqliteOptions, SqliteStore,
     contract::{Subject, differential},

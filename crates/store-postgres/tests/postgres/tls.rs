@@ -145,7 +145,7 @@ async fn sslmode_is_what_libpq_says() {
         .await
         .unwrap();
     let node = crate::tasks::open_node(&store, "here").await;
-    longhaul_core::Store::create(&store, crate::tasks::new_task("a", node))
+    longhaul_core::store::TaskStore::create(&store, crate::tasks::new_task("a", node))
         .await
         .unwrap();
     let (client, connection) = tokio_postgres::connect(&server.address, tokio_postgres::NoTls)

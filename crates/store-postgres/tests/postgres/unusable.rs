@@ -5,8 +5,8 @@ use crate::{
     tasks::{id, new_task, open_node},
 };
 use longhaul_core::{
-    Outcome, Scope, SessionKey, Store, UnixMillis,
-    store::{CreateError, NewTask, StoreError},
+    Outcome, Scope, SessionKey, UnixMillis,
+    store::{CreateError, NewTask, SearchStore, SessionStore, StoreError, TaskStore, TimerStore},
 };
 use longhaul_store_postgres::{PostgresOpenError, PostgresStore};
 use tokio_postgres::NoTls;

@@ -122,7 +122,7 @@ impl Contents {
         taken
     }
 
-    /// [`longhaul_core::Store::share_permits`].
+    /// [`longhaul_core::store::QueueStore::share_permits`].
     pub(super) fn share_permits(&mut self, node: NodeId, report: &PermitReport) -> Result<Vec<Permits>, StoreError> {
         if !self.nodes.may_claim(node) {
             return Err(StoreError::LeaseLost);
@@ -191,7 +191,7 @@ impl Contents {
         before.take(most).count()
     }
 
-    /// [`longhaul_core::Store::find`].
+    /// [`longhaul_core::store::SearchStore::find`].
     pub(super) fn find(&self, lookup: &TaskLookup, limit: usize) -> Vec<Task> {
         let index = self.tasks.index();
         let after = |after: &Option<TaskId>| {

@@ -20,9 +20,10 @@ use longhaul_core::{
     BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency, Lease,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskLookup, TaskSearch, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency,
+        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
+        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent,
+        StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -77,36 +78,108 @@ fn answer<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(ready(value))
 }
 
-impl Store for MemoryStore {
-    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+impl TaskStore for MemoryStore {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let mut all = self.lock();
-        all.ended_sessions.remove_expired(at);
-        answer(all.nodes.open(new, at))
+        match &new.claim {
+            Some((node, _)) if !all.nodes.may_claim(*node) => answer(Err(StoreError::LeaseLost.into())),
+            _ => answer(all.create(&new)),
+        }
     }
 
-    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
-        let mut all = self.lock();
-        let renewed = all.nodes.renew(node);
-        answer(renewed.map(|(now, others_died)| Renewal {
-            now,
-            held: all.held_by(node),
-            others_died,
-        }))
+    fn find_by_idempotency_key(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        key: &str,
+        digest: Option<[u8; 32]>,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        let all = self.lock();
+        let found = all.find_by_idempotency_key(principal, tool, key);
+        let is_meant = |of_call: &Idempotency| digest.is_none_or(|digest| digest == of_call.digest);
+        let found = found.filter(|stored| stored.idempotency.as_ref().is_some_and(is_meant));
+        answer(Ok(found.map(|stored| stored.task.clone())))
     }
 
-    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().nodes.end(node);
-        answer(Ok(()))
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let Ok(written) = backend::write_call(&mut *self.lock(), &call, &change);
+        answer(written)
     }
 
-    fn give_up_host(&self, node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>> {
-        answer(self.lock().nodes.give_up_host(node))
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        answer(self.lock().apply(&change))
     }
 
-    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
-        answer(Ok(self.lock().node_statuses()))
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        let all = self.lock();
+        let is_held = |kept: &&StoredTask| kept.task.active_attempt().is_some_and(|attempt| attempt.node == node);
+        answer(Ok(all.tasks.get(id).filter(is_held).map(StoredTask::claimed)))
     }
 
+    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let all = self.lock();
+        let visible = |kept: &&StoredTask| kept.task.announced && kept.task.owner.principal == scope.principal;
+        answer(Ok(all.tasks.get(id).filter(visible).map(StoredTask::record)))
+    }
+
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        answer(Ok(self.lock().tasks.get(id).map(StoredTask::record)))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        answer(Ok(self.lock().tasks.versions(ids)))
+    }
+
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map(|kept| kept.requestor.clone())))
+    }
+
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map(|kept| kept.arguments.clone())))
+    }
+
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().delete(host, &ids, at, at)))
+    }
+
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().delete(host, &ids, UnixMillis(i64::MAX), at)))
+    }
+}
+
+impl JournalStore for MemoryStore {
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        let all = self.lock();
+        let input = all.tasks.get(id).and_then(|kept| kept.input(key));
+        answer(Ok(input.cloned()))
+    }
+
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map_or_else(Vec::new, |kept| kept.inputs(limit))))
+    }
+
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let all = self.lock();
+        let entries = all.tasks.get(id).into_iter().flat_map(|kept| kept.journal(after));
+        answer(Ok(entries.take(limit).cloned().collect()))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let all = self.lock();
+        let entries = all.tasks.get(id).into_iter().flat_map(|kept| kept.emitted(after));
+        answer(Ok(entries.take(limit).cloned().collect()))
+    }
+}
+
+impl QueueStore for MemoryStore {
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         self.lock().specs.entry(spec.id.clone()).or_insert(spec);
         answer(Ok(()))
@@ -154,41 +227,6 @@ impl Store for MemoryStore {
         answer(self.lock().share_permits(node, &report))
     }
 
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        let mut all = self.lock();
-        match &new.claim {
-            Some((node, _)) if !all.nodes.may_claim(*node) => answer(Err(StoreError::LeaseLost.into())),
-            _ => answer(all.create(&new)),
-        }
-    }
-
-    fn find_by_idempotency_key(
-        &self,
-        principal: &Principal,
-        tool: &str,
-        key: &str,
-        digest: Option<[u8; 32]>,
-    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
-        let all = self.lock();
-        let found = all.find_by_idempotency_key(principal, tool, key);
-        let is_meant = |of_call: &Idempotency| digest.is_none_or(|digest| digest == of_call.digest);
-        let found = found.filter(|stored| stored.idempotency.as_ref().is_some_and(is_meant));
-        answer(Ok(found.map(|stored| stored.task.clone())))
-    }
-
-    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let Ok(written) = backend::write_call(&mut *self.lock(), &call, &change);
-        answer(written)
-    }
-
-    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
-        answer(Ok(self.lock().tasks.tally().usage(of)))
-    }
-
-    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        answer(self.lock().apply(&change))
-    }
-
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
         if !all.nodes.may_claim(claim.node) {
@@ -202,6 +240,74 @@ impl Store for MemoryStore {
             host: claim.host,
         };
         answer(Ok(all.take(&ids, &event, claim.at)))
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        let all = self.lock();
+        let queues = all.tasks.index().queued.groups();
+        answer(Ok(queues.map(|(tool, _)| Arc::clone(tool)).collect()))
+    }
+
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let all = self.lock();
+        let first = all.tasks.index().queued.of(tool).next();
+        answer(Ok(first.map(|(ready, _)| *ready)))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().queued_before(task, most)))
+    }
+}
+
+impl TimerStore for MemoryStore {
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        answer(Ok(self.lock().next_wake()))
+    }
+
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().make_timers_due(at);
+        answer(Ok(()))
+    }
+
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        answer(Ok(self.lock().tasks.newest().map(|task| task.created_at)))
+    }
+
+    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        let all = self.lock();
+        let expired = all.tasks.index().expiring.of(&()).take_while(|(when, _)| *when <= at);
+        answer(Ok(expired.take(limit).map(|(_, id)| id.clone()).collect()))
+    }
+}
+
+impl LeaseStore for MemoryStore {
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let mut all = self.lock();
+        all.ended_sessions.remove_expired(at);
+        answer(all.nodes.open(new, at))
+    }
+
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        let mut all = self.lock();
+        let renewed = all.nodes.renew(node);
+        answer(renewed.map(|(now, others_died)| Renewal {
+            now,
+            held: all.held_by(node),
+            others_died,
+        }))
+    }
+
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().nodes.end(node);
+        answer(Ok(()))
+    }
+
+    fn give_up_host(&self, node: NodeId) -> BoxFuture<'_, Result<(), GiveUpError>> {
+        answer(self.lock().nodes.give_up_host(node))
+    }
+
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
+        answer(Ok(self.lock().node_statuses()))
     }
 
     fn adopt(
@@ -247,75 +353,47 @@ impl Store for MemoryStore {
         answer(Ok(all.take(&ids, &Event::Reclaimed { node }, at)))
     }
 
-    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        answer(Ok(self.lock().tombstones.of(host).take(limit).cloned().collect()))
+    }
+
+    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().tombstones.remove(host, &ids);
+        answer(Ok(()))
+    }
+
+    /// There is no older copy of this store.
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        answer(Ok(()))
+    }
+
+    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
         let all = self.lock();
-        let is_held = |kept: &&StoredTask| kept.task.active_attempt().is_some_and(|attempt| attempt.node == node);
-        answer(Ok(all.tasks.get(id).filter(is_held).map(StoredTask::claimed)))
+        if all.nodes.has_leases() {
+            all.notify_all(&[StoreEvent::Message { to, text }]);
+        }
+        answer(Ok(()))
+    }
+}
+
+impl SessionStore for MemoryStore {
+    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        answer(self.lock().ended_sessions.insert(session, until))
     }
 
-    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        let all = self.lock();
-        let queues = all.tasks.index().queued.groups();
-        answer(Ok(queues.map(|(tool, _)| Arc::clone(tool)).collect()))
+    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        answer(Ok(self.lock().ended_sessions.contains(session)))
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        let all = self.lock();
-        let first = all.tasks.index().queued.of(tool).next();
-        answer(Ok(first.map(|(ready, _)| *ready)))
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+        let mut all = self.lock();
+        let known = all.keys.entry(purpose.to_owned()).or_default();
+        *known = SigningKey::rotate(std::mem::take(known), fresh);
+        answer(Ok(known.clone()))
     }
+}
 
-    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
-        answer(Ok(self.lock().queued_before(task, most)))
-    }
-
-    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        let all = self.lock();
-        let visible = |kept: &&StoredTask| kept.task.announced && kept.task.owner.principal == scope.principal;
-        answer(Ok(all.tasks.get(id).filter(visible).map(StoredTask::record)))
-    }
-
-    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        answer(Ok(self.lock().tasks.get(id).map(StoredTask::record)))
-    }
-
-    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
-        answer(Ok(self.lock().tasks.versions(ids)))
-    }
-
-    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
-        let all = self.lock();
-        let input = all.tasks.get(id).and_then(|kept| kept.input(key));
-        answer(Ok(input.cloned()))
-    }
-
-    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
-        let all = self.lock();
-        answer(Ok(all.tasks.get(id).map_or_else(Vec::new, |kept| kept.inputs(limit))))
-    }
-
-    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let all = self.lock();
-        let entries = all.tasks.get(id).into_iter().flat_map(|kept| kept.journal(after));
-        answer(Ok(entries.take(limit).cloned().collect()))
-    }
-
-    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let all = self.lock();
-        let entries = all.tasks.get(id).into_iter().flat_map(|kept| kept.emitted(after));
-        answer(Ok(entries.take(limit).cloned().collect()))
-    }
-
-    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let all = self.lock();
-        answer(Ok(all.tasks.get(id).map(|kept| kept.requestor.clone())))
-    }
-
-    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        let all = self.lock();
-        answer(Ok(all.tasks.get(id).map(|kept| kept.arguments.clone())))
-    }
-
+impl SearchStore for MemoryStore {
     fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         answer(Ok(self.lock().find(&lookup, limit)))
     }
@@ -339,52 +417,6 @@ impl Store for MemoryStore {
         answer(Ok(Page { tasks, more }))
     }
 
-    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        answer(Ok(self.lock().next_wake()))
-    }
-
-    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().make_timers_due(at);
-        answer(Ok(()))
-    }
-
-    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        answer(Ok(self.lock().tasks.newest().map(|task| task.created_at)))
-    }
-
-    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
-        let all = self.lock();
-        let expired = all.tasks.index().expiring.of(&()).take_while(|(when, _)| *when <= at);
-        answer(Ok(expired.take(limit).map(|(_, id)| id.clone()).collect()))
-    }
-
-    /// There is no older copy of this store.
-    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        answer(Ok(()))
-    }
-
-    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        answer(Ok(self.lock().delete(host, &ids, at, at)))
-    }
-
-    fn delete_ended(
-        &self,
-        host: &HostId,
-        ids: Vec<TaskId>,
-        at: UnixMillis,
-    ) -> BoxFuture<'_, Result<usize, StoreError>> {
-        answer(Ok(self.lock().delete(host, &ids, UnixMillis(i64::MAX), at)))
-    }
-
-    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
-        answer(Ok(self.lock().tombstones.of(host).take(limit).cloned().collect()))
-    }
-
-    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().tombstones.remove(host, &ids);
-        answer(Ok(()))
-    }
-
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
         answer(Ok(self.lock().tasks.tally().counts()))
     }
@@ -393,29 +425,12 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().tasks.live_tasks()))
     }
 
-    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
-        let mut all = self.lock();
-        let known = all.keys.entry(purpose.to_owned()).or_default();
-        *known = SigningKey::rotate(std::mem::take(known), fresh);
-        answer(Ok(known.clone()))
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        answer(Ok(self.lock().tasks.tally().usage(of)))
     }
+}
 
-    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        answer(self.lock().ended_sessions.insert(session, until))
-    }
-
-    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        answer(Ok(self.lock().ended_sessions.contains(session)))
-    }
-
-    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let all = self.lock();
-        if all.nodes.has_leases() {
-            all.notify_all(&[StoreEvent::Message { to, text }]);
-        }
-        answer(Ok(()))
-    }
-
+impl Store for MemoryStore {
     fn listen(&self, listener: StoreListener) {
         self.lock().listeners.push(listener);
     }

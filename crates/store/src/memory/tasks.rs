@@ -67,12 +67,12 @@ impl Tasks {
         self.derived.index.open.of(&()).filter_map(|(_, id)| self.task(id))
     }
 
-    /// [`longhaul_core::Store::live_tasks`].
+    /// [`longhaul_core::store::SearchStore::live_tasks`].
     pub(super) fn live_tasks(&self) -> Vec<LiveTasks> {
         LiveTasks::sum(self.live())
     }
 
-    /// [`longhaul_core::Store::search`].
+    /// [`longhaul_core::store::SearchStore::search`].
     pub(super) fn search(&self, search: &TaskSearch) -> FoundTasks {
         let after = search.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let range = match search.order {

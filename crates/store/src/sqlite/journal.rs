@@ -59,7 +59,7 @@ pub(super) fn write(connection: &Connection, task: i64, entry: &EntryWrite<'_>) 
     }
 }
 
-/// [`longhaul_core::Store::journal`] by [`READ`], [`longhaul_core::Store::emitted`] by [`EMITTED`].
+/// [`longhaul_core::store::JournalStore::journal`] by [`READ`], [`longhaul_core::store::JournalStore::emitted`] by [`EMITTED`].
 pub(super) fn read(connection: &Connection, sql: &str, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = connection.prepare_cached(sql)?;
     let entries = statement.query_map(params![id.as_str(), after, bound(limit)], entry)?;

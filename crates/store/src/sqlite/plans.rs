@@ -2,8 +2,8 @@
 
 use super::{SqliteOptions, SqliteStore, journal, ledger, read, search, write};
 use longhaul_core::{
-    Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskHeader, TaskId, ToolSpec,
-    UnixMillis, store::NewTask,
+    Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
+    store::{NewTask, QueueStore, TaskStore},
 };
 use rusqlite::Connection;
 use std::{env, sync::Arc};

@@ -124,17 +124,17 @@ pub(super) const KEYED: &str = select_tasks!(
 );
 pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
-/// [`longhaul_core::Store::get`].
+/// [`longhaul_core::store::TaskStore::get`].
 pub(super) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result<Option<Record>> {
     record(connection, GET, params![id.as_str(), scope.principal.as_str()])
 }
 
-/// [`longhaul_core::Store::get_unscoped`].
+/// [`longhaul_core::store::TaskStore::get_unscoped`].
 pub(super) fn get_unscoped(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
     record(connection, PEEK, params![id.as_str()])
 }
 
-/// [`longhaul_core::Store::versions`].
+/// [`longhaul_core::store::TaskStore::versions`].
 pub(super) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<(TaskId, u64)>> {
     let mut statement = connection.prepare_cached(VERSION)?;
     let mut found = Vec::with_capacity(ids.len());
@@ -186,7 +186,7 @@ pub(super) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, 
         .optional()
 }
 
-/// [`longhaul_core::Store::input`].
+/// [`longhaul_core::store::JournalStore::input`].
 pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
     connection
         .prepare_cached(INPUT)?
@@ -194,14 +194,14 @@ pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Res
         .optional()
 }
 
-/// [`longhaul_core::Store::inputs`].
+/// [`longhaul_core::store::JournalStore::inputs`].
 pub(super) fn inputs(connection: &Connection, id: &TaskId, limit: usize) -> Result<Vec<Input>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(INPUTS)?;
     statement.query_map(params![id.as_str(), limit], read_input)?.collect()
 }
 
-/// [`longhaul_core::Store::requestor`].
+/// [`longhaul_core::store::TaskStore::requestor`].
 pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
     connection
         .prepare_cached(REQUESTOR)?
@@ -209,7 +209,7 @@ pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<J
         .optional()
 }
 
-/// [`longhaul_core::Store::arguments`].
+/// [`longhaul_core::store::TaskStore::arguments`].
 pub(super) fn arguments(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
     connection
         .prepare_cached(ARGUMENTS)?
@@ -234,7 +234,7 @@ fn read_input(row: &Row<'_>) -> Result<Input> {
     })
 }
 
-/// [`longhaul_core::Store::spec`].
+/// [`longhaul_core::store::QueueStore::spec`].
 pub(super) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSpec>> {
     let spec = |row: &Row<'_>| {
         Ok(ToolSpec {
@@ -249,7 +249,7 @@ pub(super) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSp
         .optional()
 }
 
-/// [`longhaul_core::Store::list`].
+/// [`longhaul_core::store::SearchStore::list`].
 pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page> {
     // Sorts after every id.
     let before = before.map_or("~", TaskId::as_str);
@@ -275,7 +275,7 @@ pub(super) fn has_tasks_of(connection: &Connection, principal: &Principal) -> Re
     statement.query_row([principal.as_str()], |row| row.get(0))
 }
 
-/// [`longhaul_core::Store::find`].
+/// [`longhaul_core::store::SearchStore::find`].
 pub(super) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>> {
     let limit = bound(limit);
     // Sorts before every id.
@@ -295,20 +295,20 @@ pub(super) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -
     }
 }
 
-/// [`longhaul_core::Store::next_wake`].
+/// [`longhaul_core::store::TimerStore::next_wake`].
 pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection.prepare_cached(NEXT_WAKE)?.query_row([], |row| row.get(0))?;
     Ok(earliest.map(UnixMillis))
 }
 
-/// [`longhaul_core::Store::paused`].
+/// [`longhaul_core::store::QueueStore::paused`].
 pub(super) fn paused(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached("SELECT tool FROM paused_tools ORDER BY tool")?;
     let tools = statement.query_map([], |row| row.get(0))?;
     tools.collect()
 }
 
-/// [`longhaul_core::Store::limits`].
+/// [`longhaul_core::store::QueueStore::limits`].
 pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
     let mut statement = connection.prepare_cached(LIMITS)?;
     let limits = statement.query_map([], |row| {
@@ -321,7 +321,7 @@ pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
     limits.collect()
 }
 
-/// [`longhaul_core::Store::queued_before`].
+/// [`longhaul_core::store::QueueStore::queued_before`].
 pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -> Result<usize> {
     let by = params![
         &task.tool,
@@ -336,13 +336,13 @@ pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -
     Ok(usize::try_from(count).unwrap_or(most))
 }
 
-/// [`longhaul_core::Store::newest_created_at`].
+/// [`longhaul_core::store::TimerStore::newest_created_at`].
 pub(super) fn newest_created_at(connection: &Connection) -> Result<Option<UnixMillis>> {
     let newest = connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0));
     Ok(newest.optional()?.map(UnixMillis))
 }
 
-/// [`longhaul_core::Store::next_ready`].
+/// [`longhaul_core::store::QueueStore::next_ready`].
 pub(super) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection
         .prepare_cached(NEXT_READY)?
@@ -350,7 +350,7 @@ pub(super) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<U
     Ok(earliest.map(UnixMillis))
 }
 
-/// [`longhaul_core::Store::expired`].
+/// [`longhaul_core::store::TimerStore::expired`].
 pub(super) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<TaskId>> {
     let mut statement = connection.prepare_cached(EXPIRED)?;
     let ids = statement.query_map(params![at.0, bound(limit)], |row| row::id(row, 0))?;
@@ -373,7 +373,7 @@ pub(super) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec
     held.collect()
 }
 
-/// [`longhaul_core::Store::held`].
+/// [`longhaul_core::store::TaskStore::held`].
 pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result<Option<Claimed>> {
     let mut statement = connection.prepare_cached(HELD)?;
     let claimed = |row: &Row<'_>| {
@@ -386,14 +386,14 @@ pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result
     statement.query_row(params![id.as_str(), node.0], claimed).optional()
 }
 
-/// [`longhaul_core::Store::queued_tools`].
+/// [`longhaul_core::store::QueueStore::queued_tools`].
 pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached(QUEUED_TOOLS)?;
     let tools = statement.query_map([], |row| row.get(0))?;
     tools.collect()
 }
 
-/// [`longhaul_core::Store::counts`].
+/// [`longhaul_core::store::SearchStore::counts`].
 pub(super) fn counts(connection: &Connection) -> Result<Counts> {
     // One transaction, so that a task on its way from queued to running is counted once.
     let snapshot = connection.unchecked_transaction()?;
@@ -406,7 +406,7 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
     })
 }
 
-/// [`longhaul_core::Store::live_tasks`].
+/// [`longhaul_core::store::SearchStore::live_tasks`].
 pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
     let group = |row: &Row<'_>| {
         Ok(LiveTasks {
@@ -422,7 +422,7 @@ pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
     groups.collect()
 }
 
-/// [`longhaul_core::Store::usage`].
+/// [`longhaul_core::store::SearchStore::usage`].
 pub(super) fn usage(connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
     let usage = |row: &Row<'_>| {
         Ok(Usage {
@@ -442,7 +442,7 @@ fn number(row: &Row<'_>) -> Result<u64> {
     Ok(row.get::<_, i64>(0)?.cast_unsigned())
 }
 
-/// The keys of [`longhaul_core::Store::signing_keys`], as far as there are any.
+/// The keys of [`longhaul_core::store::SessionStore::signing_keys`], as far as there are any.
 pub(super) fn signing_keys(connection: &Connection, purpose: &str) -> Result<Vec<SigningKey>> {
     let key = |row: &Row<'_>| {
         Ok(SigningKey {

@@ -98,8 +98,8 @@ mod tests {
     use crate::{SqliteOptions, SqliteStore};
     use longhaul_core::{
         AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Principal,
-        State, Store, UnixMillis, Usage, Verdict,
-        store::{Change, TaskLookup},
+        State, UnixMillis, Usage, Verdict,
+        store::{Change, JournalStore, LeaseStore, SearchStore, TaskLookup, TaskStore},
     };
 
     fn memory() -> Connection {

@@ -1,4 +1,4 @@
-//! [`longhaul_core::Store::search`].
+//! [`longhaul_core::store::SearchStore::search`].
 
 use super::row::{self, select_tasks};
 use longhaul_core::store::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};

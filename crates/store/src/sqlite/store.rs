@@ -6,9 +6,9 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, LiveTasks,
-        NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, StoreListener, TaskLookup, TaskSearch,
-        ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, JournalStore,
+        Lease, LeaseStore, LiveTasks, NewNode, NewTask, Page, QueueStore, Record, Renewal, SearchStore, SessionStore,
+        SigningKey, StoreError, StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -49,38 +49,110 @@ impl SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
-    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
-        let host = new.host.clone();
-        Box::pin(async move {
-            Ok(Lease {
-                node: self.begin_node(host, at).await?,
-                now: None,
-                length: None,
-            })
+impl TaskStore for SqliteStore {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let created = Decision::of_new(&new);
+        let bytes = usage::of_new(&new, &created).bytes;
+        Box::pin(self.write(weight(bytes), move |tx| backend::create(tx, &new, &created)))
+    }
+
+    fn find_by_idempotency_key(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        key: &str,
+        digest: Option<[u8; 32]>,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        self.at_once(|connection| {
+            let found = read::find_by_idempotency_key(connection, principal, tool, key)?;
+            let is_meant = |of_call: &[u8; 32]| digest.is_none_or(|digest| digest == *of_call);
+            Ok(found.and_then(|(task, of_call)| is_meant(&of_call).then_some(task)))
         })
     }
 
-    /// The lock of the data directory is the lease: whoever holds it is the only process, and its latest node the only one that lives.
-    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
-        Box::pin(async move {
-            let read = move |connection: &Connection| {
-                let is_latest = read::latest_node(connection)?.id == node.0;
-                is_latest.then(|| read::held_attempts(connection, node)).transpose()
-            };
-            let held = self.in_turn(read).await?.ok_or(StoreError::LeaseLost)?;
-            Ok(Renewal {
-                now: None,
-                held,
-                others_died: false,
-            })
-        })
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let events: u64 = change.events.iter().map(event_bytes).sum();
+        let bytes = events + usage::bytes(&call.arguments) + usage::bytes(&call.requestor);
+        Box::pin(self.write(weight(bytes), move |tx| backend::write_call(tx, &call, &change)))
     }
 
-    fn end_lease(&self, _node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(ready(Ok(())))
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let bytes: u64 = change.events.iter().map(event_bytes).sum();
+        let needs = Needs {
+            size_hint_bytes: weight(bytes),
+            can_be_deferred: change.can_wait,
+            // What is cancelled can be deleted, once it has stopped.
+            may_use_reserve: bytes == 0 && change.events.iter().any(is_of_cancellation),
+        };
+        Box::pin(self.write_when(needs, move |tx| backend::apply(tx, &change)))
     }
 
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        self.at_once(|connection| read::held(connection, node, id))
+    }
+
+    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        Box::pin(ready(self.record(scope, id)))
+    }
+
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        self.at_once(|connection| read::get_unscoped(connection, id))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let ids = ids.to_vec();
+        self.in_turn(move |connection| read::versions(connection, ids))
+    }
+
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        self.at_once(|connection| read::requestor(connection, id))
+    }
+
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        self.at_once(|connection| read::arguments(connection, id))
+    }
+
+    fn delete(&self, _host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        // One without tasks makes no room.
+        let needs = Needs {
+            may_use_reserve: !ids.is_empty(),
+            ..Needs::default()
+        };
+        Box::pin(self.write_when(needs, move |tx| write::delete(tx, &ids, at)))
+    }
+
+    fn delete_ended(
+        &self,
+        _host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.write_when(NEEDS_ROOM, move |tx| write::delete_ended(tx, &ids, at)))
+    }
+}
+
+impl JournalStore for SqliteStore {
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        self.at_once(|connection| read::input(connection, id, key))
+    }
+
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| read::inputs(connection, &id, limit))
+    }
+
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| journal::read(connection, journal::READ, &id, after, limit))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| journal::read(connection, journal::EMITTED, &id, after, limit))
+    }
+}
+
+impl QueueStore for SqliteStore {
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         let needs = Needs {
             size_hint_bytes: spec.definition.as_str().len(),
@@ -112,53 +184,75 @@ impl Store for SqliteStore {
         self.in_turn(read::paused)
     }
 
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        let created = Decision::of_new(&new);
-        let bytes = usage::of_new(&new, &created).bytes;
-        Box::pin(self.write(weight(bytes), move |tx| backend::create(tx, &new, &created)))
-    }
-
-    fn find_by_idempotency_key(
-        &self,
-        principal: &Principal,
-        tool: &str,
-        key: &str,
-        digest: Option<[u8; 32]>,
-    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
-        self.at_once(|connection| {
-            let found = read::find_by_idempotency_key(connection, principal, tool, key)?;
-            let is_meant = |of_call: &[u8; 32]| digest.is_none_or(|digest| digest == *of_call);
-            Ok(found.and_then(|(task, of_call)| is_meant(&of_call).then_some(task)))
-        })
-    }
-
-    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let events: u64 = change.events.iter().map(event_bytes).sum();
-        let bytes = events + usage::bytes(&call.arguments) + usage::bytes(&call.requestor);
-        Box::pin(self.write(weight(bytes), move |tx| backend::write_call(tx, &call, &change)))
-    }
-
-    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
-        self.at_once(|connection| read::usage(connection, of))
-    }
-
-    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let bytes: u64 = change.events.iter().map(event_bytes).sum();
-        let needs = Needs {
-            size_hint_bytes: weight(bytes),
-            can_be_deferred: change.can_wait,
-            // What is cancelled can be deleted, once it has stopped.
-            may_use_reserve: bytes == 0 && change.events.iter().any(is_of_cancellation),
-        };
-        Box::pin(self.write_when(needs, move |tx| backend::apply(tx, &change)))
-    }
-
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         // What they write and how they end could not be stored.
         if self.reserve.refuses_payloads() {
             return Box::pin(ready(Err(StoreError::Full)));
         }
         Box::pin(self.write(0, move |tx| write::claim(tx, &claim)))
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.in_turn(read::queued_tools)
+    }
+
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(|connection| read::next_ready(connection, tool))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.at_once(|connection| read::queued_before(connection, task, most))
+    }
+}
+
+impl TimerStore for SqliteStore {
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(read::next_wake)
+    }
+
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.write(0, move |tx| write::make_timers_due(tx, at)))
+    }
+
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(read::newest_created_at)
+    }
+
+    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        self.in_turn(move |connection| read::expired(connection, at, limit))
+    }
+}
+
+impl LeaseStore for SqliteStore {
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let host = new.host.clone();
+        Box::pin(async move {
+            Ok(Lease {
+                node: self.begin_node(host, at).await?,
+                now: None,
+                length: None,
+            })
+        })
+    }
+
+    /// The lock of the data directory is the lease: whoever holds it is the only process, and its latest node the only one that lives.
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        Box::pin(async move {
+            let read = move |connection: &Connection| {
+                let is_latest = read::latest_node(connection)?.id == node.0;
+                is_latest.then(|| read::held_attempts(connection, node)).transpose()
+            };
+            let held = self.in_turn(read).await?.ok_or(StoreError::LeaseLost)?;
+            Ok(Renewal {
+                now: None,
+                held,
+                others_died: false,
+            })
+        })
+    }
+
+    fn end_lease(&self, _node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
     }
 
     fn adopt(
@@ -183,62 +277,31 @@ impl Store for SqliteStore {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
-        self.at_once(|connection| read::held(connection, node, id))
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.record_removal())
+    }
+}
+
+impl SessionStore for SqliteStore {
+    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        if !self.published.may_end(session) {
+            return Box::pin(ready(Err(StoreError::TooManySessions)));
+        }
+        let session = session.clone();
+        Box::pin(self.write(0, move |tx| write::end_session(tx, &session, until)))
     }
 
-    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        self.in_turn(read::queued_tools)
+    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(ready(Ok(self.published.session_ended(session))))
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        self.at_once(|connection| read::next_ready(connection, tool))
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+        let purpose = purpose.to_owned();
+        Box::pin(self.write(0, move |tx| write::signing_keys(tx, &purpose, &fresh)))
     }
+}
 
-    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
-        self.at_once(|connection| read::queued_before(connection, task, most))
-    }
-
-    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(ready(self.record(scope, id)))
-    }
-
-    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        self.at_once(|connection| read::get_unscoped(connection, id))
-    }
-
-    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
-        let ids = ids.to_vec();
-        self.in_turn(move |connection| read::versions(connection, ids))
-    }
-
-    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
-        self.at_once(|connection| read::input(connection, id, key))
-    }
-
-    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
-        let id = id.clone();
-        self.in_turn(move |connection| read::inputs(connection, &id, limit))
-    }
-
-    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let id = id.clone();
-        self.in_turn(move |connection| journal::read(connection, journal::READ, &id, after, limit))
-    }
-
-    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
-        let id = id.clone();
-        self.in_turn(move |connection| journal::read(connection, journal::EMITTED, &id, after, limit))
-    }
-
-    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        self.at_once(|connection| read::requestor(connection, id))
-    }
-
-    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
-        self.at_once(|connection| read::arguments(connection, id))
-    }
-
+impl SearchStore for SqliteStore {
     fn find(&self, lookup: TaskLookup, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         self.in_turn(move |connection| read::find(connection, &lookup, limit))
     }
@@ -252,44 +315,6 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::list(connection, &scope, before.as_ref(), limit))
     }
 
-    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        self.at_once(read::next_wake)
-    }
-
-    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.write(0, move |tx| write::make_timers_due(tx, at)))
-    }
-
-    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        self.at_once(read::newest_created_at)
-    }
-
-    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
-        self.in_turn(move |connection| read::expired(connection, at, limit))
-    }
-
-    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.record_removal())
-    }
-
-    fn delete(&self, _host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        // One without tasks makes no room.
-        let needs = Needs {
-            may_use_reserve: !ids.is_empty(),
-            ..Needs::default()
-        };
-        Box::pin(self.write_when(needs, move |tx| write::delete(tx, &ids, at)))
-    }
-
-    fn delete_ended(
-        &self,
-        _host: &HostId,
-        ids: Vec<TaskId>,
-        at: UnixMillis,
-    ) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write_when(NEEDS_ROOM, move |tx| write::delete_ended(tx, &ids, at)))
-    }
-
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
         self.in_turn(read::counts)
     }
@@ -298,23 +323,12 @@ impl Store for SqliteStore {
         self.in_turn(read::live_tasks)
     }
 
-    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
-        let purpose = purpose.to_owned();
-        Box::pin(self.write(0, move |tx| write::signing_keys(tx, &purpose, &fresh)))
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        self.at_once(|connection| read::usage(connection, of))
     }
+}
 
-    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        if !self.published.may_end(session) {
-            return Box::pin(ready(Err(StoreError::TooManySessions)));
-        }
-        let session = session.clone();
-        Box::pin(self.write(0, move |tx| write::end_session(tx, &session, until)))
-    }
-
-    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(ready(Ok(self.published.session_ended(session))))
-    }
-
+impl Store for SqliteStore {
     fn listen(&self, listener: StoreListener) {
         self.published.listen(listener);
     }

@@ -183,7 +183,7 @@ fn write_input(tx: &Tx<'_>, seq: i64, question: &InputWrite<'_>) -> Result<()> {
     Ok(())
 }
 
-/// [`longhaul_core::Store::claim`].
+/// [`longhaul_core::store::QueueStore::claim`].
 pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed>, StoreError>> {
     let event = Event::Claimed {
         node: claim.node,
@@ -199,7 +199,7 @@ pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
     )
 }
 
-/// [`longhaul_core::Store::adopt`].
+/// [`longhaul_core::store::LeaseStore::adopt`].
 ///
 /// A data directory is one host. Earlier releases called it `data-dir`, and its id is a new one if the file `host` was lost.
 pub(super) fn adopt(
@@ -243,19 +243,19 @@ fn take(
     Ok(Ok(taken))
 }
 
-/// [`longhaul_core::Store::make_timers_due`].
+/// [`longhaul_core::store::TimerStore::make_timers_due`].
 pub(super) fn make_timers_due(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
     tx.connection.prepare_cached(HASTEN)?.execute([at.0])?;
     Ok(Ok(()))
 }
 
-/// [`longhaul_core::Store::delete`].
+/// [`longhaul_core::store::TaskStore::delete`].
 pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
     forget_sessions(tx, at)?;
     delete_due(tx, ids, at).map(Ok)
 }
 
-/// [`longhaul_core::Store::delete_ended`].
+/// [`longhaul_core::store::TaskStore::delete_ended`].
 ///
 /// SQLite overwrites the values with zeros, also in pages that become free and would otherwise not be written. That is too much to write for all that
 /// expires. The write-ahead log still has the values, until it is truncated. So have unused parts of pages from which SQLite has moved rows to
@@ -288,7 +288,7 @@ fn delete_due(tx: &mut Tx<'_>, ids: &[TaskId], due: UnixMillis) -> Result<usize>
     Ok(deleted)
 }
 
-/// [`longhaul_core::Store::open_node`].
+/// [`longhaul_core::store::LeaseStore::open_node`].
 ///
 /// The number was noted outside of the database before.
 pub(super) fn open_node(
@@ -304,7 +304,7 @@ pub(super) fn open_node(
     Ok(Ok(node))
 }
 
-/// [`longhaul_core::Store::record_removal`].
+/// [`longhaul_core::store::LeaseStore::record_removal`].
 pub(super) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached("UPDATE nodes SET removals = ?2 WHERE id = ?1")?
@@ -312,7 +312,7 @@ pub(super) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Resu
     Ok(Ok(()))
 }
 
-/// [`longhaul_core::Store::put_spec`].
+/// [`longhaul_core::store::QueueStore::put_spec`].
 pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached("INSERT INTO specs (id, kind, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?
@@ -320,7 +320,7 @@ pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), St
     Ok(Ok(()))
 }
 
-/// [`longhaul_core::Store::put_limit`].
+/// [`longhaul_core::store::QueueStore::put_limit`].
 pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>) -> Result<Result<(), StoreError>> {
     let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
     tx.connection
@@ -332,7 +332,7 @@ pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>)
     Ok(Ok(()))
 }
 
-/// [`longhaul_core::Store::set_paused`].
+/// [`longhaul_core::store::QueueStore::set_paused`].
 pub(super) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Result<(), StoreError>> {
     let sql = match paused {
         true => "INSERT INTO paused_tools (tool) VALUES (?) ON CONFLICT DO NOTHING",
@@ -342,7 +342,7 @@ pub(super) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Re
     Ok(Ok(()))
 }
 
-/// [`longhaul_core::Store::signing_keys`].
+/// [`longhaul_core::store::SessionStore::signing_keys`].
 pub(super) fn signing_keys(
     tx: &mut Tx<'_>,
     purpose: &str,
@@ -363,7 +363,7 @@ pub(super) fn signing_keys(
     Ok(Ok(keys))
 }
 
-/// [`longhaul_core::Store::end_session`].
+/// [`longhaul_core::store::SessionStore::end_session`].
 pub(super) fn end_session(tx: &mut Tx<'_>, session: &SessionKey, until: UnixMillis) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached(

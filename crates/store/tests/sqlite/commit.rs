@@ -3,7 +3,7 @@
 use crate::task::{create, exists, finish, open};
 use longhaul_core::{
     Store, TaskId, UnixMillis,
-    store::{StoreError, StoreEvent},
+    store::{LeaseStore, QueueStore, SearchStore, StoreError, StoreEvent, TaskStore},
 };
 use longhaul_store::{SqliteOptions, sqlite::InjectedFault};
 use rusqlite::{Connection, OpenFlags};

@@ -4,7 +4,10 @@ use crate::{
     child,
     task::{block_on, counts_agree, create, create_child, finish, id, journal, open},
 };
-use longhaul_core::{ChildEntry, Entry, Store, Task, TaskId};
+use longhaul_core::{
+    ChildEntry, Entry, Task, TaskId,
+    store::{JournalStore, TaskStore},
+};
 use longhaul_store::{
     SqliteOptions, SqliteStore,
     sqlite::{EXIT_COMMIT_FAILED, InjectedFault},

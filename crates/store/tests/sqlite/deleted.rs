@@ -2,8 +2,8 @@
 
 use crate::task::{create, finish, journal, new_task, open};
 use longhaul_core::{
-    AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Store,
-    UnixMillis, store::Change,
+    AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, UnixMillis,
+    store::{Change, TaskStore, TimerStore},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;

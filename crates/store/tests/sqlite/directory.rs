@@ -1,7 +1,7 @@
 //! Which directories can be opened, and by whom.
 
 use crate::{planted::PLANTS, task};
-use longhaul_core::{HostId, Store, UnixMillis};
+use longhaul_core::{HostId, UnixMillis, store::LeaseStore};
 use longhaul_private_dir::Unfit;
 use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use rustix::fs::{FlockOperation, flock};

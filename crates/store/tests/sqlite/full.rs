@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     AttemptEnd, CancelMode, Event, HostId, NodeId, StopReason, Store, TaskId, UnixMillis,
-    store::{ApplyError, Change, Claim, StoreError},
+    store::{ApplyError, Change, Claim, QueueStore, StoreError, TaskStore},
 };
 use longhaul_store::{RESERVE_BYTES, SqliteOptions, SqliteStore};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

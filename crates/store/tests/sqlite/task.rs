@@ -2,8 +2,11 @@
 
 use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, HostId, Json, Lineage, NodeId, Origin, Outcome, Owner,
-    Principal, SpecId, Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{ApplyError, Change, CreateError, NewTask, ParentEntry, StoreError},
+    Principal, SpecId, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, CreateError, LeaseStore, NewTask, ParentEntry, QueueStore, SearchStore, StoreError,
+        TaskStore,
+    },
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;

@@ -2,8 +2,11 @@
 
 use longhaul_command::{Attempts, KIND, RecordedWork, recorded_work};
 use longhaul_core::{
-    Attempt, AttemptEnd, Event, Failure, Fence, Json, NodeId, State, Store, Task, UnixMillis,
-    store::{ApplyError, Change, SearchOrder, StoreError, TaskFilter, TaskSearch},
+    Attempt, AttemptEnd, Event, Failure, Fence, Json, NodeId, State, Task, UnixMillis,
+    store::{
+        ApplyError, Change, LeaseStore, QueueStore, SearchOrder, SearchStore, StoreError, TaskFilter, TaskSearch,
+        TaskStore,
+    },
 };
 use longhaul_runtime::executor_definition;
 use longhaul_store::SqliteStore;

@@ -6,7 +6,7 @@ use longhaul::{
     testing::Client,
     time::{days, millis},
 };
-use longhaul_core::{EntryKind, Store};
+use longhaul_core::{EntryKind, Store, store::SearchStore};
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -8,10 +8,10 @@ use fastrand::Rng;
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
     InputState, Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId,
-    State, Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
-        Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter,
-        TaskLookup, TaskSearch,
+        Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey,
+        TaskFilter, TaskLookup, TaskSearch, TaskStore,
     },
 };
 

@@ -9,7 +9,10 @@ mod step;
 
 use super::{NewSubject, Subject};
 use crate::MemoryStore;
-use longhaul_core::{BoxFuture, Clock, Store, Task, TaskId, UnixMillis, store::TaskLookup};
+use longhaul_core::{
+    BoxFuture, Clock, Store, Task, TaskId, UnixMillis,
+    store::{TaskLookup, TaskStore},
+};
 use seen::SeenCases;
 use std::{sync::Arc, time::Duration};
 
@@ -210,7 +213,7 @@ fn tasks_of(answer: &StepAnswer) -> Vec<&Task> {
 #[cfg(test)]
 mod tests {
     use super::{super::fixture, *};
-    use longhaul_core::{NodeId, Outcome, UnixMillis};
+    use longhaul_core::{NodeId, Outcome, UnixMillis, store::QueueStore};
 
     /// Checks the model's indices and sums after each step, so a change that misses one is found at its step.
     #[test]

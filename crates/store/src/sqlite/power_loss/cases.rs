@@ -3,7 +3,10 @@
 use super::{Disk, World, now, nth_id, tasks};
 use crate::contract::fixture::{change, fence};
 use futures_util::FutureExt;
-use longhaul_core::{Event, Store, Task, store::Change};
+use longhaul_core::{
+    Event, Task,
+    store::{Change, TaskStore},
+};
 use std::{sync::Arc, time::Duration};
 
 /// A report of the attempt of `task`.

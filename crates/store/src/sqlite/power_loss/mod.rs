@@ -9,7 +9,10 @@ mod random_run;
 
 use super::{SqliteOptions, SqliteStore};
 use crate::contract::fixture::{change, fence, host, new_task, spec};
-use longhaul_core::{Event, NodeId, Store, Task, TaskId, UnixMillis, store::NewTask};
+use longhaul_core::{
+    Event, NodeId, Task, TaskId, UnixMillis,
+    store::{LeaseStore, NewTask, QueueStore, TaskStore},
+};
 use rusqlite::Connection;
 use std::{
     collections::HashMap,

@@ -1,0 +1,56 @@
+//! What waits for a slot, and what tools have.
+
+use crate::{
+    BoxFuture, NodeId, SpecId, Task, ToolSpec, UnixMillis,
+    store::{Claim, Claimed, PermitReport, Permits, StoreError, ToolLimit},
+};
+use std::sync::Arc;
+
+/// The queues of tools, with their definitions, limits and pauses. See the [module](crate::store) for what all methods promise together.
+pub trait QueueStore: Send + Sync + 'static {
+    /// Keeps a tool's definition. Putting it again changes nothing.
+    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The definition with this id, if any was put.
+    fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
+
+    /// Keeps how many tasks of a tool may run at once, in place of what was kept before; `None` for no limit.
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The limits that were put last, of all tools that have one.
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
+
+    /// Pauses a tool, or ends its pause; kept over restarts. No node begins anything of a paused tool. Doing it again changes nothing.
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The paused tools, in order of their names.
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+
+    /// Divides the permits of tools with a limit among the nodes, as [`PermitHolder::answer`](crate::store::PermitHolder::answer) does. The answer has one line for each request, in their
+    /// order. [`StoreError::LeaseLost`] if the node is dead: it may begin nothing any more. What a dead node held stays in use as far as it still has active
+    /// attempts.
+    ///
+    /// Only called where [many nodes](crate::store::StoreCapabilities::many_nodes) share the store. The default gives the only node what it wants.
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        let _ = node;
+        let permits = report.requests.into_iter().map(|request| Permits {
+            tool: request.tool,
+            count: request.wanted,
+        });
+        Box::pin(std::future::ready(Ok(permits.collect())))
+    }
+
+    /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers, and none to a node that has
+    /// [lost its lease](StoreError::LeaseLost).
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+
+    /// The tools that have queued tasks, ready or not.
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+
+    /// When the earliest queued task of `tool` is ready, if one is queued.
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
+    /// How many queued tasks of its tool and its principal come before `task`, counted up to `most`. Those of other principals are not counted,
+    /// since the number is shown to the owner. The cost grows with `most` only.
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
+}
