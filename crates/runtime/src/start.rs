@@ -1,12 +1,16 @@
 //! Starting an engine: a new node, the tasks of earlier ones, and what runs in the background from then on.
 
 use crate::{
-    blocked,
+    attempt::{
+        blocked,
+        recovery::{self, Recovered},
+        remote_files, scheduler, timers,
+    },
+    call::retention,
     engine::{Engine, EngineOptions, Inner},
-    engine_clock::EngineClock,
-    lease, operator, permits,
-    recovery::{self, Recovered},
-    remote_files, resync, retention, scheduler, timers,
+    nodes::{lease, permits, resync},
+    operator,
+    ports::engine_clock::EngineClock,
 };
 use longhaul_core::{Clock, store::StoreError};
 use std::{sync::Arc, time::Duration};

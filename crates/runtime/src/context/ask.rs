@@ -5,11 +5,9 @@ use super::{
     writer::{Draft, WriteError, WriteOutcome},
 };
 use crate::{
-    change_feed::TaskWatch,
     journal::{EntryDraft, JournalError, Operation},
-    question::{AskError, NoAnswerReason, Question, QuestionEntry},
-    reply::read_answer,
-    suspension::Wait,
+    node::{change_feed::TaskWatch, suspension::Wait},
+    question::{AskError, NoAnswerReason, Question, QuestionEntry, reply::read_answer},
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{

@@ -6,9 +6,8 @@ use super::{
     writer::{Draft, WriteError, WriteOutcome},
 };
 use crate::{
-    change_feed::TaskWatch,
     journal::{EntryDetails, EntryStatus, JournalError, Operation},
-    suspension::Wait,
+    node::{change_feed::TaskWatch, suspension::Wait},
 };
 use longhaul_core::{CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, TaskId};
 use serde::{Deserialize, Serialize};

@@ -5,44 +5,43 @@ mod begin;
 pub(crate) mod checkpoint;
 mod child;
 mod context_engine;
+mod durable;
 mod failure;
-mod fork;
+pub(crate) mod handler_context;
 mod isolation;
-mod operation;
-mod poll;
-mod recorded;
+mod pending_report;
 mod report;
 mod slot;
-mod step;
-mod timer;
 mod writer;
 
 pub(crate) use child::{ChildDetails, read_child};
 pub use child::{ChildEnd, ChildError};
 pub(crate) use context_engine::{ChildRefusal, ContextEngine};
-pub(crate) use fork::is_join;
-pub use fork::{Fork, Race};
-pub(crate) use poll::read_poll;
-pub use poll::{PollPolicy, Polled};
-pub(crate) use step::read_step;
-pub use step::{StepError, StepFailure, StepPolicy, step_is_settled};
+pub(crate) use durable::{fork::is_join, poll::read_poll, step::read_step};
+pub use durable::{
+    fork::{Fork, Race},
+    poll::{PollPolicy, Polled},
+    step::{StepError, StepFailure, StepPolicy, step_is_settled},
+};
 pub(crate) use writer::write_drafts;
 
 use crate::{
     Ports,
-    isolated_retry::{Isolation, IsolationGuard},
     journal::{Divergence, Journal},
-    node::Node,
-    pending_report::PendingReport,
-    requestor::Requestor,
-    slots::Slot,
-    suspension::Activity,
+    node::{
+        Node,
+        isolated_retry::{Isolation, IsolationGuard},
+        suspension::Activity,
+    },
+    question::requestor::Requestor,
+    queue::slots::Slot,
 };
 use longhaul_core::{
     AttemptState, Event, Fence, Millis, Owner, Principal, SessionKey, StopReason, Task, TaskHeader, TaskId, UnixMillis,
     store::Change,
 };
 use parking_lot::{Mutex, MutexGuard};
+use pending_report::PendingReport;
 use slot::SlotState;
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};

@@ -3,8 +3,8 @@
 use super::TaskContext;
 use crate::{
     journal::JournalError,
-    slots::Slot,
-    suspension::{Wait, WaitingEntry},
+    node::suspension::{Wait, WaitingEntry},
+    queue::slots::Slot,
 };
 use longhaul_core::UnixMillis;
 use parking_lot::MutexGuard;

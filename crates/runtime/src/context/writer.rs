@@ -9,8 +9,8 @@ use crate::{
     question::{Question, QuestionEntry},
 };
 use longhaul_core::{
-    Entry, Event, InputKey, Json, StopReason, TaskHeader, TaskId, UnixMillis,
-    store::{ApplyError, CreateError, NewTask, ParentEntry, StoreError},
+    Entry, EntryKey, Event, InputKey, Json, Millis, StopReason, Task, TaskHeader, TaskId, UnixMillis,
+    store::{ApplyError, Change, CreateError, NewTask, ParentEntry, StoreError},
 };
 use std::{
     convert::Infallible,
@@ -140,6 +140,54 @@ impl Drop for PendingWrite<'_> {
     }
 }
 
+/// What drafts that came together write.
+#[derive(Default)]
+struct Batch<'a> {
+    events: Vec<Event>,
+    /// The entries among the events: position, key, value.
+    entries: Vec<(u32, EntryKey, Json)>,
+    questions: Vec<JournaledQuestion<'a>>,
+    /// The result of each draft if the rest is written.
+    outcomes: Vec<Result<WriteOutcome, WriteError>>,
+    /// The number of questions the task has ever asked.
+    asked: u32,
+    /// Whether this attempt has written one of the entries before, which is forward progress.
+    is_second_write: bool,
+}
+
+/// A question with an entry, which says when it times out, and where both are in the batch.
+struct JournaledQuestion<'a> {
+    question: &'a Question,
+    key: InputKey,
+    outcome: usize,
+    event: usize,
+    entry: usize,
+}
+
+impl Batch<'_> {
+    /// Sets when the entries are made and when their questions time out.
+    fn set_time(&mut self, change: &mut Change, now: UnixMillis, input_timeout: Millis) {
+        change.at = now;
+        for asked in &self.questions {
+            let until = now.plus(asked.question.waits(input_timeout));
+            let value = QuestionEntry::open(asked.key.clone(), until).to_json();
+            if let Event::Journaled(entry) = &mut change.events[asked.event] {
+                entry.value = value.clone();
+            }
+            let (.., kept) = &mut self.entries[asked.entry];
+            *kept = value;
+            if let Ok(outcome) = &mut self.outcomes[asked.outcome] {
+                outcome.input = Some((asked.key.clone(), until));
+            }
+        }
+        for event in &mut change.events {
+            if let Event::Journaled(entry) = event {
+                entry.at = now;
+            }
+        }
+    }
+}
+
 impl TaskContext {
     fn undo(&self, undo: Undo, written: WriteOutcome) {
         match (undo, written.input) {
@@ -194,20 +242,49 @@ impl TaskContext {
 
     /// One change for the whole batch. Journal entries must not be lost, so it is retried while the store fails. A draft for which the journal
     /// has no room is refused after the others are written, since only then is that certain.
-    async fn write_events(&self, batch: &[QueuedDraft]) -> Result<Vec<Result<WriteOutcome, WriteError>>, WriteError> {
+    async fn write_events(&self, drafts: &[QueuedDraft]) -> Result<Vec<Result<WriteOutcome, WriteError>>, WriteError> {
         let mut so_far = self.shared.written.lock().await;
         self.check_not_diverged()?;
+        let mut batch = self.batch(drafts, so_far.asked)?;
+        if batch.events.is_empty() {
+            return Ok(batch.outcomes);
+        }
+        if batch.is_second_write {
+            batch.events.push(Event::Advanced);
+        }
+        let change = self.change_once(&mut so_far, std::mem::take(&mut batch.events));
+        let applied = match batch.entries.is_empty() {
+            true => self.shared.node.apply_until_known(change).await,
+            false => self.apply_with_entries(&mut batch, change).await,
+        };
+        let task = applied.map_err(WriteError::Apply)?;
+        so_far.asked = batch.asked;
+        if let Some(journal) = &self.shared.journal {
+            for (seq, key, value) in &batch.entries {
+                journal.wrote(*seq, key, value);
+            }
+            if batch.is_second_write {
+                journal.advance();
+            }
+            if journal.has_advanced() {
+                self.set_isolation_guard(None);
+            }
+        }
+        self.shared.node.changed(&task);
+        Ok(batch.outcomes)
+    }
+
+    /// What drafts are to write, after so many questions.
+    fn batch<'a>(&self, drafts: &'a [QueuedDraft], asked: u32) -> Result<Batch<'a>, WriteError> {
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
-        let mut ever = so_far.asked;
-        let mut events = Vec::new();
-        let mut all = Vec::with_capacity(batch.len());
-        let mut entries = Vec::new();
-        // Questions with an entry, which says when they time out.
-        let mut asks = Vec::new();
-        let mut again = false;
-        for QueuedDraft { draft, .. } in batch {
+        let mut batch = Batch {
+            outcomes: Vec::with_capacity(drafts.len()),
+            asked,
+            ..Batch::default()
+        };
+        for QueuedDraft { draft, .. } in drafts {
             if let Err(error) = self.has_room(draft, next) {
-                all.push(Err(WriteError::Journal(error)));
+                batch.outcomes.push(Err(WriteError::Journal(error)));
                 continue;
             }
             let mut written = WriteOutcome::default();
@@ -218,22 +295,28 @@ impl TaskContext {
                     if let Some(reason) = self.stop_requested() {
                         return Err(WriteError::Stopped(reason));
                     }
-                    ever += 1;
-                    let key = InputKey::nth(ever);
-                    events.push(Event::InputRequested {
+                    batch.asked += 1;
+                    let key = InputKey::nth(batch.asked);
+                    batch.events.push(Event::InputRequested {
                         key: key.clone(),
                         name: question.name.clone(),
                         request: question.request.clone(),
                     });
                     let until = self.now().plus(question.waits(self.shared.input_timeout));
                     if let Some(draft) = draft {
-                        asks.push((question, key.clone(), all.len(), events.len(), entries.len()));
+                        batch.questions.push(JournaledQuestion {
+                            question,
+                            key: key.clone(),
+                            outcome: batch.outcomes.len(),
+                            event: batch.events.len(),
+                            entry: batch.entries.len(),
+                        });
                         entry = Some((draft, QuestionEntry::open(key.clone(), until).to_json()));
                     }
                     written.input = Some((key, until));
                 }
                 Draft::Withdraw(key, draft) => {
-                    events.push(Event::InputWithdrawn { key: key.clone() });
+                    batch.events.push(Event::InputWithdrawn { key: key.clone() });
                     entry = draft.as_ref().map(|draft| (draft, draft.value.clone()));
                 }
                 // Written on its own.
@@ -243,75 +326,37 @@ impl TaskContext {
                 let seq = draft.seq.unwrap_or(next);
                 next = next.max(seq + 1);
                 written.seq = seq;
-                again |= draft.is_second_write;
-                events.push(Event::Journaled(self.entry(draft, seq, value.clone())));
-                entries.push((seq, draft.key.clone(), value));
+                batch.is_second_write |= draft.is_second_write;
+                batch
+                    .events
+                    .push(Event::Journaled(self.entry(draft, seq, value.clone())));
+                batch.entries.push((seq, draft.key.clone(), value));
             }
-            all.push(Ok(written));
+            batch.outcomes.push(Ok(written));
         }
-        if events.is_empty() {
-            return Ok(all);
-        }
-        if again {
-            events.push(Event::Advanced);
-        }
+        Ok(batch)
+    }
+
+    async fn apply_with_entries(&self, batch: &mut Batch<'_>, mut change: Change) -> Result<Task, ApplyError> {
         let node = &self.shared.node;
-        let mut change = self.change_once(&mut so_far, events);
-        let applied = if entries.is_empty() {
-            node.apply_until_known(change).await
-        } else {
-            let unknown = AtomicBool::new(false);
-            node.retry_store("writing to a journal", || {
-                // Each try takes the present time: timeouts must not run while the store fails. But what may have been written must stay as it is.
-                let now = match unknown.load(Ordering::Relaxed) {
-                    true => change.at,
-                    false => self.now(),
-                };
-                change.at = now;
-                for (question, key, written, event, entry) in &asks {
-                    let until = now.plus(question.waits(self.shared.input_timeout));
-                    let value = QuestionEntry::open(key.clone(), until).to_json();
-                    if let Event::Journaled(entry) = &mut change.events[*event] {
-                        entry.value = value.clone();
-                    }
-                    let (.., kept) = &mut entries[*entry];
-                    *kept = value;
-                    all[*written] = all[*written].clone().map(|written| WriteOutcome {
-                        input: Some((key.clone(), until)),
-                        ..written
-                    });
+        let unknown = AtomicBool::new(false);
+        node.retry_store("writing to a journal", || {
+            // Each try takes the present time: timeouts must not run while the store fails. But what may have been written must stay as it is.
+            let now = match unknown.load(Ordering::Relaxed) {
+                true => change.at,
+                false => self.now(),
+            };
+            batch.set_time(&mut change, now, self.shared.input_timeout);
+            let applied = node.store.apply(change.clone());
+            async {
+                let applied = applied.await;
+                if let Err(ApplyError::Store(StoreError::OutcomeUnknown(_))) = &applied {
+                    unknown.store(true, Ordering::Relaxed);
                 }
-                for event in &mut change.events {
-                    if let Event::Journaled(entry) = event {
-                        entry.at = now;
-                    }
-                }
-                let applied = node.store.apply(change.clone());
-                async {
-                    let applied = applied.await;
-                    if let Err(ApplyError::Store(StoreError::OutcomeUnknown(_))) = &applied {
-                        unknown.store(true, Ordering::Relaxed);
-                    }
-                    applied
-                }
-            })
-            .await
-        };
-        let task = applied.map_err(WriteError::Apply)?;
-        so_far.asked = ever;
-        if let Some(journal) = &self.shared.journal {
-            for (seq, key, value) in &entries {
-                journal.wrote(*seq, key, value);
+                applied
             }
-            if again {
-                journal.advance();
-            }
-            if journal.has_advanced() {
-                self.set_isolation_guard(None);
-            }
-        }
-        self.shared.node.changed(&task);
-        Ok(all)
+        })
+        .await
     }
 
     async fn write_child(&self, QueuedDraft { draft, reply }: QueuedDraft) {

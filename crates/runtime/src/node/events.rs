@@ -1,7 +1,7 @@
 //! Handles the store's events. They may be lost, so the slow re-read does the same from time to time.
 
-use super::messages::Messages;
-use crate::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, queues::Queues, slots::Slots};
+use super::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, messages::Messages};
+use crate::queue::{queues::Queues, slots::Slots};
 use longhaul_core::{NodeId, store::StoreEvent};
 use std::sync::Arc;
 use tokio::sync::Notify;

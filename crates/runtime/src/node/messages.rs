@@ -3,7 +3,7 @@
 //! They go through the store, so a node needs no address, and only who can use the store can ask. They may be lost: clients miss a message then, and a question
 //! is not answered.
 
-use crate::progress_stream::{ProgressStreams, ToolMessage};
+use super::progress_stream::{ProgressStreams, ToolMessage};
 use longhaul_core::{Json, LogLevel, NodeId, Store, TaskId};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

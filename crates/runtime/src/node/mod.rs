@@ -2,24 +2,38 @@
 //!
 //! It knows neither tools nor the code of tasks. The [`Engine`](crate::Engine) is built around it.
 
+pub(crate) mod active_attempts;
+pub(crate) mod change_feed;
 mod children;
 mod events;
+mod failed_starts;
+pub(crate) mod isolated_retry;
 mod messages;
+pub(crate) mod progress_stream;
+pub(crate) mod step_observer;
 mod store_retry;
+pub(crate) mod store_trouble;
+pub(crate) mod suspension;
+pub(crate) mod task_log;
 
 pub(crate) use children::cancel_children_of_finished_parents;
 use events::EventHandler;
 use messages::Messages;
 
 use crate::{
-    Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, failed_starts::FailedStarts,
-    isolated_retry::IsolationLock, progress_stream::ProgressStreams, queues::Queues, slots::Slots,
-    step_observer::StepObserver, suspension::WaitingAttempts, task_log,
+    Ports,
+    ports::alarm::Alarm,
+    queue::{queues::Queues, slots::Slots},
 };
+use active_attempts::ActiveAttempts;
+use change_feed::ChangeFeed;
+use failed_starts::FailedStarts;
+use isolated_retry::IsolationLock;
 use longhaul_core::{
     BoxFuture, CancelMode, NodeId, State, Store, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, NewNode, Record, StoreError},
 };
+use progress_stream::ProgressStreams;
 use std::{
     sync::{
         Arc,
@@ -27,6 +41,8 @@ use std::{
     },
     time::Duration,
 };
+use step_observer::StepObserver;
+use suspension::WaitingAttempts;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

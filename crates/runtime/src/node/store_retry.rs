@@ -1,7 +1,6 @@
 //! Retrying while the store fails, and until it is known what it has written.
 
-use super::Node;
-use crate::active_attempts::AttemptOrigin;
+use super::{Node, active_attempts::AttemptOrigin};
 use longhaul_core::{
     Event, Fence, State, Task, Verdict,
     store::{ApplyError, Change, CreateError, Created, NewTask, StoreError},

@@ -1,0 +1,40 @@
+//! Changing which tools are offered while the engine runs.
+
+use crate::{Engine, Tool, attempt::blocked};
+use longhaul_core::store::StoreError;
+use std::sync::Arc;
+
+impl Engine {
+    /// Adds a tool, or replaces the one of the same name. Its definition is stored first, since its tasks may outlive it.
+    ///
+    /// # Errors
+    /// The store's; the tool is not offered then.
+    pub async fn put_tool(&self, tool: Tool) -> Result<(), StoreError> {
+        self.0.node.store.put_spec(tool.spec().clone()).await?;
+        let name = Arc::clone(tool.name());
+        self.0.node.store.put_limit(&name, tool.settings().concurrency).await?;
+        self.0.catalog.put_tool(tool);
+        // Its tasks may have waited for a node that has it.
+        self.0.node.queues.look_again();
+        self.0
+            .node
+            .spawn(blocked::try_changed_code(Arc::clone(&self.0), Some(name)));
+        Ok(())
+    }
+
+    /// Removes a tool; returns whether there was one. Tasks of it that run go on. So do queued ones, unless many nodes share the store: then they wait
+    /// for a node that has the tool.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        if let Some(tool) = self.0.catalog.tool(name) {
+            let settings = tool.settings();
+            let upstream = settings.executor.upstream().map(Arc::from);
+            self.0.note_former_upstream(&settings.name, upstream);
+            // Before it is removed, so that no slot is given without a limit in between.
+            match settings.concurrency {
+                Some(most) => self.0.last_limits().insert(Arc::clone(&settings.name), most),
+                None => self.0.last_limits().remove(&settings.name),
+            };
+        }
+        self.0.catalog.remove_tool(name)
+    }
+}
