@@ -6,53 +6,26 @@
 //!
 //! What the gateway does not understand passes through unchanged: tools, results and lists are text whose bytes stay (`longhaul_wire::relayed`).
 
-mod askers;
-mod cancelled_calls;
 mod catalog;
-mod check;
-mod checkpoint;
-mod claims;
-mod client_lists;
-mod client_tools;
-mod connections;
-mod definition;
+mod config;
 mod executor;
-mod followed;
-mod follower;
 mod gateway;
-mod instructions;
 mod job;
-mod job_cancel;
-mod job_tools;
-mod list_changes;
-mod listed;
-mod loops;
-mod methods;
-mod names;
-mod offering;
-mod open_questions;
-mod options;
-mod progress;
-mod provider;
-mod public_error;
+mod lists;
 mod question;
 mod raw_json;
-mod sign_of_life;
-mod silent_calls;
-mod silent_children;
-mod sound_entry;
-mod status;
+mod relay;
 mod supervision;
-mod unavailable;
-mod unused_names;
 mod upstream;
-mod upstreams;
 
-pub use check::{ReportedTool, UpstreamCheck, check};
-pub use definition::KIND;
-pub use gateway::{Gateway, GatewayError, PresentUpstream, Reloaded, Unseen};
-pub use job_tools::JobTools;
-pub use names::InvalidNames;
-pub use options::{PrincipalTokens, Target, ToolRule, ToolSelection, UpstreamOptions, UpstreamTokens};
-pub use status::UpstreamStatus;
+pub use config::{
+    job_tools::JobTools,
+    names::InvalidNames,
+    options::{PrincipalTokens, Target, ToolRule, ToolSelection, UpstreamOptions, UpstreamTokens},
+};
+pub use gateway::{
+    Gateway, GatewayError, PresentUpstream, Reloaded, Unseen,
+    check::{ReportedTool, UpstreamCheck, check},
+};
 pub use supervision::KEPT_WHILE_DOWN;
+pub use upstream::{definition::KIND, status::UpstreamStatus};

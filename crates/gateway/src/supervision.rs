@@ -2,16 +2,17 @@
 
 use crate::{
     UpstreamStatus,
-    catalog::{offer_members, offer_tools, offer_with_later},
-    connections::UpstreamConnection,
-    instructions,
-    list_changes::{LONGEST_SUBSCRIBING, ListChanges},
-    listed::Lists,
-    loops, methods,
-    public_error::with_pause,
-    unavailable,
-    upstream::Upstream,
-    upstreams::Upstreams,
+    catalog::{
+        instructions,
+        tools::{offer_members, offer_tools, offer_with_later},
+        unavailable,
+    },
+    lists::{
+        Lists,
+        changes::{LONGEST_SUBSCRIBING, ListChanges},
+    },
+    relay::requests,
+    upstream::{Upstream, connection::UpstreamConnection, loops, public_error::with_pause, upstreams::Upstreams},
 };
 use longhaul_client::{RequestError, TokenError};
 use longhaul_core::{Entropy, Millis, whole_millis};
@@ -30,7 +31,7 @@ const LONGEST_OF_CHILD: Millis = 60_000;
 const LONGEST_ASKED: Millis = 600_000;
 
 /// Follows an upstream until the gateway stops.
-pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: Arc<Upstream>) {
+pub(crate) async fn supervise(upstreams: Arc<Upstreams>, engine: Engine, upstream: Arc<Upstream>) {
     let clock = &upstream.ports.clock;
     // By the monotonic clock.
     let (mut down_since, mut pause) = (None, PAUSES.0);
@@ -110,7 +111,7 @@ fn lacks_own_login(upstream: &Upstream, error: &RequestError) -> bool {
 
 /// Offers what follows from the lists of all upstreams.
 pub(crate) fn offer_lists(upstreams: &Arc<Upstreams>, engine: &Engine) {
-    methods::offer(upstreams, engine);
+    requests::offer(upstreams, engine);
     offer_members(upstreams, engine);
     instructions::offer(upstreams, engine);
     unavailable::offer(upstreams, engine);

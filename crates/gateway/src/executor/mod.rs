@@ -1,22 +1,27 @@
 //! Runs the calls of an upstream's tool.
 
+mod cancelled_calls;
+pub(crate) mod progress;
 mod send_state;
 mod task_on_upstream;
 
 pub(crate) use send_state::is_unsent;
 
 use crate::{
-    askers::{Context, Registration},
-    checkpoint::UpstreamTask,
-    connections::UpstreamConnection,
-    definition::Purpose,
-    job_tools::text_at,
-    loops,
-    progress::report,
-    public_error::{logged, public},
-    question::foreign_meta,
-    sign_of_life::SignOfLife,
-    upstream::Upstream,
+    config::job_tools::text_at,
+    question::{
+        askers::{Context, Registration},
+        checkpoint::UpstreamTask,
+        foreign_meta,
+    },
+    upstream::{
+        Upstream,
+        connection::UpstreamConnection,
+        definition::Purpose,
+        loops,
+        public_error::{logged, public},
+        sign_of_life::SignOfLife,
+    },
 };
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
 use longhaul_core::{
@@ -24,6 +29,7 @@ use longhaul_core::{
 };
 use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
+use progress::report;
 use send_state::SendState;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
