@@ -2,7 +2,7 @@
 
 use super::{Frame, PageError, filters, render};
 use crate::{
-    audit_view::{OUTCOMES, actions},
+    audit::view::{OUTCOMES, actions},
     context::AdminContext,
 };
 use askama::Template;

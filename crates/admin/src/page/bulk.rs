@@ -3,7 +3,7 @@
 use super::{Frame, PageError, filters, render};
 use crate::{
     access::Actor,
-    bulk::{AT_ONCE, BulkAction},
+    action::bulk::{AT_ONCE, BulkAction},
     context::AdminContext,
     query,
 };

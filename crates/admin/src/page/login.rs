@@ -2,9 +2,9 @@
 
 use super::{Frame, render};
 use crate::{
+    access::listener::ConnectedPeer,
+    audit::denied_requests::{WRONG_KEY, audit_denial},
     context::AdminContext,
-    denied_requests::{WRONG_KEY, audit_denial},
-    listener::ConnectedPeer,
 };
 use askama::Template;
 use axum::{

@@ -17,10 +17,10 @@ mod upstreams;
 
 use crate::{
     action::ActionError,
-    audit_view::AuditReadError,
+    api::framework_error::{is_other_error, read_error},
+    audit::view::AuditReadError,
     context::AdminContext,
-    details::ReadError,
-    framework_error::{is_other_error, read_error},
+    view::details::ReadError,
 };
 use askama::Template;
 use axum::{
@@ -150,7 +150,7 @@ pub(crate) struct Frame {
     has_audit: bool,
     /// Whether the server only reads, so that no action is offered.
     reads_only: bool,
-    /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
+    /// [`Live::version`](crate::context::live::Live::version) before anything of the page was read.
     version: u64,
     /// Where the page is drawn anew from, empty if from its own address. Without it the page stays as it is: it is a result.
     source: Option<String>,

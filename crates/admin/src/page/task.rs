@@ -9,7 +9,7 @@ use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
     context::AdminContext,
-    details::task_id,
+    view::details::task_id,
 };
 use askama::Template;
 use axum::{

@@ -1,6 +1,6 @@
 //! A store that counts what becomes of tasks.
 
-use crate::metrics::{Metrics, Write};
+use super::{Metrics, Write};
 use longhaul_core::{
     AttemptOutcome, BoxFuture, Clock, State, Store, StoreLayer, Task, Verdict,
     store::{ApplyError, Change, ChangeEnds, Claim, Claimed, CreateError, Created, NewTask, StoreError},

@@ -1,8 +1,8 @@
 //! An action on all tasks that a filter finds. Each task is acted on as if alone, and each action is recorded.
 
+use super::{ActionError, TaskAction};
 use crate::{
     access::Actor,
-    action::{ActionError, TaskAction},
     context::AdminContext,
     query::{self, InvalidQuery, MOST, MOST_EXAMINED, STATES},
 };

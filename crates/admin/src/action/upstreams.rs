@@ -1,8 +1,8 @@
 //! The upstreams of a gateway as operators see them, in the API and on the page.
 
+use super::{ActionError, INTERNAL};
 use crate::{
     access::Actor,
-    action::{ActionError, INTERNAL},
     context::AdminContext,
     upstream_source::{UpstreamReport, UpstreamState},
 };

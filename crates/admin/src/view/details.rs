@@ -1,12 +1,15 @@
 //! Reading what is shown.
 
+use super::{
+    attempt_view, caller_view, entry_view, failure_view,
+    masking::{mask, mask_result, masked_text},
+    outcome_view, task_view,
+};
 use crate::{
     context::AdminContext,
-    masking::{mask, mask_result, masked_text},
     metrics::{MetricsError, MetricsSnapshot, OfferedTool, Present, queue_age},
     query::{self, InvalidQuery, invalid, whole_id},
-    view::{self, attempt_view, caller_view, entry_view, failure_view, outcome_view, task_view},
-    words,
+    view, words,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use longhaul_admin_api::{

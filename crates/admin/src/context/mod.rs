@@ -1,19 +1,25 @@
-//! What all requests need.
+//! What all requests need, and what is remembered between them.
+
+pub(crate) mod costly_count;
+pub(crate) mod drawn_pages;
+pub(crate) mod known_problems;
+pub(crate) mod live;
+pub(crate) mod readiness;
 
 use crate::{
     access::{Access, Denials, LoginSessions},
-    costly_count::CostlyCount,
-    drawn_pages::DrawnPages,
-    known_problems::Problems,
-    live::Live,
     metrics::{Metrics, Present},
-    readiness::Readiness,
     upstream_source::UpstreamSource,
 };
+use costly_count::CostlyCount;
+use drawn_pages::DrawnPages;
+use known_problems::Problems;
+use live::Live;
 use longhaul_admin_api::PrincipalsView;
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
 use longhaul_server::{ProtocolServer, audit::Audit};
+use readiness::Readiness;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 

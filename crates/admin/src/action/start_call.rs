@@ -1,10 +1,7 @@
 //! A call that an operator makes.
 
-use crate::{
-    access::Actor,
-    action::{ActionError, INTERNAL},
-    context::AdminContext,
-};
+use super::{ActionError, INTERNAL};
+use crate::{access::Actor, context::AdminContext};
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Task, store::CreateError};
 use longhaul_runtime::{Call, OperatorError, Requestor};
 use longhaul_server::audit::{AuditAction, AuditOutcome};

@@ -3,10 +3,9 @@
 //! Each request is checked before anything else of it is read: its `Host`, its `Origin`, then its sender.
 
 use crate::{
-    access::{Access, Actor, cookie, is_of_own_user},
+    access::{Access, Actor, cookie, is_of_own_user, listener::ConnectedPeer},
+    audit::denied_requests::{WRONG_KEY, audit_denial},
     context::AdminContext,
-    denied_requests::{WRONG_KEY, audit_denial},
-    listener::ConnectedPeer,
     page::login,
 };
 use axum::{

@@ -1,5 +1,9 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
+pub(crate) mod bulk;
+mod start_call;
+mod upstreams;
+
 use crate::{access::Actor, context::AdminContext, health::READS_ONLY, query::InvalidQuery};
 use longhaul_core::{
     InputKey, Json, NodeId, Task, TaskId,

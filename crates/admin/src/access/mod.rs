@@ -1,8 +1,11 @@
-//! Who may operate a server, and who has logged in.
+//! Who may operate a server, who has logged in, and where operators connect.
 
-use crate::key_file::AdminKeyFile;
+pub(crate) mod key_file;
+pub(crate) mod listener;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, header};
+use key_file::AdminKeyFile;
 use longhaul_core::{Entropy, Millis, UnixMillis};
 use longhaul_server::{
     auth::{Peer, PeerUser},

@@ -1,6 +1,6 @@
 //! What a request of the API is to carry.
 
-use crate::api_error::ApiError;
+use super::error::ApiError;
 use axum::{
     Json,
     extract::{FromRequest, Request, rejection::JsonRejection},

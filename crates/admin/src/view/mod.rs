@@ -1,8 +1,13 @@
 //! Tasks as operators see them, in the API and on the page.
 
+pub(crate) mod details;
+mod masking;
+mod nodes;
+mod principal_counts;
+mod principals;
+
 use crate::{
-    masking::masked_text,
-    recent_ends::Failure,
+    metrics::recent_ends::Failure,
     words::{self, state_word, timestamp},
 };
 use longhaul_admin_api::{
@@ -13,6 +18,7 @@ use longhaul_core::{
     truncate,
 };
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
+use masking::masked_text;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;

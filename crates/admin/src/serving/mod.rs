@@ -1,18 +1,20 @@
-//! Serving it.
+//! Serves the pages, the API and the metrics.
+
+mod admission;
 
 use crate::{
-    access::{Access, Denials, LoginSessions, is_of_own_user},
-    admission, api, api_error,
-    context::AdminContext,
-    costly_count::CostlyCount,
-    drawn_pages::DrawnPages,
+    access::{
+        Access, Denials, LoginSessions, is_of_own_user,
+        listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
+    },
+    api::{self, error},
+    context::{
+        AdminContext, costly_count::CostlyCount, drawn_pages::DrawnPages, known_problems::Problems, live::Live,
+        readiness::Readiness,
+    },
     health,
-    known_problems::Problems,
-    listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
-    live::Live,
     metrics::{Metrics, MetricsError},
     page,
-    readiness::Readiness,
     upstream_source::UpstreamSource,
 };
 use axum::{Extension, Router, extract::ConnectInfo, middleware, routing::get};
@@ -127,7 +129,7 @@ impl Admin {
             .nest("/api", api::router())
             .merge(page::router(context))
             .layer(middleware::from_fn_with_state(Arc::clone(context), admission::check))
-            .layer(middleware::from_fn(api_error::errors_as_json))
+            .layer(middleware::from_fn(error::errors_as_json))
             .layer(middleware::map_response(page::with_headers))
             .with_state(Arc::clone(context))
     }

@@ -1,4 +1,8 @@
-//! Whether the process lives, and whether it can be sent work.
+//! Whether the process lives and can be sent work, and what is wrong.
+
+pub(crate) mod clock_fault;
+pub(crate) mod disk_space;
+mod problems;
 
 use crate::{DiskSpace, context::AdminContext};
 use axum::{extract::State, response::IntoResponse};

@@ -1,17 +1,21 @@
 //! The JSON API. `assets/openapi.json` describes it, and a test compares the two.
 
+mod body;
+pub(crate) mod error;
+pub(crate) mod framework_error;
+mod parameters;
+
 use crate::{
     access::Actor,
-    action::{NodeAction, TaskAction, pauses},
-    api_body::{ApiBody, RequestBody},
-    api_error::ApiError,
-    api_query::ApiQuery,
-    bulk::{BULK_ACTIONS, BulkAction},
+    action::{
+        NodeAction, TaskAction,
+        bulk::{BULK_ACTIONS, BulkAction},
+        pauses,
+    },
     context::AdminContext,
-    details::task_id,
     metrics::MetricsError,
     query,
-    view::entry_view,
+    view::{details::task_id, entry_view},
 };
 use axum::{
     Extension, Json, Router,
@@ -19,6 +23,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use body::{ApiBody, RequestBody};
+use error::ApiError;
 use http::{StatusCode, header};
 use longhaul_admin_api::{
     ActionReport, AnswerBody, AuditLines, AuditQuery, BulkPreview, BulkReport, CallBody, DrainQuery, DrainReport,
@@ -27,6 +33,7 @@ use longhaul_admin_api::{
 };
 use longhaul_core::{InputKey, Task, whole_millis};
 use longhaul_runtime::{AttemptFilesError, LogRange};
+use parameters::ApiQuery;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -78,7 +85,7 @@ fn done(new: Option<&Task>) -> Json<ActionReport> {
 
 async fn open_api() -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
-    (json, include_str!("../assets/openapi.json")).into_response()
+    (json, include_str!("../../assets/openapi.json")).into_response()
 }
 
 async fn stats(State(context): State<Arc<AdminContext>>) -> Result<Json<StatsView>, ApiError> {

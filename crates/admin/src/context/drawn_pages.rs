@@ -1,6 +1,6 @@
 //! Pages that many watch are drawn once.
 
-use crate::live::Live;
+use super::live::Live;
 use axum::response::{Html, IntoResponse, Response};
 use longhaul_core::{Clock, UnixMillis};
 use std::{collections::HashMap, sync::Arc};

@@ -1,6 +1,6 @@
 //! The parameters of a request of the API.
 
-use crate::api_error::ApiError;
+use super::error::ApiError;
 use axum::extract::{FromRequestParts, Query};
 use http::{StatusCode, request::Parts};
 use serde::de::DeserializeOwned;

@@ -1,10 +1,10 @@
 //! What keeps work from going on, and what to do about it. The page, the API and `longhaul admin doctor` say the same.
 
+use super::{NO_WORKER, why_not_ready};
 use crate::{
     DiskSpace,
     context::AdminContext,
-    details::{ReadError, full_slots},
-    health::{NO_WORKER, why_not_ready},
+    view::details::{ReadError, full_slots},
 };
 use longhaul_admin_api::{NodeView, ProblemView, TaskQuery, TaskView, ToolView, UpstreamView, to_url};
 use longhaul_core::{
@@ -34,6 +34,49 @@ impl AdminContext {
     }
 
     async fn find_problems(&self) -> Result<Vec<ProblemView>, ReadError> {
+        let mut problems = self.problems_of_server().await;
+        // Nothing works, and nothing that is said below could be done.
+        if self.reads_only.is_some() {
+            return Ok(problems);
+        }
+        for upstream in self.upstreams().await? {
+            problems.extend(of_upstream(&upstream));
+            problems.extend(of_left_out(&upstream));
+        }
+        let stats = self.stats().await?;
+        if stats.blocked > 0 {
+            let blocked = TaskQuery {
+                state: "blocked".into(),
+                limit: NAMED.to_string(),
+                ..TaskQuery::default()
+            };
+            problems.extend(self.tasks(&blocked).await?.tasks.iter().filter_map(of_blocked));
+        }
+        let tools = self.tools().await?;
+        let slots = self.engine.slots();
+        problems.extend(tools.iter().filter_map(|tool| of_tool(tool, &slots)));
+        problems.extend(tools.iter().filter_map(of_failures));
+        let has_worker = self.engine.has_worker().await?;
+        let nodes = self.nodes().await?.nodes;
+        if !has_worker && !nodes.iter().any(|node| node.state == "alive" && node.cordon.is_some()) {
+            let advice =
+                "start a server with role \"worker\" or \"both\" on the same database, and look why there is none";
+            problems.push(ProblemView::new(NO_WORKER.to_owned(), advice, "/nodes"));
+        }
+        problems.extend(nodes.iter().filter_map(of_events));
+        problems.extend(of_database(&self.engine.store().health(), &nodes));
+        problems.extend(nodes.iter().filter_map(|node| of_cordon(node, has_worker)));
+        problems.extend(nodes.iter().filter(|_| !has_worker).filter_map(of_drain));
+        problems.extend(nodes.iter().filter_map(of_dead));
+        problems.extend(self.reached_quotas().await?);
+        if stats.asking > 0 {
+            problems.extend(self.old_questions().await?);
+        }
+        Ok(problems)
+    }
+
+    /// What is wrong with this server itself.
+    async fn problems_of_server(&self) -> Vec<ProblemView> {
         let mut problems = Vec::new();
         if let Some(why) = why_not_ready(self).await
             && !self.stop.is_cancelled()
@@ -77,85 +120,7 @@ impl AdminContext {
                 "/audit",
             ));
         }
-        // Nothing works, and nothing that is said below could be done.
-        if self.reads_only.is_some() {
-            return Ok(problems);
-        }
-        for upstream in self.upstreams().await? {
-            problems.extend(of_upstream(&upstream));
-            problems.extend(of_left_out(&upstream));
-        }
-        let stats = self.stats().await?;
-        if stats.blocked > 0 {
-            let blocked = TaskQuery {
-                state: "blocked".into(),
-                limit: NAMED.to_string(),
-                ..TaskQuery::default()
-            };
-            problems.extend(self.tasks(&blocked).await?.tasks.iter().filter_map(of_blocked));
-        }
-        let tools = self.tools().await?;
-        let slots = self.engine.slots();
-        problems.extend(tools.iter().filter_map(|tool| of_tool(tool, &slots)));
-        problems.extend(tools.iter().filter_map(of_failures));
-        let has_worker = self.engine.has_worker().await?;
-        let nodes = self.nodes().await?.nodes;
-        let is_cordoned = |node: &&NodeView| node.cordon.as_deref() == Some("cordoned");
-        if !has_worker && !nodes.iter().any(|node| node.state == "alive" && node.cordon.is_some()) {
-            let advice =
-                "start a server with role \"worker\" or \"both\" on the same database, and look why there is none";
-            problems.push(ProblemView::new(NO_WORKER.to_owned(), advice, "/nodes"));
-        }
-        problems.extend(nodes.iter().filter_map(of_events));
-        let StoreHealth { silent, locked_by, .. } = self.engine.store().health();
-        if let Some(who) = locked_by {
-            let what = format!("another session of the database has locked tasks, so changes are refused: {who}");
-            problems.push(ProblemView::new(what, "see what it does, and end its transaction", "/"));
-        }
-        for node in nodes.iter().filter(|node| silent.contains(&NodeId(node.node))) {
-            // It says so itself.
-            if node.events.as_deref() != Some("lost") {
-                let what = format!(
-                    "the events of {} are not heard here: the database is polled",
-                    node.words()
-                );
-                problems.push(ProblemView::new(what, EVENTS_ADVICE, "/nodes"));
-            }
-        }
-        for node in nodes.iter().filter(is_cordoned) {
-            let what = match has_worker {
-                true => format!("{} is cordoned: it begins nothing", node.words()),
-                false => format!(
-                    "{} is cordoned, and no other server begins work: calls are accepted, and wait",
-                    node.words()
-                ),
-            };
-            let advice = format!("`longhaul nodes uncordon FILE {}`, if it is to work again", node.node);
-            problems.push(ProblemView::new(what, advice, "/nodes"));
-        }
-        let drains = |node: &&NodeView| node.state == "alive" && node.cordon.as_deref() == Some("draining");
-        for node in nodes.iter().filter(drains).filter(|_| !has_worker) {
-            let what = format!(
-                "{} drains, and no other server begins work: it stops once what runs has ended",
-                node.words()
-            );
-            let advice = "start a server again when it has stopped";
-            problems.push(ProblemView::new(what, advice, "/nodes"));
-        }
-        for node in nodes {
-            if node.state == "dead" && node.bound_attempts > 0 {
-                let what = format!(
-                    "{} attempts are bound to the host {}, whose server is away",
-                    node.bound_attempts, node.host
-                );
-                problems.push(ProblemView::new(what, node.outlook.unwrap_or_default(), "/nodes"));
-            }
-        }
-        problems.extend(self.reached_quotas().await?);
-        if stats.asking > 0 {
-            problems.extend(self.old_questions().await?);
-        }
-        Ok(problems)
+        problems
     }
 
     /// Who has as much as may be: further calls are refused.
@@ -274,6 +239,72 @@ fn of_left_out(upstream: &UpstreamView) -> impl Iterator<Item = ProblemView> {
 fn of_events(node: &NodeView) -> Option<ProblemView> {
     let what = format!("{}: {}", node.words(), node.events_in_words()?);
     Some(ProblemView::new(what, EVENTS_ADVICE, "/nodes"))
+}
+
+/// What the database says of its sessions, and of servers whose events do not arrive.
+fn of_database(health: &StoreHealth, nodes: &[NodeView]) -> Vec<ProblemView> {
+    let mut problems = Vec::new();
+    if let Some(who) = &health.locked_by {
+        let what = format!("another session of the database has locked tasks, so changes are refused: {who}");
+        problems.push(ProblemView::new(what, "see what it does, and end its transaction", "/"));
+    }
+    for node in nodes.iter().filter(|node| health.silent.contains(&NodeId(node.node))) {
+        // It says so itself.
+        if node.events.as_deref() != Some("lost") {
+            let what = format!(
+                "the events of {} are not heard here: the database is polled",
+                node.words()
+            );
+            problems.push(ProblemView::new(what, EVENTS_ADVICE, "/nodes"));
+        }
+    }
+    problems
+}
+
+fn of_cordon(node: &NodeView, has_worker: bool) -> Option<ProblemView> {
+    if node.cordon.as_deref() != Some("cordoned") {
+        return None;
+    }
+    let what = match has_worker {
+        true => format!("{} is cordoned: it begins nothing", node.words()),
+        false => format!(
+            "{} is cordoned, and no other server begins work: calls are accepted, and wait",
+            node.words()
+        ),
+    };
+    let advice = format!("`longhaul nodes uncordon FILE {}`, if it is to work again", node.node);
+    Some(ProblemView::new(what, advice, "/nodes"))
+}
+
+/// A server that drains while no other one begins work.
+fn of_drain(node: &NodeView) -> Option<ProblemView> {
+    if node.state != "alive" || node.cordon.as_deref() != Some("draining") {
+        return None;
+    }
+    let what = format!(
+        "{} drains, and no other server begins work: it stops once what runs has ended",
+        node.words()
+    );
+    Some(ProblemView::new(
+        what,
+        "start a server again when it has stopped",
+        "/nodes",
+    ))
+}
+
+fn of_dead(node: &NodeView) -> Option<ProblemView> {
+    if node.state != "dead" || node.bound_attempts == 0 {
+        return None;
+    }
+    let what = format!(
+        "{} attempts are bound to the host {}, whose server is away",
+        node.bound_attempts, node.host
+    );
+    Some(ProblemView::new(
+        what,
+        node.outlook.clone().unwrap_or_default(),
+        "/nodes",
+    ))
 }
 
 fn of_blocked(task: &TaskView) -> Option<ProblemView> {

@@ -1,6 +1,7 @@
 //! Counting the live tasks of each principal.
 
-use crate::{context::AdminContext, principals::principals_view, query::MOST_EXAMINED};
+use super::principals::principals_view;
+use crate::{context::AdminContext, query::MOST_EXAMINED};
 use longhaul_admin_api::PrincipalsView;
 use longhaul_core::{
     State,

@@ -1,12 +1,7 @@
 //! What the JSON API answers instead.
 
-use crate::{
-    action::ActionError,
-    audit_view::AuditReadError,
-    details::ReadError,
-    framework_error::{is_other_error, read_error},
-    query::InvalidQuery,
-};
+use super::framework_error::{is_other_error, read_error};
+use crate::{action::ActionError, audit::view::AuditReadError, query::InvalidQuery, view::details::ReadError};
 use axum::{
     Json,
     extract::Request,
