@@ -7,73 +7,69 @@
 //!
 //! Time, randomness and identity come in from outside ([`Clock`], [`Entropy`]), so that a simulation can own them.
 
-mod attempt;
-mod attempt_outcome;
-mod blocked;
-mod canonical;
-mod capability;
-mod child_entry;
-mod depth;
-mod duration;
+mod client;
 mod entropy;
-mod event;
 mod event_store;
-mod excerpt;
-mod failed_attempt;
-mod failure_streak;
 mod id;
-mod input;
 mod journal;
 mod json;
-mod log_level;
-mod masking;
+mod log;
 mod outcome;
-mod plain_text;
-mod policy;
-mod principal;
-mod quota;
-mod spec;
 pub mod store;
 mod store_layer;
 mod task;
-mod terminal_text;
+mod text;
 mod time;
-mod timer;
-mod timestamp;
-mod tool_pattern;
-mod transition;
+mod tool;
 
-pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
-pub use attempt_outcome::AttemptOutcome;
-pub use blocked::{Block, BlockReason, Blocked, CodeFingerprint};
-pub use canonical::canonical_digest;
-pub use capability::{Capability, ClientCapabilities, MISSING_CAPABILITY};
-pub use child_entry::ChildEntry;
-pub use depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper};
-pub use duration::{InvalidDuration, approximate_duration, format_duration, parse_duration, whole_millis};
+pub use client::{
+    capability::{Capability, ClientCapabilities, MISSING_CAPABILITY},
+    principal::{Owner, Principal, Scope, SessionKey},
+    quota::{Quota, QuotaExceeded, QuotaScope, Usage},
+};
 pub use entropy::Entropy;
-pub use event::{AttemptEnd, CancelMode, Event};
 pub use event_store::{EventLimits, EventStore, EventStream, KeptEvent};
-pub use excerpt::{MAX_STATUS_BYTES, shorten, truncate};
-pub use failed_attempt::{EndedBy, FailedAttempt};
-pub use failure_streak::{FailureCount, FailureLine, FailureStreak};
 pub use id::{InvalidTaskId, TaskId};
-pub use input::{AnsweredBy, Input, InputKey, InputState};
 pub use journal::{Entry, EntryKey, EntryKind, Lineage, MAX_ENTRY_BYTES};
-pub use json::{InvalidJson, Json, JsonMembers, ParsedJson};
-pub use log_level::LogLevel;
-pub use masking::{MASK, Masking, is_secret, is_secret_name, masked_session, masked_words};
-pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};
-pub use plain_text::{is_hidden, is_reordering, plain_line, plain_text};
-pub use policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy};
-pub use principal::{Owner, Principal, Scope, SessionKey};
-pub use quota::{Quota, QuotaExceeded, QuotaScope, Usage};
-pub use spec::{SpecId, ToolSpec};
+pub use json::{
+    InvalidJson, Json, JsonMembers, ParsedJson,
+    canonical::canonical_digest,
+    depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper},
+};
+pub use log::{
+    failure_streak::{FailureCount, FailureLine, FailureStreak},
+    level::LogLevel,
+};
+pub use outcome::{
+    Failure, Outcome, RpcFailure, Verdict,
+    failed_attempt::{EndedBy, FailedAttempt},
+    text_result,
+};
 pub use store::Store;
 pub use store_layer::StoreLayer;
-pub use task::{Origin, Progress, State, Stop, StopReason, Task, TaskHeader};
-pub use terminal_text::{BYTE_ORDER_MARK, skip_partial, terminal_text};
-pub use time::{BoxFuture, Clock, Millis, Now, UnixMillis};
-pub use timestamp::push_timestamp;
-pub use tool_pattern::{InvalidToolPattern, ToolPattern};
-pub use transition::{IllegalEvent, Reason, transition};
+pub use task::{
+    Origin, Progress, State, Stop, StopReason, Task, TaskHeader,
+    attempt::{Attempt, AttemptState, Fence, HostId, NodeId},
+    attempt_outcome::AttemptOutcome,
+    blocked::{Block, BlockReason, Blocked, CodeFingerprint},
+    child_entry::ChildEntry,
+    event::{AttemptEnd, CancelMode, Event},
+    input::{AnsweredBy, Input, InputKey, InputState},
+    transition::{IllegalEvent, Reason, transition},
+};
+pub use text::{
+    excerpt::{MAX_STATUS_BYTES, shorten, truncate},
+    masking::{MASK, Masking, is_secret, is_secret_name, masked_session, masked_words},
+    plain_text::{is_hidden, is_reordering, plain_line, plain_text},
+    terminal_text::{BYTE_ORDER_MARK, skip_partial, terminal_text},
+};
+pub use time::{
+    BoxFuture, Clock, Millis, Now, UnixMillis,
+    duration::{InvalidDuration, approximate_duration, format_duration, parse_duration, whole_millis},
+    timestamp::push_timestamp,
+};
+pub use tool::{
+    pattern::{InvalidToolPattern, ToolPattern},
+    policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy},
+    spec::{SpecId, ToolSpec},
+};

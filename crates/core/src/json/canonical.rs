@@ -1,7 +1,8 @@
 //! When two calls' arguments are the same: a digest of their values, which does not depend on the order of members, on white space, or on
 //! how numbers and strings are written.
 
-use crate::{Json, json::ParsedJson};
+use super::ParsedJson;
+use crate::Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write};

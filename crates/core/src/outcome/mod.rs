@@ -1,5 +1,7 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
+pub(crate) mod failed_attempt;
+
 use crate::{
     FailedAttempt, Json, JsonMembers, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Masking, Millis, UnixMillis,
     format_duration, nests_deeper, push_timestamp, shorten, truncate,

@@ -1,8 +1,8 @@
 //! The transition function: which event may happen in which state, and what it changes.
 
 use crate::{
-    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Event, InputKey, Outcome, State, Stop, StopReason, Task,
-    UnixMillis,
+    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Entry, Event, Failure, HostId, InputKey, NodeId, Outcome,
+    Progress, State, Stop, StopReason, Task, UnixMillis,
 };
 use std::sync::Arc;
 
@@ -118,136 +118,37 @@ impl Task {
     /// Applies the event to the fields; an outcome returned means that the task ends here. Everything is checked before anything is changed.
     fn change(&mut self, event: &Event, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
         match event {
-            Event::Claimed { node, host } => {
-                self.require(State::Queued)?;
-                if self.ready_at > at {
-                    return Err(Reason::TooEarly);
-                }
-                self.attempt = Some(self.next_attempt(*node, host.clone()));
-                self.attempts_used += 1;
-                self.state = State::Running;
-            }
+            Event::Claimed { node, host } => self.claim(*node, host, at)?,
             Event::Adopted { node } => self.active()?.node = *node,
             Event::Reclaimed { node } => {
                 let attempt = self.active()?;
                 attempt.node = *node;
                 attempt.host = None;
             }
-            Event::Started => {
-                let attempt = self.active()?;
-                match attempt.state {
-                    AttemptState::Starting => attempt.state = AttemptState::Live,
-                    // Asked to stop before it began: it has begun all the same, and still stops.
-                    AttemptState::Stopping => {}
-                    AttemptState::Live | AttemptState::Ended => return Err(Reason::WrongAttempt),
-                }
-            }
-            Event::Reported { status, progress } => {
-                self.require(State::Running)?;
-                if status.is_some() {
-                    self.status.clone_from(status);
-                }
-                if progress.is_some() {
-                    self.progress = *progress;
-                }
-            }
-            Event::InputRequested { key, .. } => {
-                self.require(State::Running)?;
-                if *key != InputKey::nth(self.inputs_asked + 1) {
-                    return Err(Reason::KeyOutOfOrder);
-                }
-                self.inputs_asked += 1;
-                self.open_inputs.push(key.clone());
-            }
-            Event::InputAnswered { key, .. } | Event::InputWithdrawn { key } => {
-                self.require_live()?;
-                let position = self
-                    .open_inputs
-                    .iter()
-                    .position(|open| open == key)
-                    .ok_or(Reason::InputNotOpen)?;
-                self.open_inputs.remove(position);
-                self.wake(at);
-            }
-            Event::Journaled(entry) => {
-                self.require(State::Running)?;
-                if entry.seq == 0 || entry.seq > self.journaled + 1 {
-                    return Err(Reason::KeyOutOfOrder);
-                }
-                if entry.seq > self.journaled {
-                    self.journaled = entry.seq;
-                    if entry.key.kind.is_progress() {
-                        self.advance();
-                    }
-                }
-            }
-            Event::Advanced => {
-                self.require(State::Running)?;
-                self.advance();
-            }
-            Event::TimerFired => {
-                if self.state != State::Blocked {
-                    self.require(State::Suspended)?;
-                }
-                if self.resume_at.is_none_or(|resume| resume > at) {
-                    return Err(Reason::TooEarly);
-                }
-                self.resume(at);
-            }
-            Event::Unblocked { ready_at } => {
-                self.require(State::Blocked)?;
-                if *ready_at > at {
-                    self.resume_at = Some(*ready_at);
-                } else {
-                    self.resume(at);
-                }
-            }
-            Event::Raised { ready_at } => {
-                self.require(State::Queued)?;
-                self.ready_at = self.ready_at.min(*ready_at);
-            }
-            Event::BlockedTimedOut => {
-                self.require(State::Blocked)?;
-                let blocked = self.blocked.as_ref().ok_or(Reason::WrongState)?;
-                if blocked.until > at {
-                    return Err(Reason::TooEarly);
-                }
-                return Ok(Some(blocked.outcome()));
-            }
-            Event::ChildEnded { entry, .. } => {
-                self.require_live()?;
-                if *entry == 0 || *entry > self.journaled {
-                    return Err(Reason::KeyOutOfOrder);
-                }
-                self.wake(at);
-            }
+            Event::Started => self.attempt_started()?,
+            Event::Reported { status, progress } => self.report(status.as_ref(), *progress)?,
             Event::AttemptEnded(end) => {
                 self.active()?.state = AttemptState::Ended;
                 return Ok(self.after_attempt(end, at));
             }
+            Event::InputRequested { key, .. } => self.open_input(key)?,
+            Event::InputAnswered { key, .. } | Event::InputWithdrawn { key } => self.close_input(key, at)?,
+            Event::Journaled(entry) => self.journal(entry)?,
+            Event::Advanced => {
+                self.require(State::Running)?;
+                self.advance();
+            }
+            Event::ChildEnded { entry, .. } => self.child_ended(*entry, at)?,
+            Event::TimerFired => self.fire_timer(at)?,
+            Event::Unblocked { ready_at } => self.unblock(*ready_at, at)?,
+            Event::Raised { ready_at } => {
+                self.require(State::Queued)?;
+                self.ready_at = self.ready_at.min(*ready_at);
+            }
+            Event::QueueTimedOut => return self.queue_timeout(at).map(Some),
+            Event::BlockedTimedOut => return self.block_timeout(at).map(Some),
             Event::CancelRequested(mode) => return self.cancel(*mode, at),
             Event::DeadlinePassed => return self.pass_deadline(at),
-            Event::QueueTimedOut => {
-                self.require(State::Queued)?;
-                if self.queue_until().is_none_or(|until| until > at) {
-                    return Err(Reason::TooEarly);
-                }
-                return Ok(Some(crate::Failure::QueueTimeout.into()));
-            }
-            Event::Promoted => {
-                // With an idempotency key, the caller can come back for a call that has ended.
-                if !self.keyed {
-                    self.require_live()?;
-                }
-                if self.announced || (self.stop.is_some() && !self.keyed) {
-                    return Err(if self.is_done() {
-                        Reason::Done
-                    } else {
-                        Reason::WrongState
-                    });
-                }
-                self.announced = true;
-            }
             Event::Abandoned(outcome) => {
                 self.require_live()?;
                 if self.state == State::Running {
@@ -255,19 +156,8 @@ impl Task {
                 }
                 return Ok(Some(outcome.clone()));
             }
-            Event::RetryAwaited { until } => {
-                self.require_live()?;
-                if self.announced {
-                    return Err(Reason::WrongState);
-                }
-                if self.stop.is_some() {
-                    return Err(Reason::Stopping);
-                }
-                if self.retry_until.is_some_and(|before| *until <= before) {
-                    return Err(Reason::TooEarly);
-                }
-                self.retry_until = Some(*until);
-            }
+            Event::Promoted => self.promote()?,
+            Event::RetryAwaited { until } => self.await_retry(*until)?,
             Event::TtlExtended { until } => {
                 self.require_live()?;
                 if *until <= self.announced_until {
@@ -277,6 +167,148 @@ impl Task {
             }
         }
         Ok(None)
+    }
+
+    fn claim(&mut self, node: NodeId, host: &Option<HostId>, at: UnixMillis) -> Result<(), Reason> {
+        self.require(State::Queued)?;
+        if self.ready_at > at {
+            return Err(Reason::TooEarly);
+        }
+        self.attempt = Some(self.next_attempt(node, host.clone()));
+        self.attempts_used += 1;
+        self.state = State::Running;
+        Ok(())
+    }
+
+    fn attempt_started(&mut self) -> Result<(), Reason> {
+        let attempt = self.active()?;
+        match attempt.state {
+            AttemptState::Starting => attempt.state = AttemptState::Live,
+            // Asked to stop before it began: it has begun all the same, and still stops.
+            AttemptState::Stopping => {}
+            AttemptState::Live | AttemptState::Ended => return Err(Reason::WrongAttempt),
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, status: Option<&Arc<str>>, progress: Option<Progress>) -> Result<(), Reason> {
+        self.require(State::Running)?;
+        if status.is_some() {
+            self.status = status.cloned();
+        }
+        if progress.is_some() {
+            self.progress = progress;
+        }
+        Ok(())
+    }
+
+    fn open_input(&mut self, key: &InputKey) -> Result<(), Reason> {
+        self.require(State::Running)?;
+        if *key != InputKey::nth(self.inputs_asked + 1) {
+            return Err(Reason::KeyOutOfOrder);
+        }
+        self.inputs_asked += 1;
+        self.open_inputs.push(key.clone());
+        Ok(())
+    }
+
+    fn close_input(&mut self, key: &InputKey, at: UnixMillis) -> Result<(), Reason> {
+        self.require_live()?;
+        let position = self.open_inputs.iter().position(|open| open == key);
+        self.open_inputs.remove(position.ok_or(Reason::InputNotOpen)?);
+        self.wake(at);
+        Ok(())
+    }
+
+    fn journal(&mut self, entry: &Entry) -> Result<(), Reason> {
+        self.require(State::Running)?;
+        if entry.seq == 0 || entry.seq > self.journaled + 1 {
+            return Err(Reason::KeyOutOfOrder);
+        }
+        if entry.seq > self.journaled {
+            self.journaled = entry.seq;
+            if entry.key.kind.is_progress() {
+                self.advance();
+            }
+        }
+        Ok(())
+    }
+
+    fn child_ended(&mut self, entry: u32, at: UnixMillis) -> Result<(), Reason> {
+        self.require_live()?;
+        if entry == 0 || entry > self.journaled {
+            return Err(Reason::KeyOutOfOrder);
+        }
+        self.wake(at);
+        Ok(())
+    }
+
+    fn fire_timer(&mut self, at: UnixMillis) -> Result<(), Reason> {
+        if self.state != State::Blocked {
+            self.require(State::Suspended)?;
+        }
+        if self.resume_at.is_none_or(|resume| resume > at) {
+            return Err(Reason::TooEarly);
+        }
+        self.resume(at);
+        Ok(())
+    }
+
+    fn unblock(&mut self, ready_at: UnixMillis, at: UnixMillis) -> Result<(), Reason> {
+        self.require(State::Blocked)?;
+        if ready_at > at {
+            self.resume_at = Some(ready_at);
+        } else {
+            self.resume(at);
+        }
+        Ok(())
+    }
+
+    fn queue_timeout(&self, at: UnixMillis) -> Result<Outcome, Reason> {
+        self.require(State::Queued)?;
+        if self.queue_until().is_none_or(|until| until > at) {
+            return Err(Reason::TooEarly);
+        }
+        Ok(Failure::QueueTimeout.into())
+    }
+
+    fn block_timeout(&self, at: UnixMillis) -> Result<Outcome, Reason> {
+        self.require(State::Blocked)?;
+        let blocked = self.blocked.as_ref().ok_or(Reason::WrongState)?;
+        if blocked.until > at {
+            return Err(Reason::TooEarly);
+        }
+        Ok(blocked.outcome())
+    }
+
+    fn promote(&mut self) -> Result<(), Reason> {
+        // With an idempotency key, the caller can come back for a call that has ended.
+        if !self.keyed {
+            self.require_live()?;
+        }
+        if self.announced || (self.stop.is_some() && !self.keyed) {
+            return Err(match self.is_done() {
+                true => Reason::Done,
+                false => Reason::WrongState,
+            });
+        }
+        self.announced = true;
+        Ok(())
+    }
+
+    fn await_retry(&mut self, until: UnixMillis) -> Result<(), Reason> {
+        self.require_live()?;
+        if self.announced {
+            return Err(Reason::WrongState);
+        }
+        if self.stop.is_some() {
+            return Err(Reason::Stopping);
+        }
+        if self.retry_until.is_some_and(|before| until <= before) {
+            return Err(Reason::TooEarly);
+        }
+        self.retry_until = Some(until);
+        Ok(())
     }
 
     fn require(&self, state: State) -> Result<(), Reason> {

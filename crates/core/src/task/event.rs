@@ -47,7 +47,7 @@ pub enum AttemptEnd {
     Blocked(Block),
 }
 
-/// Something that happened. What each does to every state is written in [`transition`](crate::transition()).
+/// Something that happened. What each does to every state is written in [`transition`](crate::task::transition()).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A node with a free slot takes the task from its queue.

@@ -1,5 +1,14 @@
 //! The task: one long tool call.
 
+pub(crate) mod attempt;
+pub(crate) mod attempt_outcome;
+pub(crate) mod blocked;
+pub(crate) mod child_entry;
+pub(crate) mod event;
+pub(crate) mod input;
+mod timer;
+pub(crate) mod transition;
+
 use crate::{
     Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId,
     UnixMillis, Verdict,

@@ -1,5 +1,8 @@
 //! Time as Longhaul keeps it, and the port through which it comes in.
 
+pub(crate) mod duration;
+pub(crate) mod timestamp;
+
 use std::{future::Future, pin::Pin, time::Duration};
 
 /// A boxed future, so that ports stay object-safe without naming an executor.

@@ -1,5 +1,8 @@
 //! JSON that is carried, not understood.
 
+pub(crate) mod canonical;
+pub(crate) mod depth;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, fmt, ops::Deref, sync::Arc};
