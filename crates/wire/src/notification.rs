@@ -1,13 +1,15 @@
 //! Notifications that are the same in both generations.
 
 use crate::{
-    json,
+    json::{
+        self,
+        splice::{Edit, splice},
+    },
     jsonrpc::write_notification,
     legacy::{push_related_task, push_task_ref},
     meta::{ProgressToken, RELATED_TASK, SUBSCRIPTION_ID},
     modern::subscription::push_subscription,
-    request_id::RequestId,
-    splice::{Edit, splice},
+    protocol::request_id::RequestId,
 };
 use longhaul_core::{Json, LogLevel, Progress, TaskId};
 
@@ -44,7 +46,7 @@ pub fn write_list_changed(out: &mut String, change: ListChange, listen: Option<R
 }
 
 /// Appends `notifications/resources/updated`. `listen` is as for [`write_list_changed`]. `relayed` are the params of another server
-/// ([`relayed::params`](crate::relayed::params)), if it is one of its notifications: their bytes stay.
+/// ([`relayed::params`](crate::meta::relayed::params)), if it is one of its notifications: their bytes stay.
 pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<RequestId<'_>>, relayed: Option<&Json>) {
     write_notification(out, "notifications/resources/updated", |out| {
         let subscription = listen.map(|listen| (SUBSCRIPTION_ID, listen.as_json().to_owned()));

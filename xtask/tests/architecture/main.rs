@@ -102,7 +102,7 @@ fn the_schema_of_a_form_is_read_in_one_module() {
             found.extend(files.map(|file| format!("{folder}/src/{file}")));
         }
     }
-    let is_of_form = |file: &String| file.starts_with("crates/wire/src/form/");
+    let is_of_form = |file: &String| file.starts_with("crates/wire/src/input/form/");
     assert!(
         !found.is_empty() && found.iter().all(is_of_form),
         "use `longhaul_wire::Form`: {found:#?}"

@@ -1,6 +1,11 @@
 //! Tasks that a client runs: it may answer an input request with a task of its own, which the server then polls.
 
-use crate::{json, jsonrpc::write_request, method::Method, object::object, task_view::TaskStatus};
+use crate::{
+    json::{self, object::object},
+    jsonrpc::write_request,
+    protocol::method::Method,
+    task::view::TaskStatus,
+};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 

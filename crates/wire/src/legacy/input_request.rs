@@ -2,13 +2,15 @@
 
 use super::push_task_ref;
 use crate::{
-    error::RpcError,
-    input_request::InputRequest,
-    json,
+    input::request::InputRequest,
+    json::{
+        self,
+        splice::{Edit, splice},
+    },
     jsonrpc::{write_notification, write_request},
     meta::RELATED_TASK,
     params::TaskMetadata,
-    splice::{Edit, splice},
+    protocol::error::RpcError,
 };
 use longhaul_core::{Json, TaskId};
 

@@ -1,6 +1,6 @@
 //! The result of `resources/read`.
 
-use crate::resource::{self, OutputPage, TextContent};
+use crate::result::resource::{self, OutputPage, TextContent};
 
 /// Appends the ReadResourceResult.
 pub fn write_content(out: &mut String, content: &TextContent<'_>) {

@@ -1,6 +1,6 @@
 //! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
-use crate::{jsonrpc::write_spliced, request_id::RequestId, splice::Edit};
+use crate::{json::splice::Edit, jsonrpc::write_spliced, protocol::request_id::RequestId};
 use longhaul_core::Json;
 
 /// Appends the whole response with a handler's `result`, without `resultType`, which only modern results have. For the result of a

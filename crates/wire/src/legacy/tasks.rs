@@ -2,16 +2,15 @@
 
 use super::{push_task_ref, tools};
 use crate::{
-    error::RpcError,
-    json,
+    json::{self, splice::Edit},
     jsonrpc::{write_notification, write_spliced},
-    lineage,
-    list::push_next_cursor,
     meta::{PARENT, RELATED_TASK, ROOT},
-    request_id::RequestId,
-    splice::Edit,
-    task_view::{MemberNames, TaskStatus, TaskView},
-    version::Generation,
+    protocol::{error::RpcError, request_id::RequestId, version::Generation},
+    result::list::push_next_cursor,
+    task::{
+        lineage,
+        view::{MemberNames, TaskStatus, TaskView},
+    },
 };
 use longhaul_core::{Lineage, Now, Outcome, Task, TaskId, store::Record};
 

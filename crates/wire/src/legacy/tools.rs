@@ -1,14 +1,17 @@
 //! `tools/list` with `execution.taskSupport`, and the response to a plain call.
 
 use crate::{
-    error::{write_error_object, write_error_response},
+    json::{object::object, splice::Edit},
     jsonrpc::write_spliced,
-    list::push_next_cursor,
-    object::object,
-    request_id::RequestId,
-    splice::Edit,
-    tool::{OutputSchema, ToolEntry},
-    version::Version,
+    protocol::{
+        error::{write_error_object, write_error_response},
+        request_id::RequestId,
+        version::Version,
+    },
+    result::{
+        list::push_next_cursor,
+        tool::{OutputSchema, ToolEntry},
+    },
 };
 use longhaul_core::{Json, RpcFailure, TaskPolicy};
 

@@ -2,8 +2,9 @@
 
 use super::COMPLETE;
 use crate::{
-    cache::CacheHints, error::write_versions, server_capabilities::ServerCapabilities, server_info::ServerInfo,
-    version::Version,
+    capability::server::ServerCapabilities,
+    protocol::{error::write_versions, version::Version},
+    result::{cache::CacheHints, server_info::ServerInfo},
 };
 
 /// Appends the DiscoverResult. It lists every served revision, also the legacy ones.

@@ -1,9 +1,11 @@
 //! Asking the client before answering it: a round of questions on the request itself.
 
 use crate::{
-    json,
-    server_info::ServerInfo,
-    splice::{Edit, splice},
+    json::{
+        self,
+        splice::{Edit, splice},
+    },
+    result::server_info::ServerInfo,
 };
 
 /// Appends the InputRequiredResult, a result that only `tools/call`, `prompts/get` and `resources/read` may have. `requests` are the

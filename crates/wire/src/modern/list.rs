@@ -1,7 +1,7 @@
 //! Lists of resources, resource templates and prompts, with caching hints.
 
 use super::COMPLETE;
-use crate::{
+use crate::result::{
     cache::CacheHints,
     list::{ListKind, push_next_cursor},
     server_info::ServerInfo,

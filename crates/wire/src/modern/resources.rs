@@ -1,7 +1,7 @@
 //! The result of `resources/read`, with caching hints.
 
 use super::{COMPLETE, list::push_end};
-use crate::{
+use crate::result::{
     cache::CacheHints,
     resource::{self, OutputPage, TextContent},
     server_info::ServerInfo,

@@ -1,8 +1,11 @@
 //! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
 use crate::{
-    cache::CacheHints, jsonrpc::write_spliced, meta::SERVER_INFO, request_id::RequestId, server_info::ServerInfo,
-    splice::Edit,
+    json::splice::Edit,
+    jsonrpc::write_spliced,
+    meta::SERVER_INFO,
+    protocol::request_id::RequestId,
+    result::{cache::CacheHints, server_info::ServerInfo},
 };
 use longhaul_core::Json;
 

@@ -6,8 +6,8 @@ use crate::{
     jsonrpc::{write_notification, write_result},
     meta::{SERVER_INFO, SUBSCRIPTION_ID},
     params::SubscriptionFilter,
-    request_id::RequestId,
-    server_info::ServerInfo,
+    protocol::request_id::RequestId,
+    result::server_info::ServerInfo,
 };
 use std::borrow::Cow;
 

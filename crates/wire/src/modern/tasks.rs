@@ -2,16 +2,19 @@
 
 use super::{COMPLETE, input_required::push_requests, subscription::push_subscription, tools::push_failure};
 use crate::{
-    error::RpcError,
-    json,
+    json::{
+        self,
+        splice::{Edit, splice},
+    },
     jsonrpc::write_notification,
-    legacy, lineage,
+    legacy,
     meta::RELATED_TASK,
-    request_id::RequestId,
-    server_info::ServerInfo,
-    splice::{Edit, splice},
-    task_view::{MemberNames, TaskStatus, TaskView},
-    version::Generation,
+    protocol::{error::RpcError, request_id::RequestId, version::Generation},
+    result::server_info::ServerInfo,
+    task::{
+        lineage,
+        view::{MemberNames, TaskStatus, TaskView},
+    },
 };
 use longhaul_core::{Input, InputState, Now, Outcome, Task, store::Record};
 

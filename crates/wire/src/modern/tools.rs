@@ -2,12 +2,12 @@
 
 use super::{COMPLETE, list::push_end, result};
 use crate::{
-    cache::CacheHints,
-    error::{write_error_object, write_error_response},
-    request_id::RequestId,
-    server_info::ServerInfo,
-    splice::Edit,
-    tool::ToolEntry,
+    json::splice::Edit,
+    protocol::{
+        error::{write_error_object, write_error_response},
+        request_id::RequestId,
+    },
+    result::{cache::CacheHints, server_info::ServerInfo, tool::ToolEntry},
 };
 use longhaul_core::{Json, RpcFailure};
 

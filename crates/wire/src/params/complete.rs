@@ -1,7 +1,10 @@
 //! The params of `completion/complete`.
 
 use super::{optional_text_map, present, required, text, wrong};
-use crate::{error::RpcError, json, object::object};
+use crate::{
+    json::{self, object::object},
+    protocol::error::RpcError,
+};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 

@@ -1,7 +1,10 @@
 //! `inputResponses`: the answers to input requests, in a retried request or in `tasks/update`.
 
 use super::wrong;
-use crate::{error::RpcError, json, object::for_each_member};
+use crate::{
+    json::{self, object::for_each_member},
+    protocol::error::RpcError,
+};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 

@@ -1,7 +1,10 @@
 //! The params of `subscriptions/listen`.
 
 use super::{present, required, wrong};
-use crate::{error::RpcError, json, object::object};
+use crate::{
+    json::{self, object::object},
+    protocol::error::RpcError,
+};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 

@@ -12,14 +12,13 @@ pub use input_responses::{InputResponses, MAX_INPUT_RESPONSES};
 pub use listen::{MAX_WATCHED, SubscriptionFilter};
 
 use crate::{
-    client_capabilities,
-    error::RpcError,
-    json, log_level,
-    meta::{self, Meta, ProgressToken},
-    method::NameSource,
-    object::{self, ObjectError, for_each_member, object},
-    relayed,
-    request_id::RequestId,
+    capability::client,
+    json::{
+        self,
+        object::{self, ObjectError, for_each_member, object},
+    },
+    meta::{self, Meta, ProgressToken, log_level, relayed},
+    protocol::{error::RpcError, method::NameSource, request_id::RequestId},
 };
 use longhaul_core::{ClientCapabilities, Json, LogLevel};
 use serde::de::MapAccess;
@@ -197,7 +196,7 @@ impl<'a> Params<'a> {
         let capabilities = required(self.0.capabilities, "capabilities", "an object")?;
         Ok(Initialize {
             protocol_version: text(self.0.protocol_version, "protocolVersion")?,
-            capabilities: client_capabilities::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
+            capabilities: client::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
             relayed_capabilities: relayed::capabilities(capabilities.get()),
             client_info: self.0.client_info,
         })

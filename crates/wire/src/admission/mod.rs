@@ -1,14 +1,14 @@
 //! The checks a request must pass before its method sees it, in the order that docs/protocol-coverage.md gives.
 
+pub(crate) mod era;
+
 use crate::{
-    era::{Era, LegacyPhase, MessageTransport, detect_era},
-    error::RpcError,
     jsonrpc::Request,
     meta::Meta,
-    method::Method,
     params::Params,
-    version::Version,
+    protocol::{error::RpcError, method::Method, version::Version},
 };
+use era::{Era, LegacyPhase, MessageTransport, detect_era};
 use longhaul_core::{Capability, ClientCapabilities};
 
 /// The server's side of the checks in [`admit`].

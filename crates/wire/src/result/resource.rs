@@ -1,10 +1,9 @@
 //! The contents of a resource, as both generations write them.
 
 use crate::{
-    json,
+    json::{self, object::object},
     meta::{LOG_PAGE, OUTPUT_PAGE},
-    object::object,
-    task_uri::{TaskPart, TaskUri},
+    task::uri::{TaskPart, TaskUri},
 };
 use longhaul_core::TaskId;
 use serde_json::value::RawValue;

@@ -2,10 +2,12 @@
 //! checked by [`ParamHeaders`](crate::ParamHeaders).
 
 use crate::{
-    error::RpcError,
-    method::{Method, NameSource},
     params::Params,
-    version::Generation,
+    protocol::{
+        error::RpcError,
+        method::{Method, NameSource},
+        version::Generation,
+    },
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::borrow::Cow;

@@ -1,8 +1,11 @@
 //! What another server wrote, as it is passed on: without what belongs to its connection and its era. Every other byte stays.
 
 use crate::{
-    json, meta_keys, object,
-    splice::{Edit, splice},
+    json::{
+        self, object,
+        splice::{Edit, splice},
+    },
+    protocol::meta_keys,
 };
 use longhaul_core::Json;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! Client capabilities: what a client declares in `initialize`, or in each modern request.
 
-use crate::{
-    json,
+use crate::json::{
+    self,
     object::{self, object},
 };
 use longhaul_core::ClientCapabilities;
@@ -57,7 +57,7 @@ pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
 }
 
 impl DeclaredCapabilities<'_> {
-    /// Whether [`relayed::capabilities`](crate::relayed::capabilities) may find something. Most clients declare no extension but tasks, and a modern one declares it in each request.
+    /// Whether [`relayed::capabilities`](crate::meta::relayed::capabilities) may find something. Most clients declare no extension but tasks, and a modern one declares it in each request.
     pub(crate) fn may_relay(&self) -> bool {
         self.extensions.members().has_others || self.experimental.is_some()
     }

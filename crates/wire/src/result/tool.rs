@@ -1,7 +1,7 @@
 //! A tool in a `tools/list` result, as both generations write it.
 
-use crate::{
-    json,
+use crate::json::{
+    self,
     splice::{Edit, splice},
 };
 use longhaul_core::TaskPolicy;

@@ -1,10 +1,12 @@
 //! Input requests, `{"method":…,"params":…}`: what a client must declare for each, and which answers are valid.
 
+use super::form::{Form, FormMistakes, InvalidForm};
 use crate::{
-    error::RpcError,
-    form::{Form, FormMistakes, InvalidForm},
-    json,
-    object::{self, object},
+    json::{
+        self,
+        object::{self, object},
+    },
+    protocol::error::RpcError,
 };
 use longhaul_core::{Capability, Json, RpcFailure};
 use serde_json::{Map, value::RawValue};

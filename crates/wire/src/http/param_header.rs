@@ -1,11 +1,10 @@
 //! Arguments that are repeated in HTTP headers (`x-mcp-header`). The annotations are read once from a tool's input schema; a server
 //! then checks the headers of each call, and a client writes them.
 
+use super::header::{Headers, PARAM_PREFIX, decode_value, encode_value};
 use crate::{
-    error::RpcError,
-    header::{Headers, PARAM_PREFIX, decode_value, encode_value},
-    json,
-    object::for_each_member,
+    json::{self, object::for_each_member},
+    protocol::error::RpcError,
 };
 use serde_json::{Map, Value, value::RawValue};
 use std::borrow::Cow;

@@ -1,11 +1,13 @@
 //! Which generation of the protocol a message belongs to. It is detected for each message alone.
 
 use crate::{
-    error::RpcError,
-    header::Headers,
+    http::header::Headers,
     meta::{self, Meta},
-    method::Method,
-    version::{Generation, Version},
+    protocol::{
+        error::RpcError,
+        method::Method,
+        version::{Generation, Version},
+    },
 };
 use longhaul_core::ClientCapabilities;
 use serde_json::value::RawValue;

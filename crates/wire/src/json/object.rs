@@ -269,7 +269,7 @@ macro_rules! object {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, Default)]
         $vis struct $name<'a> {
-            $($field: $crate::object::slot!('a $($nested)?),)*
+            $($field: $crate::json::object::slot!('a $($nested)?),)*
         }
 
         impl<'a> $name<'a> {
@@ -279,25 +279,25 @@ macro_rules! object {
 
             /// Reads `text` into `self`. On an error the members before it are kept.
             #[allow(dead_code, reason = "some objects are only read within another")]
-            fn fill(&mut self, text: &'a str) -> Result<(), $crate::object::ObjectError> {
-                $crate::object::fill(self, text)
+            fn fill(&mut self, text: &'a str) -> Result<(), $crate::json::object::ObjectError> {
+                $crate::json::object::fill(self, text)
             }
 
-            /// As [`Members::read`](crate::object::Members::read); `None` for a member that is not read, whose value is left.
+            /// As [`Members::read`](crate::json::object::Members::read); `None` for a member that is not read, whose value is left.
             fn read_known<M: ::serde::de::MapAccess<'a>>(
                 &mut self,
                 key: &str,
                 values: &mut M,
             ) -> Result<Option<Option<&'static str>>, M::Error> {
                 let (before, key) = match key {
-                    $($key => ($crate::object::Slot::read(&mut self.$field, values)?, $key),)*
+                    $($key => ($crate::json::object::Slot::read(&mut self.$field, values)?, $key),)*
                     _ => return Ok(None),
                 };
                 Ok(Some(before.then_some(key)))
             }
         }
 
-        impl<'a> $crate::object::Members<'a> for $name<'a> {
+        impl<'a> $crate::json::object::Members<'a> for $name<'a> {
             fn read<M: ::serde::de::MapAccess<'a>>(
                 &mut self,
                 key: &str,
@@ -316,6 +316,6 @@ pub(crate) use object;
 /// The type of a member of [`object!`].
 macro_rules! slot {
     ($a:lifetime) => { Option<&$a ::serde_json::value::RawValue> };
-    ($a:lifetime $nested:ident) => { $crate::object::NestedObject<$nested<$a>> };
+    ($a:lifetime $nested:ident) => { $crate::json::object::NestedObject<$nested<$a>> };
 }
 pub(crate) use slot;

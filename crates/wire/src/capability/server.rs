@@ -2,7 +2,7 @@
 
 use crate::{
     json,
-    meta_keys::{DELETION, IDEMPOTENCY},
+    protocol::meta_keys::{DELETION, IDEMPOTENCY},
 };
 use longhaul_core::{Json, Millis};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The JSON-RPC error that a peer answers with.
 
-use crate::{json, object::object};
+use crate::json::{self, object::object};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
 

@@ -1,6 +1,6 @@
 //! The methods of the protocol, and what each requires of a request.
 
-use crate::{error::RpcError, version::Generation};
+use super::{error::RpcError, version::Generation};
 
 /// The param that the `Mcp-Name` header repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

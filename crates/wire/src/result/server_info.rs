@@ -1,6 +1,6 @@
 //! The server's name and version, as MCP's `Implementation`.
 
-use crate::{json, lineage, meta};
+use crate::{json, meta, task::lineage};
 use longhaul_core::Task;
 
 /// The server's name and version, pre-rendered as JSON for responses.

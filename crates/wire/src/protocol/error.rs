@@ -3,12 +3,12 @@
 //! The fields are private, so no other code can use an error code that the protocol reserves or has retired (−32001, −32003,
 //! −32004, the rest of −32000..−32099).
 
-use crate::{
-    json,
+use super::{
     meta_keys::EXIT,
     request_id::RequestId,
     version::{Generation, Version},
 };
+use crate::json;
 use longhaul_core::{Capability, Json, RpcFailure};
 use std::{borrow::Cow, time::Duration};
 

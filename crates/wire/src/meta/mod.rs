@@ -1,19 +1,22 @@
 //! The members of `params._meta` that Longhaul reads and writes.
 
+pub(crate) mod log_level;
+pub mod relayed;
+
 use crate::{
-    client_capabilities::DeclaredCapabilities,
-    error::RpcError,
-    json, log_level,
-    object::{self, NestedObject, ObjectError, object},
-    relayed,
-    request_id::RequestId,
+    capability::client::DeclaredCapabilities,
+    json::{
+        self,
+        object::{self, NestedObject, ObjectError, object},
+    },
+    protocol::{error::RpcError, request_id::RequestId},
 };
 use longhaul_core::{ClientCapabilities, Json, LogLevel, TaskId};
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-pub use crate::meta_keys::{
+pub use crate::protocol::meta_keys::{
     CLIENT_CAPABILITIES, CLIENT_INFO, DELETION, DETACHED, EXIT, IDEMPOTENCY, IDEMPOTENCY_KEY, LOG_LEVEL, LOG_PAGE,
     OUTPUT_PAGE, PARENT, PROTOCOL_VERSION, RELATED_TASK, RELATED_TASK_IDS, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
 };

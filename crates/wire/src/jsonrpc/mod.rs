@@ -1,13 +1,16 @@
 //! JSON-RPC messages over raw JSON: only the members needed to route a message are parsed.
 
+pub(crate) mod batch;
+
 use crate::{
     MAX_DEPTH,
-    error::RpcError,
-    json,
-    object::{self, NestedObject, ObjectError, object},
+    json::{
+        self,
+        object::{self, NestedObject, ObjectError, object},
+        splice::{Edit, splice},
+    },
     params::{self, Params},
-    request_id::RequestId,
-    splice::{Edit, splice},
+    protocol::{error::RpcError, request_id::RequestId},
 };
 use longhaul_core::{Json, nests_deeper};
 use serde_json::value::RawValue;

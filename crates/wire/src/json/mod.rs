@@ -2,6 +2,9 @@
 //!
 //! Longhaul's responses are mostly constant text with a few values, so the writers append to one buffer and build no tree.
 
+pub(crate) mod object;
+pub(crate) mod splice;
+
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt::Write};
 

@@ -1,0 +1,4 @@
+//! What clients and servers declare.
+
+pub(crate) mod client;
+pub(crate) mod server;
