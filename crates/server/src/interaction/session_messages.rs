@@ -1,18 +1,11 @@
 //! What other nodes say of legacy clients, and what is done about it.
 
-use super::{
-    Interaction,
-    input_requests::{
-        self, client_tasks,
-        hosted_questions::{self, ClaimEffect},
-    },
-    push::session_stream,
-};
+use super::{Interaction, input_requests, push::session_stream};
 use crate::session::{
     Session,
-    other_nodes::{HostedState, SessionMessage, set_level},
+    other_nodes::{SessionMessage, set_level},
 };
-use longhaul_core::{InputKey, Json, LogLevel, NodeId, Principal, SessionKey, UnixMillis};
+use longhaul_core::{Json, LogLevel, Principal, SessionKey, UnixMillis};
 use longhaul_runtime::{Audience, ResourceUpdate, SessionChange, Versions};
 use longhaul_wire::jsonrpc::Message;
 use std::sync::Arc;
@@ -72,18 +65,6 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
                 session_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
             }
         }
-        SessionMessage::Hosted {
-            node,
-            session,
-            task,
-            key,
-            state,
-        } => {
-            if let Ok(task) = task.parse() {
-                let question = (SessionKey::named(session), task, InputKey::named(key));
-                hosted_elsewhere(interaction, NodeId(node), question, state);
-            }
-        }
         SessionMessage::Roots { session } => {
             let changed = SessionChange::Roots(SessionKey::named(session));
             engine.catalog().session_changed(changed);
@@ -115,18 +96,6 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
         }),
         // Its streams are the transport's.
         SessionMessage::Ended { .. } => {}
-    }
-}
-
-/// The node `other` says what has become of a question that it has put.
-fn hosted_elsewhere(interaction: &Interaction, other: NodeId, question: hosted_questions::Key, state: HostedState) {
-    let Interaction { engine, push, .. } = interaction;
-    let (nodes, now) = ((engine.node_id(), other), engine.ports().clock.now());
-    let questions = &interaction.input_requests.hosted_questions;
-    match questions.claim(question.clone(), state, nodes, now) {
-        ClaimEffect::None => {}
-        ClaimEffect::MayAsk => push.carriers.notify(&question.0, &question.1),
-        ClaimEffect::Tell => client_tasks::tell(interaction, &question, HostedState::Working),
     }
 }
 

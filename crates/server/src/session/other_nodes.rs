@@ -29,14 +29,6 @@ pub(crate) enum SessionMessage<'a> {
     Level { session: String, level: Cow<'a, str> },
     /// The session has created a task.
     Created { session: Cow<'a, str>, task: Cow<'a, str> },
-    /// What has become of a question that the sender has put, and that the client may answer with a task of its own.
-    Hosted {
-        node: i64,
-        session: Cow<'a, str>,
-        task: Cow<'a, str>,
-        key: Cow<'a, str>,
-        state: HostedState,
-    },
     /// The roots of the client have changed.
     Roots { session: Cow<'a, str> },
     /// A request for the client, which has no stream at the node that sends this.
@@ -69,17 +61,6 @@ pub(crate) enum SessionMessage<'a> {
         sessions: Vec<Cow<'a, str>>,
         relayed: Option<Box<RawValue>>,
     },
-}
-
-/// What has become of a question that a client may answer with a task of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum HostedState {
-    /// It was put on a stream that the client reads for this task alone.
-    Asked,
-    /// The client works on it.
-    Working,
-    /// The client's task is lost: the client is asked again without one.
-    Lost,
 }
 
 /// Tells all other nodes that accept requests, one by one: earlier releases ignore what is [broadcast]. Nobody waits for it.

@@ -12,7 +12,7 @@ use longhaul_core::{
 };
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Two nodes of one store.
@@ -259,10 +259,6 @@ impl HeldMessages {
     fn open(&self) {
         self.is_open.send_replace(true);
     }
-
-    fn close(&self) {
-        self.is_open.send_replace(false);
-    }
 }
 
 impl StoreLayer for HeldMessages {
@@ -303,42 +299,12 @@ async fn wait(server: &Server, session: &str, task: &str) -> Connection {
     client
 }
 
-async fn held() -> (Arc<HeldMessages>, TestClock, Server, Server) {
+/// Neither node needs to know of the other one's question.
+#[tokio::test]
+async fn a_question_is_put_at_each_node_that_has_a_stream_of_its_client() {
     let clock = TestClock::default();
-    let store = Arc::new(HeldMessages::new(&clock));
-    let (here, there) = two_of(Arc::<HeldMessages>::clone(&store), &clock).await;
-    (store, clock, here, there)
-}
-
-#[tokio::test]
-async fn a_question_that_the_client_works_on_is_not_put_again_at_another_node() {
-    let (here, there) = two().await;
-    let Asking {
-        session,
-        mut push,
-        task,
-        asked,
-    } = asking(&here).await;
-    respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
-    let poll = next(&mut push, "tasks/get").await;
-    let mut result = wait(&there, &session, &task).await;
-    respond(&there, &session, &poll, theirs("completed")).await;
-    let fetch = next(&mut push, "tasks/result").await;
-    let answer = json!({"action": "accept", "content": {"sure": true}});
-    respond(&there, &session, &fetch, answer).await;
-    loop {
-        let message = result.message().await.unwrap();
-        assert_ne!(message["method"], "elicitation/create", "the client works on it");
-        if message.get("result").is_some() {
-            break;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_question_is_put_again_when_the_node_that_polls_the_clients_task_is_silent() {
-    let (store, clock, here, there) = held().await;
-    store.open();
+    let store: Arc<dyn Store> = Arc::new(HeldMessages::new(&clock));
+    let (here, there) = two_of(store, &clock).await;
     let Asking {
         session,
         mut push,
@@ -347,22 +313,18 @@ async fn a_question_is_put_again_when_the_node_that_polls_the_clients_task_is_si
     } = asking(&here).await;
     respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
     next(&mut push, "tasks/get").await;
-    store.close();
     let mut result = wait(&there, &session, &task).await;
-    // The stream may be about to look when the claim ends.
-    let asked = async {
-        next(&mut result, "elicitation/create").await;
-    };
-    tokio::pin!(asked);
-    assert!(futures_util::FutureExt::now_or_never(&mut asked).is_none());
-    clock.advance(Duration::from_secs(31));
-    asked.await;
+    let again = next(&mut result, "elicitation/create").await;
+    let answer = json!({"action": "accept", "content": {"sure": true}});
+    respond(&there, &session, &again, answer).await;
+    has_answer(&there, &task, "accept").await;
+    let cancelled = next(&mut push, "tasks/cancel").await;
+    assert_eq!(cancelled["params"]["taskId"], "t");
 }
 
-/// Neither node knows of the other one when the client answers both.
 #[tokio::test]
-async fn of_two_tasks_that_a_client_makes_of_one_question_one_is_cancelled() {
-    let (store, _clock, here, there) = held().await;
+async fn of_two_tasks_that_a_client_makes_of_one_question_at_two_nodes_the_first_that_ends_answers() {
+    let (here, there) = two().await;
     let Asking {
         session,
         mut push,
@@ -371,50 +333,22 @@ async fn of_two_tasks_that_a_client_makes_of_one_question_one_is_cancelled() {
     } = asking(&here).await;
     let mut result = wait(&there, &session, &task).await;
     let again = next(&mut result, "elicitation/create").await;
+    let other = |status| {
+        let mut other = theirs(status);
+        other["taskId"] = json!("u");
+        other
+    };
     respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
-    let mut other = theirs("working");
-    other["taskId"] = json!("u");
-    respond(&there, &session, &again, json!({"task": other})).await;
-    next(&mut result, "tasks/get").await;
-    let poll = next(&mut push, "tasks/get").await;
-    store.open();
-    let cancelled = next(&mut result, "tasks/cancel").await;
-    assert_eq!(cancelled["params"]["taskId"], "u");
-    respond(&here, &session, &poll, theirs("working")).await;
-    let withdrawn = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
-    there.result(&withdrawn).await;
-    let cancelled = next(&mut push, "tasks/cancel").await;
-    assert_eq!(cancelled["params"]["taskId"], "t", "it was polled on");
-}
-
-/// As on one node, where the question goes to `tasks/result` rather than to a push stream.
-#[tokio::test]
-async fn a_question_that_may_be_hosted_is_not_put_on_a_push_stream_beside_a_wait_at_another_node() {
-    let clock = TestClock::standing();
-    let store = MemoryStore::of_many_nodes(Arc::new(clock.clone()), 3_600_000);
-    let (here, there) = two_of(Arc::new(store), &clock).await;
-    let session = here.session_with("2025-11-25", hosting()).await;
-    let mut push = here.listen(&session).await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&here.result(&call).await);
-    let mut result = wait(&there, &session, &task).await;
-    let asked = next(&mut result, "elicitation/create").await;
-    // What is sent after it has arrived: so has what the node says of the question.
-    let marker = here.session().await;
-    let mut ends = here.listen(&marker).await;
-    end(&there, &marker).await;
-    while ends.event().await.is_some() {}
-    clock.advance(Duration::from_secs(1));
+    respond(&there, &session, &again, json!({"task": other("working")})).await;
+    next(&mut push, "tasks/get").await;
+    let poll = next(&mut result, "tasks/get").await;
+    respond(&there, &session, &poll, other("completed")).await;
+    let fetch = next(&mut result, "tasks/result").await;
     let answer = json!({"action": "accept", "content": {"sure": true}});
-    respond(&there, &session, &asked, answer).await;
-    loop {
-        let message = push.message().await.unwrap();
-        assert_ne!(message["method"], "elicitation/create", "it was put elsewhere");
-        if message["params"]["status"] == "completed" {
-            break;
-        }
-        clock.advance(Duration::from_secs(1));
-    }
+    respond(&there, &session, &fetch, answer).await;
+    has_answer(&there, &task, "accept").await;
+    let cancelled = next(&mut push, "tasks/cancel").await;
+    assert_eq!(cancelled["params"]["taskId"], "t");
 }
 
 /// Clients send the id of the last event again when a stream breaks, and give up if that is refused.

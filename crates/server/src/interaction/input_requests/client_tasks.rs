@@ -3,13 +3,13 @@
 //! The client's name for its task is known to this node only. If the task is lost, with its stream or with this process, the question is asked again:
 //! only the question is stored.
 
-use super::hosted_questions::{Duplicate, Key, RENEW_AFTER, Registration};
+use super::hosted_questions::{Duplicate, Key, Registration};
 use crate::{
     capabilities,
     interaction::Interaction,
     session::{
         Session,
-        other_nodes::{self, HostedState, SessionMessage},
+        other_nodes::{self, SessionMessage},
         replies::PendingReply,
     },
 };
@@ -66,30 +66,16 @@ pub(crate) fn take(
         client_task: created.id.into_owned(),
         client_interval: created.poll_interval,
     };
-    let ports = interaction.engine.ports();
-    let entered =
-        (interaction.input_requests.hosted_questions).enter(poller.question(), &poller.client_task, ports.clock.now());
-    let spawner = &ports.spawner;
-    match entered {
-        Ok(registration) => spawner.spawn(Box::pin(poller.run(registration))),
+    let spawner = &interaction.engine.ports().spawner;
+    let hosted = &interaction.input_requests.hosted_questions;
+    match hosted.enter(poller.question(), &poller.client_task) {
+        Ok(registration) => spawner.spawn(Box::pin(poller.poll(registration))),
         Err(Duplicate::Other) => spawner.spawn(Box::pin(async move {
             poller.send(wire::write_cancel).await;
         })),
         Err(Duplicate::Same) => {}
     }
     true
-}
-
-/// Tells the other nodes what has become of a question that this node has put.
-pub(crate) fn tell(interaction: &Interaction, (session, task, key): &Key, state: HostedState) {
-    let message = SessionMessage::Hosted {
-        node: interaction.engine.node_id().0,
-        session: session.as_str().into(),
-        task: task.as_str().into(),
-        key: key.as_str().into(),
-        state,
-    };
-    other_nodes::broadcast(&interaction.engine, &message);
 }
 
 /// A client's task for a question of ours.
@@ -108,38 +94,23 @@ struct ClientTaskPoller {
 enum ClientTaskEnd {
     /// Its result, or the error that stands for it.
     Reply(QuestionReply),
-    /// The question was answered elsewhere or withdrawn, or a task of the client for it is polled by another node.
+    /// The question was answered elsewhere or withdrawn.
     Settled,
     /// The client has deleted it, or cannot be reached.
     Lost,
 }
 
 impl ClientTaskPoller {
-    async fn run(self, registration: Registration) {
-        let (interaction, question) = (Arc::clone(&self.interaction), self.question());
-        let claim = async {
-            loop {
-                tell(&interaction, &question, registration.state());
-                interaction.engine.ports().clock.sleep(RENEW_AFTER).await;
-            }
-        };
-        tokio::select! {
-            () = self.poll(&registration) => {}
-            () = claim => {}
-        }
-    }
-
     fn question(&self) -> Key {
         (self.session.key.clone(), self.task.clone(), self.key.clone())
     }
 
-    async fn poll(mut self, registration: &Registration) {
+    async fn poll(mut self, registration: Registration) {
         let settled = self.settled();
         tokio::pin!(settled);
         let end = tokio::select! {
             end = self.end() => end,
             () = &mut settled => ClientTaskEnd::Settled,
-            () = registration.superseded() => ClientTaskEnd::Settled,
         };
         let lost = match end {
             ClientTaskEnd::Reply(reply) => !self.store_answer(reply).await,
@@ -156,7 +127,6 @@ impl ClientTaskPoller {
                 "a client's task is lost; its question is asked again"
             );
             registration.mark_lost();
-            tell(&self.interaction, &self.question(), HostedState::Lost);
             self.interaction.push.carriers.notify(&self.session.key, &self.task);
             // Registered as long as the question is open, so that it is asked without a task.
             settled.await;

@@ -4,18 +4,15 @@ use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
     interaction::{
         Interaction,
-        input_requests::{
-            client_tasks,
-            hosted_questions::{self, HEAD_START},
-        },
+        input_requests::{client_tasks, hosted_questions},
     },
     response::{
         OwnedRequestId,
         stream::{ReaderGone, Sink},
     },
-    session::{Session, other_nodes::HostedState},
+    session::Session,
 };
-use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, UnixMillis, store::Record, store::StoreError};
+use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record, store::StoreError};
 use longhaul_runtime::{ProgressStream, Requestor, ToolMessage};
 use longhaul_wire::{
     InputRequest, RequestId,
@@ -23,7 +20,7 @@ use longhaul_wire::{
     notification,
 };
 use serde_json::value::RawValue;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 use tracing::warn;
 
 /// Sends the messages about a task on one stream.
@@ -31,15 +28,12 @@ pub(crate) struct TaskMessages {
     interaction: Arc<Interaction>,
     session: Session,
     task: TaskId,
-    kind: CandidateKind,
     candidate: CarrierCandidate,
     tool_messages: ProgressStream,
     /// The progress token, if the client gave one.
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
     sent: HashMap<InputKey, SentRequest>,
-    /// When a question that another node may put has to be put here, unless that has said more.
-    look_again_at: Option<UnixMillis>,
 }
 
 struct SentRequest {
@@ -52,7 +46,7 @@ struct SentRequest {
 pub(crate) enum TaskEvent {
     /// A message of the work: [`TaskMessages::send`] it.
     ToolMessage(ToolMessage),
-    /// Another stream carries now, or this one is read again, or what other nodes have put may have to be asked here: call [`TaskMessages::update`].
+    /// Another stream carries now, or this one is read again, or a client's task is lost: call [`TaskMessages::update`].
     CarrierChanged,
 }
 
@@ -69,32 +63,16 @@ impl TaskMessages {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             task: task.id.clone(),
-            kind,
             candidate: interaction.push.carriers.enter(&session.key, task, kind, sink),
             tool_messages: interaction.engine.subscribe(&task.id),
             token,
             sent: HashMap::new(),
-            look_again_at: None,
         }
     }
 
     /// Completes when there is something to do.
     pub(crate) async fn next_event(&mut self) -> TaskEvent {
-        let clock = &self.interaction.engine.ports().clock;
-        let due = self
-            .look_again_at
-            .map(|until| clock.sleep(Duration::from_millis(until.since(clock.now()))));
-        let due = async {
-            match due {
-                Some(due) => due.await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            () = due => {
-                self.look_again_at = None;
-                TaskEvent::CarrierChanged
-            }
             () = self.candidate.changed() => TaskEvent::CarrierChanged,
             message = self.tool_messages.next() => TaskEvent::ToolMessage(message),
         }
@@ -114,9 +92,6 @@ impl TaskMessages {
                 self.ask(input).await?;
             }
         }
-        let now = self.interaction.engine.ports().clock.now();
-        let open = record.inputs.iter();
-        self.look_again_at = open.filter_map(|input| self.put_elsewhere_until(input, now)).min();
         match record.task.progress {
             Some(progress) if self.candidate.carries() => {
                 self.progress(progress, record.task.status.as_deref(), None).await
@@ -183,40 +158,17 @@ impl TaskMessages {
 
     fn must_ask(&self, input: &Input) -> bool {
         let hosted = &self.interaction.input_requests.hosted_questions;
-        let (question, now) = (self.question(&input.key), self.interaction.engine.ports().clock.now());
+        let question = self.question(&input.key);
         match self.sent.get(&input.key) {
-            _ if self.put_elsewhere_until(input, now).is_some() => false,
-            _ if hosted.is_working_on(&question, now) => false,
+            _ if hosted.is_working_on(&question) => false,
             None => true,
             // The client's task is lost: this time the client is asked without one.
-            Some(sent) => sent.with_task && hosted.must_ask_without_task(&question, now),
+            Some(sent) => sent.with_task && hosted.must_ask_without_task(&question),
         }
     }
 
     fn question(&self, key: &InputKey) -> hosted_questions::Key {
         (self.session.key.clone(), self.task.clone(), key.clone())
-    }
-
-    /// Until when the question must not be put here, because another node may, or has.
-    fn put_elsewhere_until(&self, input: &Input, now: UnixMillis) -> Option<UnixMillis> {
-        if !self.interaction.engine.may_have_other_nodes() {
-            return None;
-        }
-        let hosted = &self.interaction.input_requests.hosted_questions;
-        let is_push = self.kind == CandidateKind::PushStream;
-        match hosted.claimed(&self.question(&input.key), now) {
-            Some((HostedState::Working, until)) => return Some(until),
-            Some((HostedState::Asked, until)) if is_push => return Some(until),
-            _ => {}
-        }
-        let may_be_put = input.asked_at.plus(HEAD_START);
-        (is_push && now < may_be_put && self.may_be_hosted(input)).then_some(may_be_put)
-    }
-
-    /// Whether the client may answer with a task of its own.
-    fn may_be_hosted(&self, input: &Input) -> bool {
-        InputRequest::read(input.request.as_str())
-            .is_ok_and(|question| client_tasks::task_metadata(&self.session.capabilities, &question).is_some())
     }
 
     async fn ask(&mut self, input: &Input) -> Result<(), ReaderGone> {
@@ -233,9 +185,8 @@ impl TaskMessages {
             return Ok(());
         }
         let hosted = &self.interaction.input_requests.hosted_questions;
-        let now = self.interaction.engine.ports().clock.now();
         let metadata = client_tasks::task_metadata(&self.session.capabilities, &question)
-            .filter(|_| !hosted.must_ask_without_task(&self.question(&input.key), now));
+            .filter(|_| !hosted.must_ask_without_task(&self.question(&input.key)));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
         let delivery = Delivery {
@@ -248,9 +199,6 @@ impl TaskMessages {
             return Ok(());
         }
         self.interaction.input_requests.unanswered.insert(&id);
-        if metadata.is_some() && self.kind == CandidateKind::TaskResult {
-            client_tasks::tell(&self.interaction, &self.question(&input.key), HostedState::Asked);
-        }
         let sent = SentRequest {
             id,
             with_task: metadata.is_some(),
