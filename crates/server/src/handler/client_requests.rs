@@ -5,12 +5,12 @@ use crate::{
     admission::identity::Identity,
     interaction::{
         Interaction,
-        input_requests::{self, unanswered::cancellation},
+        input_requests::{self, desk::Delivery},
     },
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, QuestionReply, RequestChannel, ToolMessage, read_answer};
-use longhaul_wire::{RpcError, legacy::input_request::Delivery};
+use longhaul_wire::{RpcError, legacy::input_request::LegacyInputRequest};
 use std::sync::Arc;
 
 /// Sends requests to the sender of one legacy request.
@@ -31,19 +31,19 @@ impl RequestChannel for ClientRequests {
         };
         let entropy = &*self.interaction.engine.ports().entropy;
         let mut expected = self.interaction.sessions.replies.expect(session, entropy);
-        let delivery = Delivery {
+        let put = self.interaction.desk.put(LegacyInputRequest {
             id: expected.id(),
             request: question.request.as_str(),
             task: None,
             client_task: None,
+        });
+        let (delivery, text) = match put {
+            Ok(put) => put,
+            Err(error) => return Box::pin(std::future::ready(Err(refused(&error)))),
         };
-        let mut text = String::new();
-        if let Err(error) = delivery.write(&mut text) {
-            return Box::pin(std::future::ready(Err(refused(&error))));
-        }
         let mut unanswered = UnansweredRequest {
             outbox: Arc::clone(&self.outbox),
-            id: Some(expected.id().to_owned()),
+            delivery: Some(delivery),
         };
         self.outbox.push(OutboxItem::Request(text));
         let sender = Arc::clone(&self.sender);
@@ -77,19 +77,19 @@ fn refused(error: &RpcError) -> AskError {
 /// Cancels a request of ours whose response is no longer awaited.
 struct UnansweredRequest {
     outbox: Arc<Outbox>,
-    id: Option<String>,
+    delivery: Option<Delivery>,
 }
 
 impl UnansweredRequest {
     fn settle(&mut self) {
-        self.id = None;
+        self.delivery = None;
     }
 }
 
 impl Drop for UnansweredRequest {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            self.outbox.push(OutboxItem::Notification(cancellation(&id)));
+        if let Some(text) = self.delivery.take().and_then(Delivery::take_back) {
+            self.outbox.push(OutboxItem::Notification(text));
         }
     }
 }

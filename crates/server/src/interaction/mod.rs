@@ -15,7 +15,7 @@ pub(crate) mod subscription;
 
 use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};
 pub(crate) use cancelled_exits::CancelledExits;
-use input_requests::InputRequests;
+use input_requests::desk::Desk;
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use push::Push;
@@ -32,7 +32,8 @@ pub(crate) struct Interaction {
     pub(crate) auditor: Option<Arc<Auditor>>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) push: Push,
-    pub(crate) input_requests: InputRequests,
+    /// The questions that were put to legacy clients.
+    pub(crate) desk: Desk,
     pub(crate) resource_watchers: ResourceWatchers,
     pub(crate) cancelled_exits: CancelledExits,
     /// Signs the state that a modern client carries from one round to the next.

@@ -10,7 +10,7 @@ use crate::{
     audit::{Audit, Auditor},
     dispatch::Dispatcher,
     interaction::{
-        CancelledExits, Interaction, changes_for_other_nodes, input_requests::InputRequests, push::Push,
+        CancelledExits, Interaction, changes_for_other_nodes, input_requests::desk::Desk, push::Push,
         resource_watch::ResourceWatchers, session_messages,
     },
     session::{Session, Sessions},
@@ -106,7 +106,7 @@ impl ProtocolServer {
             auditor: audit.map(|audit| Auditor::new(audit, clock)),
             sessions: Arc::clone(&sessions),
             push: Push::default(),
-            input_requests: InputRequests::default(),
+            desk: Desk::default(),
             resource_watchers: ResourceWatchers::default(),
             cancelled_exits: CancelledExits::default(),
             round_states,

@@ -17,7 +17,7 @@ use longhaul_core::{Json, TaskId};
 /// An input request to be sent to a legacy client. An elicitation by URL gets an `elicitationId`, which
 /// [`write_elicitation_complete`] uses: its own if it has one, else the request's id.
 #[derive(Debug, Clone, Copy)]
-pub struct Delivery<'a> {
+pub struct LegacyInputRequest<'a> {
     /// The request's id, new for each delivery. It must be unguessable where the answer comes on another connection.
     pub id: &'a str,
     /// The input request, `{"method":…,"params":…}`.
@@ -28,7 +28,7 @@ pub struct Delivery<'a> {
     pub client_task: Option<TaskMetadata>,
 }
 
-impl Delivery<'_> {
+impl LegacyInputRequest<'_> {
     /// Appends the request.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use longhaul_wire::{
     InputRequest, InvalidResponse, Message, RemoteError, RpcError, TaskStatus, legacy,
     legacy::{
         client_task::{self, ClientTask},
-        input_request::{Delivery, strip_related_task, write_elicitation_complete},
+        input_request::{LegacyInputRequest, strip_related_task, write_elicitation_complete},
     },
     params::TaskMetadata,
     read_client_capabilities,
@@ -48,7 +48,7 @@ fn every_delivery_matches_the_schema() {
             (Some(TaskMetadata { ttl: Some(900_000) }), Some(json!({"ttl": 900_000}))),
         ] {
             for task in [None, Some(&task)] {
-                let delivery = Delivery {
+                let delivery = LegacyInputRequest {
                     id: "srv-\"1\"",
                     request: question,
                     task,
@@ -76,7 +76,7 @@ fn every_delivery_matches_the_schema() {
 #[test]
 fn a_url_elicitation_keeps_its_id() {
     let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","elicitationId":"el-1"}}"#;
-    let delivery = Delivery {
+    let delivery = LegacyInputRequest {
         id: "srv-2",
         request: question,
         task: None,
@@ -95,7 +95,7 @@ fn a_delivery_replaces_related_task_of_an_earlier_one() {
     let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","task":{"ttl":5},
         "elicitationId":"own","_meta":{"k":1.0,"io.modelcontextprotocol/related-task":{"taskId":"another"}},"x":[1E2]}}"#;
     let task: TaskId = "tsk_1".parse().unwrap();
-    let delivery = Delivery {
+    let delivery = LegacyInputRequest {
         id: "srv-3",
         request: question,
         task: Some(&task),
@@ -124,7 +124,7 @@ fn an_invalid_input_request_is_refused() {
         r#"{"method":"roots/list","method":"roots/list"}"#,
     ] {
         assert!(InputRequest::read(question).is_err(), "{question}");
-        let delivery = Delivery {
+        let delivery = LegacyInputRequest {
             id: "a",
             request: question,
             task: None,

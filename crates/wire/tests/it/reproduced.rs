@@ -16,7 +16,7 @@ use longhaul_wire::{
     legacy::{
         self,
         client_task::{self, ClientTask},
-        input_request::Delivery,
+        input_request::LegacyInputRequest,
     },
     modern,
     notification::{write_cancelled, write_progress},
@@ -192,7 +192,7 @@ fn legacy_handshake_tools_questions_and_progress() {
     question["params"].as_object_mut().unwrap().remove("_meta");
     let question = question.to_string();
     let task = "tsk_9Zr4vQ2mXk7Lw0aB".parse().unwrap();
-    let delivery = Delivery {
+    let delivery = LegacyInputRequest {
         id: "srv-41",
         request: &question,
         task: Some(&task),
@@ -313,7 +313,7 @@ fn legacy_tasks_of_a_client() {
     let mut params = asked["params"].clone();
     params.as_object_mut().unwrap().remove("task");
     let question = json!({"method": asked["method"], "params": params}).to_string();
-    let delivery = Delivery {
+    let delivery = LegacyInputRequest {
         id: "srv-50",
         request: &question,
         task: None,

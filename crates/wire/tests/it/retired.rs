@@ -8,7 +8,7 @@ use longhaul_core::{Json, LogLevel, Progress, TaskPolicy};
 use longhaul_wire::{
     InputRequest, ListCapability, ListChange, ListKind, OutputSchema, RelayedCapabilities, RequestId,
     ResourcesCapability, ServerCapabilities, ToolEntry, Version, legacy,
-    legacy::{client_task, input_request::Delivery},
+    legacy::{client_task, input_request::LegacyInputRequest},
     modern,
     notification::{write_cancelled, write_list_changed, write_log, write_progress, write_resource_updated},
     params::{SubscriptionFilter, TaskMetadata},
@@ -161,7 +161,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
     all.add(|out| client_task::write_result(out, "p", "t"));
     all.add(|out| client_task::write_cancel(out, "p", "t"));
     for question in [FORM, URL] {
-        let delivery = Delivery {
+        let delivery = LegacyInputRequest {
             id: "d",
             request: question,
             task: Some(&task.id),

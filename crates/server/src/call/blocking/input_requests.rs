@@ -3,12 +3,12 @@
 use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
     exchange::{ResponderEvent, Response},
-    input_requests::{self, unanswered::UnansweredRequests},
+    input_requests::{self, desk::Delivery},
     rounds::{LIFETIME, Round, RoundState, call_ended},
 };
 use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
 use longhaul_runtime::QuestionReply;
-use longhaul_wire::{RpcError, legacy::input_request::Delivery};
+use longhaul_wire::{RpcError, legacy::input_request::LegacyInputRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How input requests reach the client, and which have.
@@ -22,12 +22,12 @@ pub(super) enum CallInputRequests {
 }
 
 /// Requests of ours to a legacy client.
+#[derive(Default)]
 pub(super) struct LegacyRequests {
-    /// Their ids, by the keys of the questions that were open at the last read.
-    open: BTreeMap<InputKey, String>,
+    /// By the keys of the questions that were open at the last read.
+    open: BTreeMap<InputKey, Delivery>,
     /// Those of questions that are no longer open.
-    closed: Vec<String>,
-    unanswered: UnansweredRequests,
+    closed: Vec<Delivery>,
 }
 
 /// A modern client's answers in this request, and its position in a series of rounds.
@@ -40,46 +40,29 @@ pub(super) struct Answers {
 }
 
 impl CallInputRequests {
-    pub(super) fn of(mode: InputRequestMode, unanswered: &UnansweredRequests) -> Self {
+    pub(super) fn of(mode: InputRequestMode) -> Self {
         match mode {
             InputRequestMode::Rounds(round) => Self::Rounds(Answers::of(round)),
-            InputRequestMode::Requests => Self::Requests(LegacyRequests {
-                open: BTreeMap::new(),
-                closed: Vec::new(),
-                unanswered: unanswered.clone(),
-            }),
+            InputRequestMode::Requests => Self::Requests(LegacyRequests::default()),
             InputRequestMode::Nobody => Self::Nobody,
         }
     }
 
     /// Records which questions are still open.
     pub(super) fn keep(&mut self, still_open: &[Input]) {
-        if let Self::Requests(LegacyRequests { open, closed, .. }) = self {
-            open.retain(|key, id| {
-                let kept = still_open.iter().any(|input| input.key == *key);
-                if !kept {
-                    closed.push(std::mem::take(id));
-                }
-                kept
-            });
+        if let Self::Requests(LegacyRequests { open, closed }) = self {
+            let settled = open.extract_if(.., |key, _| still_open.iter().all(|input| input.key != *key));
+            closed.extend(settled.map(|(_, delivery)| delivery));
         }
     }
 
     /// The cancellation of the next request whose question was closed by something other than its response.
     pub(super) fn withdraw(&mut self) -> Option<ResponderEvent> {
-        let Self::Requests(LegacyRequests { closed, unanswered, .. }) = self else {
+        let Self::Requests(LegacyRequests { closed, .. }) = self else {
             return None;
         };
-        let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.withdraw(&id));
+        let taken_back = std::iter::from_fn(|| closed.pop()).find_map(Delivery::take_back);
         taken_back.map(ResponderEvent::Notification)
-    }
-}
-
-impl Drop for LegacyRequests {
-    fn drop(&mut self) {
-        for id in self.open.values().chain(&self.closed) {
-            self.unanswered.remove(id);
-        }
     }
 }
 
@@ -137,20 +120,22 @@ impl BlockingCall {
                 };
                 let task = self.waiting.id();
                 let id = self.calls.interaction.sessions.replies.delivery(task, &input.key);
-                let delivery = Delivery {
+                let put = self.calls.interaction.desk.put(LegacyInputRequest {
                     id: &id,
                     request: input.request.as_str(),
                     task: None,
                     client_task: None,
-                };
-                let mut text = String::new();
-                if let Err(error) = delivery.write(&mut text) {
-                    let input = input.clone();
-                    return self.refuse(input, &error).await;
+                });
+                match put {
+                    Ok((delivery, text)) => {
+                        sent.open.insert(input.key.clone(), delivery);
+                        Ok(Some(ResponderEvent::Request(text)))
+                    }
+                    Err(error) => {
+                        let input = input.clone();
+                        self.refuse(input, &error).await
+                    }
                 }
-                sent.unanswered.insert(&id);
-                sent.open.insert(input.key.clone(), id);
-                Ok(Some(ResponderEvent::Request(text)))
             }
             CallInputRequests::Nobody => {
                 let input = self.open[0].clone();

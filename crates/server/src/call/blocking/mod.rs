@@ -177,10 +177,7 @@ impl BlockingCall {
         Self {
             limit: Limit::of(context.wait_policy, &**clock),
             heartbeat: None,
-            questions: CallInputRequests::of(
-                context.input_request_mode,
-                &context.calls.interaction.input_requests.unanswered,
-            ),
+            questions: CallInputRequests::of(context.input_request_mode),
             calls: context.calls,
             tool: context.tool,
             stale: waiting.is_unread(),

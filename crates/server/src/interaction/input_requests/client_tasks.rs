@@ -3,7 +3,7 @@
 //! The client's name for its task is known to this node only. If the task is lost, with its stream or with this process, the question is asked again:
 //! only the question is stored.
 
-use super::hosted_questions::{Duplicate, Key, Registration};
+use super::desk::{Duplicate, Key, Registration};
 use crate::{
     capabilities,
     interaction::Interaction,
@@ -67,8 +67,7 @@ pub(crate) fn take(
         client_interval: created.poll_interval,
     };
     let spawner = &interaction.engine.ports().spawner;
-    let hosted = &interaction.input_requests.hosted_questions;
-    match hosted.enter(poller.question(), &poller.client_task) {
+    match interaction.desk.enter(poller.question(), &poller.client_task) {
         Ok(registration) => spawner.spawn(Box::pin(poller.poll(registration))),
         Err(Duplicate::Other) => spawner.spawn(Box::pin(async move {
             poller.send(wire::write_cancel).await;

@@ -53,7 +53,7 @@ pub(crate) async fn accept(
     };
     match question {
         Some((task, key)) => {
-            interaction.input_requests.unanswered.remove(&id);
+            interaction.desk.responded(&id);
             answer_question(interaction, session, &task, key, reply).await
         }
         None => match interaction.sessions.replies.take(&session.key, id, reply) {

@@ -4,7 +4,10 @@ use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
     interaction::{
         Interaction,
-        input_requests::{client_tasks, hosted_questions},
+        input_requests::{
+            client_tasks,
+            desk::{self, Delivery},
+        },
     },
     response::{
         OwnedRequestId,
@@ -16,7 +19,7 @@ use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record
 use longhaul_runtime::{ProgressStream, Requestor, ToolMessage};
 use longhaul_wire::{
     InputRequest, RequestId,
-    legacy::input_request::{Delivery, write_elicitation_complete},
+    legacy::input_request::{LegacyInputRequest, write_elicitation_complete},
     notification,
 };
 use serde_json::value::RawValue;
@@ -33,13 +36,7 @@ pub(crate) struct TaskMessages {
     /// The progress token, if the client gave one.
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
-    sent: HashMap<InputKey, SentRequest>,
-}
-
-struct SentRequest {
-    id: String,
-    /// Whether the client may answer it with a task of its own.
-    with_task: bool,
+    sent: HashMap<InputKey, Delivery>,
 }
 
 /// What a [`TaskMessages`] has to handle.
@@ -84,7 +81,9 @@ impl TaskMessages {
         let open = &record.task.open_inputs;
         let closed: Vec<InputKey> = self.sent.keys().filter(|key| !open.contains(key)).cloned().collect();
         for key in closed {
-            self.withdraw(&key).await?;
+            if let Some(text) = self.sent.remove(&key).and_then(Delivery::take_back) {
+                self.candidate.sink().message(text).await?;
+            }
         }
         for input in &record.inputs {
             // Another stream may have been opened while the last request was written.
@@ -157,17 +156,11 @@ impl TaskMessages {
     }
 
     fn must_ask(&self, input: &Input) -> bool {
-        let hosted = &self.interaction.input_requests.hosted_questions;
-        let question = self.question(&input.key);
-        match self.sent.get(&input.key) {
-            _ if hosted.is_working_on(&question) => false,
-            None => true,
-            // The client's task is lost: this time the client is asked without one.
-            Some(sent) => sent.with_task && hosted.must_ask_without_task(&question),
-        }
+        let before = self.sent.get(&input.key);
+        self.interaction.desk.must_put(&self.question(&input.key), before)
     }
 
-    fn question(&self, key: &InputKey) -> hosted_questions::Key {
+    fn question(&self, key: &InputKey) -> desk::Key {
         (self.session.key.clone(), self.task.clone(), key.clone())
     }
 
@@ -184,47 +177,21 @@ impl TaskMessages {
         if !self.session.capabilities.has(question.capability()) {
             return Ok(());
         }
-        let hosted = &self.interaction.input_requests.hosted_questions;
-        let metadata = client_tasks::task_metadata(&self.session.capabilities, &question)
-            .filter(|_| !hosted.must_ask_without_task(&self.question(&input.key)));
+        let desk = &self.interaction.desk;
+        let client_task = client_tasks::task_metadata(&self.session.capabilities, &question)
+            .filter(|_| desk.may_offer_task(&self.question(&input.key)));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
-        let mut text = String::new();
-        let delivery = Delivery {
+        let request = LegacyInputRequest {
             id: &id,
             request: input.request.as_str(),
             task: Some(task),
-            client_task: metadata,
+            client_task,
         };
-        if delivery.write(&mut text).is_err() {
+        let Ok((delivery, text)) = desk.put(request) else {
             return Ok(());
-        }
-        self.interaction.input_requests.unanswered.insert(&id);
-        let sent = SentRequest {
-            id,
-            with_task: metadata.is_some(),
         };
-        if let Some(before) = self.sent.insert(input.key.clone(), sent) {
-            self.interaction.input_requests.unanswered.remove(&before.id);
-        }
+        self.sent.insert(input.key.clone(), delivery);
         self.candidate.sink().message(text).await
-    }
-
-    async fn withdraw(&mut self, key: &InputKey) -> Result<(), ReaderGone> {
-        let Some(SentRequest { id, .. }) = self.sent.remove(key) else {
-            return Ok(());
-        };
-        match self.interaction.input_requests.unanswered.withdraw(&id) {
-            Some(text) => self.candidate.sink().message(text).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for TaskMessages {
-    fn drop(&mut self) {
-        for sent in self.sent.values() {
-            self.interaction.input_requests.unanswered.remove(&sent.id);
-        }
     }
 }
 
