@@ -8,10 +8,8 @@ pub mod audit;
 #[doc(hidden)]
 pub mod bench_api;
 mod call;
-mod capabilities;
 mod catalog;
 mod dispatch;
-mod file_version;
 mod handler;
 mod interaction;
 mod methods;
@@ -37,11 +35,11 @@ pub mod auth {
 }
 
 pub use admission::limits::{Limit, Limits, Refusals};
-pub use file_version::FileVersion;
 pub use longhaul_runtime::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;
 pub use transport::{
     connection::{Received, Transport, serve},
+    file_version::FileVersion,
     http,
     protocol_server::{ProtocolServer, ProtocolServerError, ProtocolServerOptions},
     stdio,

@@ -11,8 +11,8 @@ use crate::{
     admission::request::AdmittedRequest,
     interaction::{
         exchange,
+        legacy::session_stream,
         notifications::RequestNotifications,
-        push::session_stream,
         rounds::{Round, RoundRequest},
     },
     response::{Answer, OwnedRequestId, store_failed},

@@ -12,8 +12,8 @@ use crate::{
     handler,
     interaction::{
         exchange::{self, ResponderEvent, Response},
+        legacy::session_stream,
         notifications::RequestNotifications,
-        push::session_stream,
         rounds::{Round, RoundRequest, RoundState, call_ended},
     },
     response::{Answer, OwnedRequestId, answer_lost, create_failed, draining, store_failed},

@@ -6,7 +6,7 @@ use crate::{
     catalog::task_resources,
     handler::{self, Handler},
     interaction::{Interaction, rounds::Round},
-    methods::{Methods, logging_set_level, prompts_get, resources_read, tools_call},
+    methods::{Methods, legacy::logging_set_level, prompts_get, resources_read, tools_call},
     response::Answer,
 };
 use longhaul_core::Json;

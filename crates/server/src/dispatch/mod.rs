@@ -15,7 +15,7 @@ use crate::{
     audit::AuditOutcome,
     interaction::{
         Interaction,
-        input_requests::{self, response::ResponseMatch},
+        legacy::response::{self, ResponseMatch},
     },
     methods::Methods,
     response::Answer,
@@ -271,7 +271,7 @@ impl Dispatcher {
         match (&incoming.session, &incoming.peer) {
             (Some(session), _) => {
                 let interaction = &self.methods.interaction;
-                let outcome = match input_requests::response::accept(interaction, session, response).await? {
+                let outcome = match response::accept(interaction, session, response).await? {
                     ResponseMatch::Answer => AuditOutcome::Ok,
                     ResponseMatch::NotAwaited => AuditOutcome::Unknown,
                     ResponseMatch::UnknownTask => {

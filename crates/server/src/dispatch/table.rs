@@ -3,10 +3,13 @@
 use crate::{
     admission::request::AdmittedRequest,
     methods::{
-        Methods, calls_cancel, completion_complete, initialize, logging_set_level, ping, prompts_get, prompts_list,
-        resources_list, resources_read, resources_subscribe, resources_templates_list, resources_unsubscribe,
-        server_discover, subscriptions_listen, tasks_cancel, tasks_delete, tasks_get, tasks_list, tasks_result,
-        tasks_update, tools_call, tools_list,
+        Methods, calls_cancel, completion_complete,
+        legacy::{
+            initialize, logging_set_level, ping, resources_subscribe, resources_unsubscribe, tasks_list, tasks_result,
+        },
+        modern::{server_discover, subscriptions_listen, tasks_update},
+        prompts_get, prompts_list, resources_list, resources_read, resources_templates_list, tasks_cancel,
+        tasks_delete, tasks_get, tools_call, tools_list,
     },
     response::Answer,
 };

@@ -3,10 +3,7 @@
 use super::outbox::{Outbox, OutboxItem};
 use crate::{
     admission::identity::Identity,
-    interaction::{
-        Interaction,
-        input_requests::{self, desk::Delivery},
-    },
+    interaction::{Interaction, check_answer, legacy::desk::Delivery},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, QuestionReply, RequestChannel, ToolMessage, read_answer};
@@ -54,8 +51,7 @@ impl RequestChannel for ClientRequests {
             };
             unanswered.settle();
             if let QuestionReply::Result(answer) = &reply {
-                input_requests::check(&question.request, answer)
-                    .map_err(|error| AskError::Refused(error.into_failure()))?;
+                check_answer(&question.request, answer).map_err(|error| AskError::Refused(error.into_failure()))?;
             }
             read_answer(reply.into_answer())
         })

@@ -2,7 +2,7 @@
 
 use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{
-    input_requests,
+    check_answer,
     rounds::{Round, RoundState},
 };
 use longhaul_core::{BoxFuture, Json};
@@ -119,7 +119,7 @@ impl RequestChannel for Replay {
         let mut question_log = self.question_log.lock();
         let name = question_log.name(&question);
         let item = match question_log.answers.get(&name).cloned() {
-            Some(answer) => match input_requests::check(&question.request, &answer) {
+            Some(answer) => match check_answer(&question.request, &answer) {
                 Ok(()) => {
                     question_log.used.insert(name);
                     return Box::pin(std::future::ready(read_answer(answer)));

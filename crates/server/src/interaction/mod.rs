@@ -1,24 +1,24 @@
 //! Everything that is sent to a client besides the response to its request: progress, log messages, input requests, push streams and
 //! subscriptions.
 
+mod answer_check;
 mod cancelled_exits;
 pub(crate) mod changes_for_other_nodes;
 pub(crate) mod exchange;
-pub(crate) mod input_requests;
+pub(crate) mod legacy;
 pub(crate) mod notifications;
 mod progress;
-pub(crate) mod push;
 pub(crate) mod resource_watch;
 pub(crate) mod rounds;
 pub(crate) mod session_messages;
 pub(crate) mod subscription;
 
 use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};
+pub(crate) use answer_check::check_answer;
 pub(crate) use cancelled_exits::CancelledExits;
-use input_requests::desk::Desk;
+use legacy::{Push, desk::Desk};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
-use push::Push;
 use resource_watch::ResourceWatchers;
 use std::sync::Arc;
 

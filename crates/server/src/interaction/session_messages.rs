@@ -1,6 +1,9 @@
 //! What other nodes say of legacy clients, and what is done about it.
 
-use super::{Interaction, input_requests, push::session_stream};
+use super::{
+    Interaction,
+    legacy::{response, session_stream},
+};
 use crate::session::{
     Session,
     other_nodes::{SessionMessage, set_level},
@@ -40,7 +43,7 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             let Ok(Message::Response(response)) = Message::parse(response.get().as_bytes()) else {
                 return;
             };
-            if let Err(error) = input_requests::response::accept(interaction, &session, &response).await {
+            if let Err(error) = response::accept(interaction, &session, &response).await {
                 debug!(%error, "a response that another server has passed on was refused");
             }
         }

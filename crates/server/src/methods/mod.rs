@@ -2,24 +2,16 @@
 
 pub(crate) mod calls_cancel;
 pub(crate) mod completion_complete;
-pub(crate) mod initialize;
-pub(crate) mod logging_set_level;
-pub(crate) mod ping;
+pub(crate) mod legacy;
+pub(crate) mod modern;
 pub(crate) mod prompts_get;
 pub(crate) mod prompts_list;
 pub(crate) mod resources_list;
 pub(crate) mod resources_read;
-pub(crate) mod resources_subscribe;
 pub(crate) mod resources_templates_list;
-pub(crate) mod resources_unsubscribe;
-pub(crate) mod server_discover;
-pub(crate) mod subscriptions_listen;
 pub(crate) mod tasks_cancel;
 pub(crate) mod tasks_delete;
 pub(crate) mod tasks_get;
-pub(crate) mod tasks_list;
-pub(crate) mod tasks_result;
-pub(crate) mod tasks_update;
 pub(crate) mod tools_call;
 pub(crate) mod tools_list;
 

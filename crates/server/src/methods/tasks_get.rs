@@ -3,7 +3,7 @@
 use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
-    interaction::push::session_stream,
+    interaction::legacy::session_stream,
     response::{Answer, store_failed},
 };
 use longhaul_core::{Capability, Origin, Task, store::Record};

@@ -1,6 +1,7 @@
 //! Legacy sessions: their ids, their preferences, which of their requests are being answered, and which of ours they have not
 //! answered.
 
+pub(crate) mod capabilities;
 pub(crate) mod in_flight;
 pub(crate) mod other_nodes;
 pub(crate) mod preferences;

@@ -3,10 +3,8 @@
 //! A session id is a signed statement of what was negotiated, so that any process with the key can serve it and a restart ends
 //! none. Only the end of a session needs a record.
 
-use crate::{
-    capabilities,
-    signer::{Signer, VerifiedBody},
-};
+use super::capabilities;
+use crate::signer::{Signer, VerifiedBody};
 use longhaul_core::{ClientCapabilities, Entropy, Json, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_wire::Version;
 use serde::{Deserialize, Serialize};

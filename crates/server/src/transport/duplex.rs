@@ -9,7 +9,7 @@ use crate::{
         limits::Reservation,
     },
     dispatch::{IncomingMessage, refuse_message},
-    interaction::push::{session_stream, streams::PushChannel},
+    interaction::legacy::{session_stream, streams::PushChannel},
     response::{
         Answer, OwnedRequestId,
         stream::{Events, Frame, Text},

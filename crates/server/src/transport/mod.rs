@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod connection;
 pub(crate) mod duplex;
+pub(crate) mod file_version;
 pub mod http;
 pub(crate) mod protocol_server;
 pub mod stdio;

@@ -10,8 +10,10 @@ use crate::{
     audit::{Audit, Auditor},
     dispatch::Dispatcher,
     interaction::{
-        CancelledExits, Interaction, changes_for_other_nodes, input_requests::desk::Desk, push::Push,
-        resource_watch::ResourceWatchers, session_messages,
+        CancelledExits, Interaction, changes_for_other_nodes,
+        legacy::{Push, desk::Desk},
+        resource_watch::ResourceWatchers,
+        session_messages,
     },
     session::{Session, Sessions},
     shutdown::Shutdown,

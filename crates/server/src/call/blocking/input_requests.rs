@@ -2,8 +2,9 @@
 
 use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
+    check_answer,
     exchange::{ResponderEvent, Response},
-    input_requests::{self, desk::Delivery},
+    legacy::desk::Delivery,
     rounds::{LIFETIME, Round, RoundState, call_ended},
 };
 use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
@@ -175,7 +176,7 @@ impl BlockingCall {
         // All of them are checked before any is written: a request is refused as a whole.
         for input in &answered {
             if let Some(answer) = answers.to(input) {
-                input_requests::check(&input.request, answer)?;
+                check_answer(&input.request, answer)?;
             }
         }
         if answered.is_empty() {

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{IncomingMessage, permission},
-    interaction::push::{session_stream, streams::PushChannel},
+    interaction::legacy::{session_stream, streams::PushChannel},
     response::{
         Answer, answer_lost,
         resumption::Resumption,

@@ -4,7 +4,7 @@ use super::{
     certificate::{CertificateFiles, TlsError, provider, read_chain, read_key},
     stall::StallGuard,
 };
-use crate::file_version::FileVersion;
+use crate::transport::file_version::FileVersion;
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Ports;
 use parking_lot::RwLock;

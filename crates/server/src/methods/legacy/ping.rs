@@ -1,6 +1,6 @@
 //! `ping` (legacy).
 
-use super::Methods;
+use crate::methods::Methods;
 use crate::{admission::request::AdmittedRequest, response::Answer};
 use longhaul_wire::RpcError;
 

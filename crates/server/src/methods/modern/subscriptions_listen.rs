@@ -1,6 +1,5 @@
 //! `subscriptions/listen` (modern): a stream of the notifications that the client asks for.
 
-use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
     audit::AuditOutcome,
@@ -9,6 +8,7 @@ use crate::{
         Interaction,
         subscription::{Subscription, accepted_tasks},
     },
+    methods::Methods,
     response::{Answer, OwnedRequestId, store_failed, stream},
     session::preferences::SubscriptionGuard,
 };

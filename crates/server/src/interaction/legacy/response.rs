@@ -1,8 +1,8 @@
 //! Responses of legacy clients to requests of ours.
 
-use super::{check, client_tasks};
+use super::client_tasks;
 use crate::{
-    interaction::Interaction,
+    interaction::{Interaction, check_answer},
     response::store_failed,
     session::{Session, other_nodes, replies},
 };
@@ -81,7 +81,7 @@ async fn answer_question(
         if client_tasks::take(interaction, session, task, &key, &request, answer) {
             return Ok(ResponseMatch::Answer);
         }
-        match check(&request, answer) {
+        match check_answer(&request, answer) {
             Ok(()) => {}
             Err(error @ InvalidResponse::Structure(_)) => return Err(error.into()),
             // A response has no response that says so: what asked is told, and may ask again.

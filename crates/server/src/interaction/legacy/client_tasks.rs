@@ -5,10 +5,9 @@
 
 use super::desk::{Duplicate, Key, Registration};
 use crate::{
-    capabilities,
-    interaction::Interaction,
+    interaction::{Interaction, check_answer},
     session::{
-        Session,
+        Session, capabilities,
         other_nodes::{self, SessionMessage},
         replies::PendingReply,
     },
@@ -135,7 +134,7 @@ impl ClientTaskPoller {
     /// Stores the client's answer; `false` if it is not valid.
     async fn store_answer(&self, reply: QuestionReply) -> bool {
         if let QuestionReply::Result(answer) = &reply
-            && super::check(&self.request, answer).is_err()
+            && check_answer(&self.request, answer).is_err()
         {
             return false;
         }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 ///
 /// # Errors
 /// The reason.
-pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), InvalidResponse> {
+pub(crate) fn check_answer(request: &Json, answer: &Json) -> Result<(), InvalidResponse> {
     let raw: &RawValue =
         serde_json::from_str(answer.as_str()).map_err(|_| InvalidResponse::Structure("it must be JSON"))?;
     // For a request that the protocol does not define any answer is valid.

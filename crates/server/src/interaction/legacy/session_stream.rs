@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     admission::caller::Caller,
-    interaction::{Interaction, push::streams::PushChannel},
+    interaction::{Interaction, legacy::streams::PushChannel},
     response::stream::{Events, ReaderGone, Sink},
     session::{
         Session,

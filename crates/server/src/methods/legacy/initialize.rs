@@ -1,6 +1,6 @@
 //! `initialize` (legacy): negotiates a revision and starts a session that its id carries.
 
-use super::Methods;
+use crate::methods::Methods;
 use crate::{admission::request::AdmittedRequest, catalog::features, response::Answer, session::Session};
 use longhaul_wire::{RpcError, Version, jsonrpc::write_result, legacy};
 

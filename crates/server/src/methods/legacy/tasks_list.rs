@@ -1,9 +1,9 @@
 //! `tasks/list` (legacy): the caller's tasks, newest first, page by page. A cursor names where the next page begins and whose list it belongs to,
 //! under signature.
 
-use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
+    methods::Methods,
     response::{Answer, store_failed},
     signer::{Signer, VerifiedBody},
 };

@@ -1,8 +1,8 @@
 //! `resources/subscribe` (legacy): a session is notified of a resource's updates on its push stream. Without a session there is no such stream.
 
-use super::Methods;
 use crate::{
-    admission::request::AdmittedRequest, catalog::resources, response::Answer, session::preferences::SubscribeError,
+    admission::request::AdmittedRequest, catalog::resources, methods::Methods, response::Answer,
+    session::preferences::SubscribeError,
 };
 use longhaul_wire::RpcError;
 

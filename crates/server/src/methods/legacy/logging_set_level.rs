@@ -1,8 +1,8 @@
 //! `logging/setLevel` (legacy): the level from which on a session is sent log messages.
 
-use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
+    methods::Methods,
     response::Answer,
     session::other_nodes::{self, SessionMessage},
 };

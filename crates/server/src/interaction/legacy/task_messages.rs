@@ -1,14 +1,12 @@
 //! The messages about one task on one stream: input requests, progress, log messages, each related to the task.
 
-use super::carrier::{CandidateKind, CarrierCandidate};
+use super::{
+    carrier::{CandidateKind, CarrierCandidate},
+    client_tasks,
+    desk::{self, Delivery},
+};
 use crate::{
-    interaction::{
-        Interaction,
-        input_requests::{
-            client_tasks,
-            desk::{self, Delivery},
-        },
-    },
+    interaction::Interaction,
     response::{
         OwnedRequestId,
         stream::{ReaderGone, Sink},

@@ -3,17 +3,17 @@
 //! As a stream it carries the messages about the task: input requests, progress, log messages. An answer that is
 //! one JSON message cannot carry any.
 
-use super::Methods;
 use crate::{
     admission::{authenticator::Denied, identity::Identity, request::AdmittedRequest},
     interaction::{
         Interaction,
-        push::{
+        legacy::{
             carrier::CandidateKind,
             session_stream,
             task_messages::{self, TaskEvent, TaskMessages},
         },
     },
+    methods::Methods,
     response::{
         Answer, OwnedRequestId, credentials_ended,
         resumption::Resumption,

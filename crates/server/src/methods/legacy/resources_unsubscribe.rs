@@ -1,8 +1,8 @@
 //! `resources/unsubscribe` (legacy). The subscription may be at another node.
 
-use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
+    methods::Methods,
     response::Answer,
     session::other_nodes::{self, SessionMessage},
 };

@@ -1,6 +1,6 @@
 //! `server/discover` (modern): what this server is and can.
 
-use super::Methods;
+use crate::methods::Methods;
 use crate::{admission::request::AdmittedRequest, catalog::features, response::Answer};
 use longhaul_wire::{CacheHints, CacheScope, RpcError, modern};
 

@@ -1,9 +1,9 @@
 //! `tasks/update` (modern): answers to a task's questions, applied before they are acknowledged.
 
-use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
-    interaction::input_requests,
+    interaction::check_answer,
+    methods::Methods,
     response::{Answer, store_failed},
 };
 use longhaul_core::{InputKey, Json, TaskId};
@@ -23,7 +23,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     // All of them are checked before any is written: a request is refused as a whole.
     for input in record.ok_or_else(RpcError::task_not_found)?.inputs {
         if let Some(answer) = answers.get(&input.key) {
-            input_requests::check(&input.request, answer)?;
+            check_answer(&input.request, answer)?;
         }
     }
     let known = engine.answer(&scope, &id, answers).await.map_err(store_failed)?;
