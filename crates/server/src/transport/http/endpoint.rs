@@ -4,7 +4,8 @@ use super::{
     MESSAGES_PATH, METADATA_PATH, PATH, SSE_PATH,
     body::{self, ReceivedBody},
     connection::{Connection, RequestConnection},
-    cors, get_stream, legacy_sse,
+    cors,
+    legacy::{get_stream, sse_pair},
     replay::{StreamKind, TooManyStreams},
     response::{
         Response, counted_with, cut_when_revoked, denied, denied_by_now, empty, ended_with, event_stream, held_with,
@@ -19,7 +20,7 @@ use crate::{
         identity::Identity,
         limits::Source,
     },
-    audit::AuditOutcome,
+    audit::{AuditOutcome, Auditor},
     dispatch::{IncomingMessage, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
@@ -155,7 +156,7 @@ async fn sse(State(protocol): State<Arc<ProtocolServer>>, request: Request) -> a
                 None => Ok(ended_with(
                     protocol,
                     identity,
-                    legacy_sse::open(protocol, identity, &parts)?,
+                    sse_pair::open(protocol, identity, &parts)?,
                 )),
             };
             (parts.method == Method::GET).then(opened)
@@ -172,7 +173,7 @@ async fn messages(State(protocol): State<Arc<ProtocolServer>>, request: Request)
         (&connection, request),
         async |protocol, identity, parts, body| match parts.method {
             Method::POST => Some(match check_content_type(&parts.headers) {
-                Ok(()) => legacy_sse::post(protocol, identity, &parts, body).await,
+                Ok(()) => sse_pair::post(protocol, identity, &parts, body).await,
                 Err(wrong) => Err(wrong),
             }),
             _ => None,
@@ -244,13 +245,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         match identity {
             Err(refused) => {
                 if let Some(auditor) = auditor {
-                    let (principal, why) = match refused {
-                        AccessRefusal::Busy(_) => (None, (AuditOutcome::Limited, None)),
-                        AccessRefusal::Denied(denied) => {
-                            (denied.principal(), (AuditOutcome::Denied, Some(denied.to_string())))
-                        }
-                    };
-                    auditor.denied(principal, address_of(&parts), why);
+                    record_refusal(auditor, refused, address_of(&parts));
                 }
                 // It is not needed any more, and the body may come slowly.
                 parts.headers.clear();
@@ -272,15 +267,8 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                         Some(answered) => answered.unwrap_or_else(|error| refuse(protocol, &error)),
                         None => method_not_allowed(methods),
                     };
-                    // A stream that was refused, or a sender whose credentials have ended meanwhile. Messages are recorded with their methods.
-                    let why = match response.status() {
-                        StatusCode::FORBIDDEN if is_get => Some(None),
-                        StatusCode::UNAUTHORIZED => Some(Some(ENDED.to_owned())),
-                        _ => None,
-                    };
-                    if let (Some(auditor), Some(why)) = (auditor, why) {
-                        let principal = identity.principal().as_str().into();
-                        auditor.denied(Some(principal), address, (AuditOutcome::Denied, why));
+                    if let Some(auditor) = auditor {
+                        record_denied(auditor, identity, (is_get, response.status()), address);
                     }
                     response
                 }
@@ -289,6 +277,31 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     };
     cors::expose(&mut response, origin);
     counted_with(response, permit, accepted)
+}
+
+/// Records a request whose sender was not let in.
+fn record_refusal(auditor: &Auditor, refused: &AccessRefusal, address: Option<IpAddr>) {
+    let (principal, why) = match refused {
+        AccessRefusal::Busy(_) => (None, (AuditOutcome::Limited, None)),
+        AccessRefusal::Denied(denied) => (denied.principal(), (AuditOutcome::Denied, Some(denied.to_string()))),
+    };
+    auditor.denied(principal, address, why);
+}
+
+/// Records a stream that was refused, or a sender whose credentials have ended meanwhile. Messages are recorded with their methods.
+fn record_denied(
+    auditor: &Auditor,
+    identity: &Identity,
+    (is_get, status): (bool, StatusCode),
+    address: Option<IpAddr>,
+) {
+    let why = match status {
+        StatusCode::FORBIDDEN if is_get => None,
+        StatusCode::UNAUTHORIZED => Some(ENDED.to_owned()),
+        _ => return,
+    };
+    let principal = identity.principal().as_str().into();
+    auditor.denied(Some(principal), address, (AuditOutcome::Denied, why));
 }
 
 async fn post<B: Body<Data = Bytes> + Unpin>(

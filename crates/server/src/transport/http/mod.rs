@@ -5,40 +5,25 @@
 
 mod allowed_hosts;
 mod body;
-mod certificate;
 mod connection;
 mod context;
 mod cors;
 mod endpoint;
-mod exposure;
-mod get_stream;
-mod http2;
-mod legacy_sse;
-mod lent_body;
+mod legacy;
 mod listener;
-mod paced_body;
 mod public_url;
 mod replay;
 mod response;
-mod served_connection;
-mod serving;
-mod stall;
-mod tls;
 mod trusted_proxies;
-mod unix_socket;
 
 pub use allowed_hosts::{AllowedOrigin, HostName, InvalidHost, InvalidOrigin, is_local_request, is_loopback};
-pub use certificate::TlsError;
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
-pub use exposure::{Exposure, ListenError};
-pub use listener::{Listener, SocketListener};
+pub use listener::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError};
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub(crate) use replay::ReplayBuffers;
-pub use tls::Tls;
 pub use trusted_proxies::{InvalidProxy, TrustedProxy};
-pub use unix_socket::UnixSocketError;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";

@@ -1,11 +1,11 @@
 //! HTTP/2: several requests at once on one connection, within limits for each and for all of them.
 
 use super::{
-    connection::Connection,
     lent_body::LentBody,
     paced_body::{Pace, PacedBody},
     serving::{HEAD_BYTES, HEAD_TIMEOUT, REFUSAL_TIMEOUT, Server},
 };
+use crate::transport::http::connection::Connection;
 use http::Response;
 use hyper::{
     Request,

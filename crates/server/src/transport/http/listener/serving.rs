@@ -1,12 +1,14 @@
 //! What answers the requests of a connection.
 
-use super::{
-    PATH,
-    connection::{Connection, RequestConnection},
-    endpoint::answer,
-    response::{Response, accepted_with, refuse},
+use crate::transport::{
+    http::{
+        PATH,
+        connection::{Connection, RequestConnection},
+        endpoint::answer,
+        response::{Response, accepted_with, refuse},
+    },
+    protocol_server::ProtocolServer,
 };
-use crate::transport::protocol_server::ProtocolServer;
 use axum::BoxError;
 use bytes::Bytes;
 use http::StatusCode;

@@ -3,27 +3,41 @@
 //! A connection over the limit of all waits in the kernel. One over the limit of its address is accepted and refused with an error, since waiting it would block connections
 //! of other addresses.
 
+mod certificate;
+mod exposure;
+mod http2;
+mod lent_body;
+mod paced_body;
+mod served_connection;
+mod serving;
+mod stall;
+mod tls;
+mod unix_socket;
+
+pub use certificate::TlsError;
+pub use exposure::{Exposure, ListenError};
+pub use tls::Tls;
+pub use unix_socket::UnixSocketError;
+
 use super::{
     PATH,
     allowed_hosts::is_loopback,
     connection::Connection,
     endpoint::{elsewhere, router},
-    exposure::{Exposure, ListenError},
-    served_connection::ServedConnection,
-    serving::Server,
-    stall::StallGuard,
-    tls::{Tls, speaks_http2},
-    unix_socket::{UnixSocket, UnixSocketError},
 };
 use crate::{
     admission::{
         authenticator::{Peer, PeerUser},
         limits::{ConnectionPermit, Source},
     },
+    shutdown::Shutdown,
     transport::protocol_server::ProtocolServer,
 };
 use hyper_util::{server::graceful::GracefulShutdown, service::TowerToHyperService};
 use longhaul_wire::RpcError;
+use served_connection::ServedConnection;
+use serving::Server;
+use stall::StallGuard;
 use std::{
     io,
     net::SocketAddr,
@@ -32,11 +46,13 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tls::speaks_http2;
 use tokio::{
     net::{TcpListener, TcpStream, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tracing::{debug, warn};
+use unix_socket::UnixSocket;
 
 /// Connections that are refused at the same time; the next one is closed without an answer.
 const REFUSALS: usize = 64;
@@ -270,27 +286,7 @@ impl Socket {
             };
             let (tls, shutdown) = (self.tls().cloned(), protocol.shutdown.clone());
             ports.spawner.spawn(Box::pin(async move {
-                match (accepted, tls) {
-                    (AcceptedConnection::Tcp(stream, _), None) => {
-                        let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
-                        connection.serve(guarded).await;
-                    }
-                    (AcceptedConnection::Unix(stream, _), _) => {
-                        let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
-                        connection.serve(guarded).await;
-                    }
-                    (AcceptedConnection::Tcp(stream, _), Some(tls)) => {
-                        let accepted = tokio::select! {
-                            accepted = tls.accept(stream, &connection.ports) => accepted,
-                            () = shutdown.drained() => None,
-                        };
-                        match accepted {
-                            Some(stream) if speaks_http2(&stream) => connection.serve_http2(stream).await,
-                            Some(stream) => connection.serve(stream).await,
-                            None => {}
-                        }
-                    }
-                }
+                accepted.serve(connection, tls, shutdown).await;
                 drop((held, present));
             }));
         }
@@ -332,6 +328,31 @@ impl AcceptedConnection {
         };
         let permit = protocol.admission.meter.connection(source, most);
         permit.map(Some).map_err(RpcError::from)
+    }
+
+    /// Serves it to its end.
+    async fn serve(self, connection: ServedConnection, tls: Option<Tls>, shutdown: Shutdown) {
+        match (self, tls) {
+            (Self::Tcp(stream, _), None) => {
+                let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
+                connection.serve(guarded).await;
+            }
+            (Self::Unix(stream, _), _) => {
+                let guarded = StallGuard::new(stream, Arc::clone(&connection.ports.clock));
+                connection.serve(guarded).await;
+            }
+            (Self::Tcp(stream, _), Some(tls)) => {
+                let accepted = tokio::select! {
+                    accepted = tls.accept(stream, &connection.ports) => accepted,
+                    () = shutdown.drained() => None,
+                };
+                match accepted {
+                    Some(stream) if speaks_http2(&stream) => connection.serve_http2(stream).await,
+                    Some(stream) => connection.serve(stream).await,
+                    None => {}
+                }
+            }
+        }
     }
 
     /// What is known of it.

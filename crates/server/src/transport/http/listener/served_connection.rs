@@ -1,11 +1,10 @@
 //! Serving one connection, over HTTP/1.1 or HTTP/2.
 
 use super::{
-    connection::Connection,
     http2,
-    response::Response,
     serving::{HEAD_BYTES, HEAD_TIMEOUT, REFUSAL_TIMEOUT, Server},
 };
+use crate::transport::http::{connection::Connection, response::Response};
 use hyper::{
     Request,
     body::Incoming,

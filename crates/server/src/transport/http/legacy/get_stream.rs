@@ -1,9 +1,5 @@
 //! GET (legacy): a stream for messages that belong to no request, or the rest of one that broke off.
 
-use super::{
-    replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources},
-    response::{Response, event_stream, replayed, response},
-};
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{IncomingMessage, permission},
@@ -14,7 +10,13 @@ use crate::{
         stream::{self, Events, send_answer},
     },
     session::Session,
-    transport::protocol_server::ProtocolServer,
+    transport::{
+        http::{
+            replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources},
+            response::{Response, event_stream, replayed, response},
+        },
+        protocol_server::ProtocolServer,
+    },
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -24,7 +26,7 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Ends the streams of a session that was ended while one of them was opened: ending the session did not find that one.
-pub(super) async fn end_if_ended(protocol: &ProtocolServer, session: &Session) {
+pub(crate) async fn end_if_ended(protocol: &ProtocolServer, session: &Session) {
     // On a failed read the stream goes on as if the session had not ended.
     if protocol
         .engine
@@ -42,14 +44,14 @@ pub(super) async fn end_if_ended(protocol: &ProtocolServer, session: &Session) {
 /// Whoever may read a stream may read what is replayed of it: both are decided here, when the stream is opened and when it is resumed. A push stream needs
 /// what `tasks/get` needs, and tells of resources only whoever may read them; a stream that does is resumed by nobody else. An answer may have told anything that its sender may read, so it is only replayed to whoever has all permissions of
 /// that sender. They are not known of an answer that an earlier process began: it needs all there are.
-pub(super) fn refused(protocol: &ProtocolServer, identity: &Identity, needs: &Permissions) -> Option<Response> {
+pub(crate) fn refused(protocol: &ProtocolServer, identity: &Identity, needs: &Permissions) -> Option<Response> {
     let missing = identity.permissions().lacks(needs);
     let refusal = permission::refuse_stream(&protocol.interaction, identity, &missing)?;
     Some(response(protocol, refusal))
 }
 
 /// Opens a push stream of `kind` for `session`.
-pub(super) async fn open(
+pub(crate) async fn open(
     protocol: &Arc<ProtocolServer>,
     session: &Session,
     kind: StreamKind,
@@ -73,7 +75,7 @@ pub(super) async fn open(
 ///
 /// A push stream that is not kept, because it was at another node or in an earlier process, is opened anew: clients ask again with the same event id when they are refused, and give up
 /// after a few times. Then nothing would reach them any more. On a new stream the questions of their tasks are asked again.
-pub(super) async fn resume(
+pub(crate) async fn resume(
     protocol: &Arc<ProtocolServer>,
     (identity, session): (&Arc<Identity>, &Session),
     last_event: &[u8],
@@ -203,7 +205,7 @@ fn read(
 }
 
 /// The events of a reader, whose permit is released when the connection has read everything, or closes.
-pub(super) fn counted(
+pub(crate) fn counted(
     events: impl Stream<Item = Bytes> + Send,
     permit: Option<StreamPermit>,
 ) -> impl Stream<Item = Bytes> + Send {

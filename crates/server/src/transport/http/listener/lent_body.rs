@@ -1,6 +1,6 @@
 //! Bodies of requests that are answered before they were read.
 
-use super::body::drop_some;
+use crate::transport::http::body::drop_some;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;

@@ -1,7 +1,9 @@
 //! Which addresses a server may listen on.
 
-use super::{HttpOptions, TrustedProxy, allowed_hosts::is_loopback};
-use crate::admission::access::Authentication;
+use crate::{
+    admission::access::Authentication,
+    transport::http::{HttpOptions, TrustedProxy, allowed_hosts::is_loopback},
+};
 use std::{io, net::SocketAddr};
 
 /// Which addresses a server may listen on. By default only those that other machines cannot reach.

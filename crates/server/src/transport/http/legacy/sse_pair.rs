@@ -2,15 +2,18 @@
 //!
 //! The stream is the connection. Its first event names the address to post to; whatever is posted there is answered on the stream.
 
-use super::{
-    MESSAGES_PATH, SSE_PATH,
-    body::{self, ReceivedBody},
-    response::{Response, denied_by_now, empty, event_stream},
-};
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permission},
     response::stream::{KEEP_ALIVE, Text, held},
-    transport::{duplex::Duplex, protocol_server::ProtocolServer},
+    transport::{
+        duplex::Duplex,
+        http::{
+            MESSAGES_PATH, SSE_PATH,
+            body::{self, ReceivedBody},
+            response::{Response, denied_by_now, empty, event_stream},
+        },
+        protocol_server::ProtocolServer,
+    },
 };
 use axum::extract::OriginalUri;
 use bytes::Bytes;
@@ -52,7 +55,7 @@ impl Drop for Open {
 }
 
 /// Opens a stream.
-pub(super) fn open(protocol: &Arc<ProtocolServer>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
+pub(crate) fn open(protocol: &Arc<ProtocolServer>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
     let principal = identity.principal();
     let permit = protocol.admission.meter.stream(principal)?;
     let (duplex, outgoing) = Duplex::open(protocol, identity.permissions().allows(Permission::ReadResources));
@@ -79,7 +82,7 @@ pub(super) fn open(protocol: &Arc<ProtocolServer>, identity: &Identity, parts: &
 }
 
 /// Takes a message; its answer goes to the stream.
-pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
+pub(crate) async fn post<B: Body<Data = Bytes> + Unpin>(
     protocol: &ProtocolServer,
     identity: &Arc<Identity>,
     parts: &Parts,

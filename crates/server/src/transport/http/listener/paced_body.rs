@@ -1,9 +1,7 @@
 //! Bodies of HTTP/2, whose readers are watched one by one: all streams of a connection share its socket, so that cannot tell who reads too slowly.
 
-use super::{
-    response::ResponseBody,
-    stall::{LEAST, WINDOW},
-};
+use super::stall::{LEAST, WINDOW};
+use crate::transport::http::response::ResponseBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use longhaul_core::Clock;
