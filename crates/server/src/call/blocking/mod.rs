@@ -1,6 +1,7 @@
 //! A plain call whose client waits for its outcome.
 
 mod input_requests;
+mod limit;
 
 use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy, session_hold::SessionHold};
 use crate::{
@@ -19,7 +20,8 @@ use crate::{
     session::in_flight::InFlightRequest,
 };
 use input_requests::CallInputRequests;
-use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
+use limit::{Instead, WaitLimit};
+use longhaul_core::{BoxFuture, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
 use longhaul_runtime::{PlainCall, PlainCallState, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
@@ -32,9 +34,6 @@ const PROMOTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// After so long without progress a client that asks for progress is told that the call goes on.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// How long it may take until work begins, before the time counts after which its call becomes a task.
-const LONGEST_PREPARATION: Duration = Duration::from_secs(30);
 
 /// How long an outcome waits for memory before its client gets an error to retry; the call itself is kept for longer.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +50,7 @@ pub(crate) struct BlockingCall {
     id: OwnedRequestId,
     notifications: RequestNotifications,
     questions: CallInputRequests,
-    limit: Limit,
+    limit: WaitLimit,
     /// When the client is told that the call goes on.
     heartbeat: Option<BoxFuture<'static, ()>>,
     /// Whether the call may have changed since it was last read.
@@ -175,7 +174,7 @@ impl BlockingCall {
         let clock = &context.calls.engine.ports().clock;
         let is_kept = waiting.is_keyed() || matches!(hold, CallHold::Session(_));
         Self {
-            limit: Limit::of(context.wait_policy, &**clock),
+            limit: WaitLimit::of(context.wait_policy, &**clock),
             heartbeat: None,
             questions: CallInputRequests::of(context.input_request_mode),
             calls: context.calls,
@@ -512,62 +511,6 @@ impl Responder for BlockingCall {
         if let CallHold::Session(hold) = &mut self.hold {
             hold.left(request);
         }
-    }
-}
-
-/// When a call that is still running becomes a task, and what the client is answered then.
-struct Limit {
-    over: Option<BoxFuture<'static, ()>>,
-    answer: Option<Instead>,
-    /// How long after the work has begun, if that is awaited.
-    once_begun: Option<Duration>,
-}
-
-/// The answer that takes the place of the outcome.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Instead {
-    /// The task.
-    Task,
-    /// How to follow it.
-    Text,
-}
-
-impl Limit {
-    fn of(policy: WaitPolicy, clock: &dyn Clock) -> Self {
-        let (after, answer) = match policy {
-            WaitPolicy::Unlimited => (None, None),
-            WaitPolicy::Promote(millis) | WaitPolicy::PromoteOnceBegun(millis) => (Some(millis), Some(Instead::Task)),
-            WaitPolicy::HandOff(millis) => (Some(millis), Some(Instead::Text)),
-        };
-        let after = after.map(Duration::from_millis);
-        let once_begun = after.filter(|_| matches!(policy, WaitPolicy::PromoteOnceBegun(_)));
-        let preparation = once_begun.map_or(Duration::ZERO, |_| LONGEST_PREPARATION);
-        Self {
-            over: after.map(|after| clock.sleep(after + preparation)),
-            answer,
-            once_begun,
-        }
-    }
-
-    /// The work begins now.
-    fn begin(&mut self, clock: &dyn Clock) {
-        if let Some(after) = self.once_begun.take() {
-            self.over = Some(clock.sleep(after));
-        }
-    }
-
-    /// Completes again in a while.
-    fn renew(&mut self, pause: Duration, clock: &dyn Clock) {
-        self.over = Some(clock.sleep(pause));
-    }
-
-    /// Completes once; never for a call that is waited for as long as it takes.
-    async fn is_over(&mut self) {
-        match &mut self.over {
-            Some(sleep) => sleep.await,
-            None => std::future::pending().await,
-        }
-        self.over = None;
     }
 }
 
