@@ -1,8 +1,8 @@
 //! Clients' answers to the questions of tasks.
 
-use crate::Engine;
+use crate::{Engine, QuestionReply};
 use longhaul_core::{
-    AnsweredBy, Event, InputKey, Json, Principal, Scope, TaskId,
+    AnsweredBy, Event, InputKey, Json, Principal, RpcFailure, Scope, TaskId,
     store::{ApplyError, Change, StoreError},
 };
 use std::collections::BTreeMap;
@@ -80,5 +80,15 @@ impl Engine {
             // Anything but the store's failure means: answered, withdrawn or over since we looked.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Refuses a question in its client's place, which cannot be asked or cannot answer.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn refuse_question(&self, id: &TaskId, key: InputKey, why: &str) -> Result<(), StoreError> {
+        let refusal = QuestionReply::Error(RpcFailure::new(-32603, why));
+        self.answer_question(id, key, refusal.into_answer(), AnsweredBy::Server)
+            .await
     }
 }

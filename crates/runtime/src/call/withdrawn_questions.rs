@@ -1,8 +1,8 @@
 //! Open questions of principals that nobody can be any more: nobody could answer them, so they are refused.
 
-use crate::{engine::Engine, question::reply::QuestionReply};
+use crate::engine::Engine;
 use longhaul_core::{
-    AnsweredBy, RpcFailure, Task,
+    Task,
     store::{SearchOrder, StoreError, TaskFilter, TaskSearch},
 };
 
@@ -46,15 +46,8 @@ async fn refuse_of(engine: &Engine, task: &Task) -> Result<(), StoreError> {
         return Ok(());
     };
     for input in record.inputs {
-        let refusal = QuestionReply::Error(RpcFailure {
-            code: -32603,
-            message: "The client cannot answer: its credentials were revoked".into(),
-            data: None,
-        });
-        let answer = refusal.into_answer();
-        engine
-            .answer_question(&task.id, input.key, answer, AnsweredBy::Server)
-            .await?;
+        let why = "The client cannot answer: its credentials were revoked";
+        engine.refuse_question(&task.id, input.key, why).await?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Calls,
-    blocking::{CallContext, InputRequestMode},
+    blocking::{CallContext, CallInputRequests},
     policy::{Route, WaitPolicy},
     start::{CallOrigin, rejoin, task_of, unroutable},
 };
@@ -57,7 +57,7 @@ pub(crate) async fn answer(
                 notifications,
                 resumable_session: origin.resumable_session,
                 wait_policy: WaitPolicy::Unlimited,
-                input_request_mode: InputRequestMode::Rounds(round),
+                questions: CallInputRequests::in_rounds(round),
                 audit: origin.audit,
             };
             let waiting = rejoin(context, &task).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn answer(
     };
     let named = call.name.to_string();
     let pass_on = PassOn {
-        input_request_mode: InputRequestMode::of(request, round.as_ref().map(Round::anew)),
+        questions: CallInputRequests::of(request, round.as_ref().map(Round::anew)),
         origin,
         named: named.clone(),
     };
@@ -98,7 +98,7 @@ fn ready(response: Response) -> BoxFuture<'static, Result<ResponderEvent, RpcErr
 /// A call that its author may pass on to a tool.
 struct PassOn {
     origin: CallOrigin,
-    input_request_mode: InputRequestMode,
+    questions: CallInputRequests,
     /// The name that the client called.
     named: String,
 }
@@ -129,7 +129,7 @@ impl PassOn {
             }
             let checked = tool.check(&arguments).await;
             let has_intake = tool.settings().intake.is_some();
-            let start = origin.start(route, self.input_request_mode, (tool, arguments));
+            let start = origin.start(route, self.questions, (tool, arguments));
             match checked {
                 Err(wrong) => start.fail(Outcome::tool_error(&wrong.to_string())).await,
                 Ok(()) if has_intake => start.with_intake_in_task().run(notifications).await,

@@ -355,11 +355,7 @@ impl Lookup {
     }
 
     fn too_busy(&self, busy: Busy) -> HandlerError {
-        let error = HandlerError::Rpc(longhaul_core::RpcFailure {
-            code: 429,
-            message: busy.to_string().into(),
-            data: None,
-        });
+        let error = HandlerError::Rpc(longhaul_core::RpcFailure::new(429, busy.to_string()));
         let _ = self.limit.set(busy);
         error
     }
@@ -430,11 +426,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             }
             // As a wait for the result of the task.
             () = lookup.sender.ended(&*cx.ports().clock), if lookup.sender.can_end() => {
-                return Err(HandlerError::Rpc(longhaul_core::RpcFailure {
-                    code: -32603,
-                    message: credentials_ended().message().into(),
-                    data: None,
-                }));
+                return Err(HandlerError::Rpc(longhaul_core::RpcFailure::new(-32603, credentials_ended().message())));
             }
             () = watch.changed() => {}
             message = tool_messages.next() => match message {
@@ -565,9 +557,5 @@ fn says(line: &str) -> String {
 
 fn store_failed(error: StoreError) -> HandlerError {
     let error = crate::response::store_failed(error);
-    HandlerError::Rpc(longhaul_core::RpcFailure {
-        code: -32603,
-        message: error.message().into(),
-        data: None,
-    })
+    HandlerError::Rpc(longhaul_core::RpcFailure::new(-32603, error.message()))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Calls,
-    blocking::{self, BlockingCall, CallContext, InputRequestMode},
+    blocking::{self, BlockingCall, CallContext, CallInputRequests},
     mirrored_headers,
     policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
@@ -44,8 +44,8 @@ pub(crate) async fn start_or_rejoin(
     let checked = tool.check(&arguments).await;
     // Read before anything starts: a call that is refused for it must not run.
     let notifications = RequestNotifications::requested_by(interaction, request)?;
-    let input_request_mode = InputRequestMode::of(request, round.as_ref().map(Round::anew));
-    let start = caller.start(route, input_request_mode, (Arc::clone(&tool), arguments));
+    let questions = CallInputRequests::of(request, round.as_ref().map(Round::anew));
+    let start = caller.start(route, questions, (Arc::clone(&tool), arguments));
     let event = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
         // Rare branches are boxed: this future is as large as its largest branch.
@@ -184,7 +184,7 @@ impl CallOrigin {
     pub(super) fn start(
         self,
         route: Route,
-        input_request_mode: InputRequestMode,
+        questions: CallInputRequests,
         (tool, arguments): (Arc<Tool>, Json),
     ) -> Start {
         let mut requestor = self.requestor;
@@ -199,7 +199,7 @@ impl CallOrigin {
             generation: self.generation,
             session: self.session,
             route,
-            input_request_mode,
+            questions,
             call: ToolCall {
                 tool,
                 arguments,
@@ -228,7 +228,7 @@ pub(super) struct Start {
     session: Option<Session>,
     resumable_session: Option<SessionKey>,
     route: Route,
-    input_request_mode: InputRequestMode,
+    questions: CallInputRequests,
     call: ToolCall,
     audit: Option<Arc<RequestAudit>>,
 }
@@ -279,7 +279,7 @@ impl Start {
     /// With the answers that came with a first request.
     fn with_answers(self, round: Round) -> Self {
         Self {
-            input_request_mode: InputRequestMode::Rounds(round),
+            questions: CallInputRequests::in_rounds(round),
             ..self
         }
     }
@@ -351,7 +351,7 @@ impl Start {
             notifications,
             resumable_session: self.resumable_session,
             wait_policy,
-            input_request_mode: self.input_request_mode,
+            questions: self.questions,
             audit: self.audit,
         };
         (context, self.call)
@@ -405,7 +405,7 @@ pub(crate) async fn resume(
         notifications,
         resumable_session: origin.resumable_session,
         wait_policy,
-        input_request_mode: InputRequestMode::of(request, None),
+        questions: CallInputRequests::of(request, None),
         audit: origin.audit,
     };
     let responder = Box::new(BlockingCall::resumed(context, waiting));

@@ -63,11 +63,10 @@ impl RequestChannel for ClientRequests {
 }
 
 fn refused(error: &RpcError) -> AskError {
-    AskError::Refused(RpcFailure {
-        code: i32::try_from(error.code()).unwrap_or(-32603),
-        message: error.message().into(),
-        data: None,
-    })
+    AskError::Refused(RpcFailure::new(
+        i32::try_from(error.code()).unwrap_or(-32603),
+        error.message(),
+    ))
 }
 
 /// Cancels a request of ours whose response is no longer awaited.

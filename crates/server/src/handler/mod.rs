@@ -331,11 +331,7 @@ impl<T: Send + 'static> Responder for RunningHandler<T> {
 
 fn panicked() -> HandlerError {
     error!("a handler panicked");
-    HandlerError::Rpc(RpcFailure {
-        code: -32603,
-        message: "the handler failed unexpectedly".into(),
-        data: None,
-    })
+    HandlerError::Rpc(RpcFailure::new(-32603, "the handler failed unexpectedly"))
 }
 
 /// For requests that may not be answered with input requests: completions.

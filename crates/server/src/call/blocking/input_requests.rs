@@ -1,30 +1,32 @@
 //! Sends the input requests of a plain call to the client that waits for it.
 
-use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
-use crate::interaction::{
-    check_answer,
-    exchange::{ResponderEvent, Response},
-    legacy::desk::Delivery,
-    rounds::{LIFETIME, Round, RoundState, call_ended},
+use super::{BlockingCall, CallHold, OnResponse, store_failed};
+use crate::{
+    admission::request::AdmittedRequest,
+    interaction::{
+        check_answer,
+        exchange::{ResponderEvent, Response},
+        legacy::desk::Delivery,
+        rounds::{LIFETIME, Round, RoundState, call_ended},
+    },
 };
-use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
-use longhaul_runtime::QuestionReply;
+use longhaul_core::{AnsweredBy, Input, InputKey, Json};
 use longhaul_wire::{RpcError, legacy::input_request::LegacyInputRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How input requests reach the client, and which have.
-pub(super) enum CallInputRequests {
+pub(crate) enum CallInputRequests {
     /// In the response to its request, which it sends again with the answers.
     Rounds(Answers),
     /// As requests of ours.
     Requests(LegacyRequests),
-    /// Not at all.
+    /// Not at all: without a session there is no way for it to answer, and without streams none to ask it.
     Nobody,
 }
 
 /// Requests of ours to a legacy client.
 #[derive(Default)]
-pub(super) struct LegacyRequests {
+pub(crate) struct LegacyRequests {
     /// By the keys of the questions that were open at the last read.
     open: BTreeMap<InputKey, Delivery>,
     /// Those of questions that are no longer open.
@@ -32,7 +34,7 @@ pub(super) struct LegacyRequests {
 }
 
 /// A modern client's answers in this request, and its position in a series of rounds.
-pub(super) struct Answers {
+pub(crate) struct Answers {
     round: Round,
     /// To the questions of the round before.
     by_key: BTreeMap<InputKey, Json>,
@@ -41,12 +43,17 @@ pub(super) struct Answers {
 }
 
 impl CallInputRequests {
-    pub(super) fn of(mode: InputRequestMode) -> Self {
-        match mode {
-            InputRequestMode::Rounds(round) => Self::Rounds(Answers::of(round)),
-            InputRequestMode::Requests => Self::Requests(LegacyRequests::default()),
-            InputRequestMode::Nobody => Self::Nobody,
+    /// How the sender of a request can be asked; `round` is its place in a series, if it is a modern one.
+    pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
+        match round {
+            Some(round) => Self::in_rounds(round),
+            None if request.caller.session_to_ask().is_some() => Self::Requests(LegacyRequests::default()),
+            None => Self::Nobody,
         }
+    }
+
+    pub(crate) fn in_rounds(round: Round) -> Self {
+        Self::Rounds(Answers::of(round))
     }
 
     /// Records which questions are still open.
@@ -111,7 +118,7 @@ impl BlockingCall {
                 let input = self.open[0].clone();
                 self.refuse(
                     input,
-                    &RpcError::internal("The client cannot be asked: its credentials have expired or were revoked"),
+                    "The client cannot be asked: its credentials have expired or were revoked",
                 )
                 .await
             }
@@ -134,34 +141,23 @@ impl BlockingCall {
                     }
                     Err(error) => {
                         let input = input.clone();
-                        self.refuse(input, &error).await
+                        self.refuse(input, error.message()).await
                     }
                 }
             }
             CallInputRequests::Nobody => {
                 let input = self.open[0].clone();
-                self.refuse(
-                    input,
-                    &RpcError::internal("The client cannot be asked without a session and a stream"),
-                )
-                .await
+                self.refuse(input, "The client cannot be asked without a session and a stream")
+                    .await
             }
             CallInputRequests::Rounds(_) => self.round().await,
         }
     }
 
     /// Refuses a question for the client, which cannot be asked.
-    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<ResponderEvent>, RpcError> {
-        let failure = RpcFailure {
-            code: -32603,
-            message: error.message().into(),
-            data: None,
-        };
-        let answer = QuestionReply::Error(failure).into_answer();
+    async fn refuse(&mut self, input: Input, why: &str) -> Result<Option<ResponderEvent>, RpcError> {
         let engine = &self.calls.engine;
-        let written = engine
-            .answer_question(self.waiting.id(), input.key.clone(), answer, AnsweredBy::Server)
-            .await;
+        let written = engine.refuse_question(self.waiting.id(), input.key.clone(), why).await;
         written.map_err(store_failed)?;
         self.open.retain(|open| open.key != input.key);
         Ok(None)

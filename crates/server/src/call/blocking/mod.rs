@@ -8,18 +8,16 @@ use crate::{
     admission::{
         identity::Identity,
         limits::{Busy, Reservation},
-        request::AdmittedRequest,
     },
     audit::{AuditOutcome, RequestAudit},
     interaction::{
         exchange::{Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
-        rounds::Round,
     },
     response::{OwnedRequestId, after_begin, credentials_ended, draining, resumption::Resumption, store_failed},
     session::in_flight::InFlightRequest,
 };
-use input_requests::CallInputRequests;
+pub(crate) use input_requests::CallInputRequests;
 use limit::{Instead, WaitLimit};
 use longhaul_core::{BoxFuture, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
 use longhaul_runtime::{PlainCall, PlainCallState, Promotion, ToolMessage};
@@ -118,29 +116,8 @@ pub(crate) struct CallContext {
     pub(crate) resumable_session: Option<SessionKey>,
     /// How long the call is waited for.
     pub(crate) wait_policy: WaitPolicy,
-    pub(crate) input_request_mode: InputRequestMode,
+    pub(crate) questions: CallInputRequests,
     pub(crate) audit: Option<Arc<RequestAudit>>,
-}
-
-/// How the client can be asked.
-pub(crate) enum InputRequestMode {
-    /// By answering its request with the questions.
-    Rounds(Round),
-    /// By requests of ours.
-    Requests,
-    /// Not at all: without a session there is no way for it to answer, and without streams none to ask it.
-    Nobody,
-}
-
-impl InputRequestMode {
-    /// How the sender of a request can be asked; `round` is its place in a series, if it is a modern one.
-    pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
-        match round {
-            Some(round) => Self::Rounds(round),
-            None if request.caller.session_to_ask().is_some() => Self::Requests,
-            None => Self::Nobody,
-        }
-    }
 }
 
 impl BlockingCall {
@@ -176,7 +153,7 @@ impl BlockingCall {
         Self {
             limit: WaitLimit::of(context.wait_policy, &**clock),
             heartbeat: None,
-            questions: CallInputRequests::of(context.input_request_mode),
+            questions: context.questions,
             calls: context.calls,
             tool: context.tool,
             stale: waiting.is_unread(),
