@@ -1,10 +1,7 @@
 //! What the servers around nodes tell each other of clients that reach several of them. The runtime carries it, and does not read it.
 
 use crate::Engine;
-use longhaul_core::{
-    Json, NodeId,
-    store::{LeaseStatus, NodeRole, StoreError},
-};
+use longhaul_core::{Json, NodeId, store::NodeRole};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -24,24 +21,7 @@ impl Engine {
         self.0.node.messages.tell_server(node, message);
     }
 
-    /// Sends a message to the servers of all other nodes that live and accept requests. It may be lost.
-    ///
-    /// # Errors
-    /// The store's; nothing was sent.
-    pub async fn tell_other_servers(&self, message: &RawValue) -> Result<(), StoreError> {
-        if !self.may_have_other_nodes() {
-            return Ok(());
-        }
-        for other in self.store().nodes().await? {
-            let lives = !matches!(other.lease, LeaseStatus::Lost { .. });
-            if lives && other.node != self.node_id() && other.role != NodeRole::Worker {
-                self.tell_server(other.node, message.to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends one message to the servers of all other nodes, without a query of which there are. It may be lost.
+    /// Sends one message to the servers of all other nodes. It may be lost.
     pub fn broadcast_to_servers(&self, message: Box<RawValue>) {
         if self.may_have_other_nodes() {
             self.0.node.messages.broadcast_to_servers(message);

@@ -314,14 +314,14 @@ impl Dispatcher {
                     && !self.methods.interaction.sessions.in_flight.cancel(session, &request)
                 {
                     let session = session.as_str().into();
-                    other_nodes::tell_all(&self.methods.engine, &SessionMessage::Cancelled { session, request });
+                    other_nodes::broadcast(&self.methods.engine, &SessionMessage::Cancelled { session, request });
                 }
             }
             (Some(Method::RootsListChanged), Some(session)) => {
                 let changed = SessionChange::Roots(session.clone());
                 self.methods.engine.catalog().session_changed(changed);
                 let session = session.as_str().into();
-                other_nodes::tell_all(&self.methods.engine, &SessionMessage::Roots { session });
+                other_nodes::broadcast(&self.methods.engine, &SessionMessage::Roots { session });
             }
             _ => {}
         }

@@ -77,7 +77,7 @@ impl Sessions {
         engine.store().end_session(&session.key, session.expires_at).await?;
         self.has_ended(engine, &session.key);
         let ended = session.to_id(&self.ids);
-        other_nodes::tell_all(engine, &SessionMessage::Ended { session: ended });
+        other_nodes::broadcast(engine, &SessionMessage::Ended { session: ended });
         Ok(())
     }
 

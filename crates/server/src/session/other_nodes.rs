@@ -9,7 +9,6 @@ use longhaul_wire::jsonrpc::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
-use tracing::debug;
 
 /// A message to the server of another node.
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,21 +62,7 @@ pub(crate) enum SessionMessage<'a> {
     },
 }
 
-/// Tells all other nodes that accept requests, one by one: earlier releases ignore what is [broadcast]. Nobody waits for it.
-pub(crate) fn tell_all(engine: &Engine, message: &SessionMessage<'_>) {
-    if !engine.may_have_other_nodes() {
-        return;
-    }
-    let Ok(message) = to_raw_value(message) else { return };
-    let telling = engine.clone();
-    engine.ports().spawner.spawn(Box::pin(async move {
-        if let Err(error) = telling.tell_other_servers(&message).await {
-            debug!(%error, "what a client has sent was not passed on to other servers");
-        }
-    }));
-}
-
-/// Tells all other nodes what happens too often for a query of which nodes there are.
+/// Tells all other nodes. Nobody waits for it.
 pub(crate) fn broadcast(engine: &Engine, message: &SessionMessage<'_>) {
     if engine.may_have_other_nodes()
         && let Ok(message) = to_raw_value(message)

@@ -203,7 +203,7 @@ impl ClientTaskPoller {
         if !sent && engine.may_have_other_nodes() {
             let session = self.session.key.as_str().into();
             let request = RawValue::from_string(text).ok()?;
-            other_nodes::tell_all(engine, &SessionMessage::ToClient { session, request });
+            other_nodes::broadcast(engine, &SessionMessage::ToClient { session, request });
             return Some(asked);
         }
         sent.then_some(asked)

@@ -20,7 +20,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
                 session: session.to_id(&sessions.ids),
                 level: level.as_str().into(),
             };
-            other_nodes::tell_all(engine, &message);
+            other_nodes::broadcast(engine, &message);
         }
     }
     Ok(Answer::empty(request.id))
