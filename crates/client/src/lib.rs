@@ -2,7 +2,8 @@
 //!
 //! - [`Client`] is where most programs begin: [`call`](Client::call) returns the outcome of a tool, whether it comes at once, after questions, or as a task that ran
 //!   for a day while the server was restarted.
-//! - [`ClientJournal`] is one file for all programs of a user. With it, calls and tasks also outlive the program: after a `kill -9` the next process finds them.
+//! - `ClientJournal`, of the crate `longhaul-ledger`, is one file for all programs of a user. With it, calls and tasks also outlive the program: after a `kill -9` the next
+//!   process finds them. It is a [`CallJournal`].
 //! - [`RunningCall`] is a call in progress: its status, its result, `cancel`, `answer`, `detach`.
 //! - [`TaskHandle`] is a task on a server, also one of an earlier process. [`Connection`] is the protocol below: everything else that a server offers.
 //!
@@ -13,6 +14,7 @@
 //! ```toml
 //! [dependencies]
 //! longhaul-client = { path = "../longhaul/crates/client" }   # or git = "URL of the repository"
+//! longhaul-ledger = { path = "../longhaul/crates/ledger" }   # for the journal
 //! futures-util = "0.3"                                       # for the streams
 //! serde_json = "1"
 //! tokio = { version = "1", features = ["full"] }
@@ -30,7 +32,8 @@
 //! # struct ToolUse { tool: String, arguments: serde_json::Value }
 //! # async fn ask_model(_: &[serde_json::Value], _: &[String]) -> Option<ToolUse> { None }
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul_client::{Client, ClientJournal, Connection, Options};
+//! use longhaul_client::{Client, Connection, Options};
+//! use longhaul_ledger::ClientJournal;
 //! use serde_json::json;
 //!
 //! let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("my-agent", "1.0")).await?;
@@ -210,8 +213,6 @@ mod access_token;
 mod address;
 mod call;
 mod connect;
-#[cfg(test)]
-mod crash_tests;
 mod error;
 mod input_request;
 mod journal;
@@ -222,6 +223,7 @@ mod offer;
 mod options;
 mod question;
 mod snapshot;
+mod state_folder;
 mod task;
 mod transport;
 
@@ -231,7 +233,6 @@ pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProv
 pub use address::{Address, InvalidAddress};
 pub use call::{
     CallOptions, CallResponse,
-    batch_run::{BatchRun, BatchStep},
     call_error::CallError,
     call_status::CallStatus,
     client::Client,
@@ -242,11 +243,16 @@ pub use connect::{cancellation::KeyedCall, connection::Connection};
 pub use error::{OpenError, RequestError};
 pub use input_request::{InputRequest, invalid_answer::InvalidAnswer, request_ref::RequestRef};
 pub use journal::{
-    Asked, CallCancellation, ClientJournal, JournalError, JournalWatch,
+    CallJournal, LONGEST_TAKE_OVER,
+    call_change::CallChange,
+    error::JournalError,
     other_login::OtherLogin,
+    questions::{Asked, JournalFuture, LEGACY_QUESTION, QUESTION_BY_TEXT, QuestionJournal},
     recorded_call::{
         BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
     },
+    server_request::{NewServerRequest, RequestNumber, ServerRequestRecord},
+    watch::JournalWatch,
 };
 pub use list::{
     listing::ListPage,
@@ -283,6 +289,7 @@ pub use options::{
 #[cfg(feature = "login")]
 pub use reqwest::Url;
 pub use snapshot::{TaskSnapshot, progress::Progress};
+pub use state_folder::state_folder;
 pub use task::{
     TaskHandle,
     earlier_requests::EarlierRequest,
@@ -291,8 +298,8 @@ pub use task::{
     log::LogChunk,
 };
 pub use transport::{
-    ChildOptions, ChildProcess, ChildSupervisor, Outgoing, Reply, StreamTransport, Transport, install_tls_provider,
-    polling::LONGEST_POLL_INTERVAL, stderr,
+    ChildOptions, ChildProcess, ChildSupervisor, Http, Outgoing, Reply, StreamTransport, Transport,
+    install_tls_provider, polling::LONGEST_POLL_INTERVAL, stderr,
 };
 
 /// The examples of the README.

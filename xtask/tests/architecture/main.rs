@@ -60,7 +60,7 @@ fn pages_for_maintainers_are_short() {
 }
 
 /// Crates that people link. Their types are named for their users, who do not see what the others call theirs.
-const LINKED: [&str; 3] = ["longhaul", "longhaul-client", "longhaul-rmcp"];
+const LINKED: [&str; 4] = ["longhaul", "longhaul-client", "longhaul-ledger", "longhaul-rmcp"];
 
 #[test]
 fn no_two_inner_crates_give_a_public_type_one_name() {

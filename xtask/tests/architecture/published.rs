@@ -5,7 +5,13 @@ use serde_json::Value;
 use std::path::Path;
 
 /// The crates that are made for others. All that is stable is in them, and in the command.
-const OFFERED: [&str; 4] = ["longhaul", "longhaul-cli", "longhaul-client", "longhaul-rmcp"];
+const OFFERED: [&str; 5] = [
+    "longhaul",
+    "longhaul-cli",
+    "longhaul-client",
+    "longhaul-ledger",
+    "longhaul-rmcp",
+];
 /// The end of the description of all others.
 const INNER: &str = "An inner crate of Longhaul.";
 /// The file that they all have as their readme, and says the same.

@@ -12,7 +12,8 @@ use clap_complete::{
     engine::{ArgValueCompleter, CompletionCandidate, ValueCompleter},
     env::Shells,
 };
-use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall};
+use longhaul_client::{CallFilter, CallState, RecordedCall};
+use longhaul_ledger::ClientJournal;
 use std::{env, ffi::OsStr, io};
 
 /// Set by the script when it asks: to the name of the shell.

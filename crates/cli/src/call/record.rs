@@ -10,10 +10,11 @@ use crate::{
     servers::{self, Server},
 };
 use longhaul_client::{
-    CallFilter, CallId, CallResponse, CallState, Client, ClientJournal, Connection, Finished, InputRequest,
-    JournalError, PendingCall, RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    CallFilter, CallId, CallResponse, CallState, Client, Connection, Finished, InputRequest, JournalError, PendingCall,
+    RecordedCall, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, approximate_duration};
+use longhaul_ledger::ClientJournal;
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,

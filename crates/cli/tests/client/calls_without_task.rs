@@ -8,7 +8,8 @@ use crate::{
 use axum::{body::Body, http::Response};
 use futures_util::stream;
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult};
-use longhaul_client::{CallError, CallOptions, Client, ClientJournal, Connection, EraChoice, Inputs, Options, Outcome};
+use longhaul_client::{CallError, CallOptions, Client, Connection, EraChoice, Inputs, Options, Outcome};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::{
     convert::Infallible,

@@ -515,7 +515,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let journal = longhaul_client::ClientJournal::open(&journal).await.unwrap();
+        let journal = longhaul_ledger::ClientJournal::open(&journal).await.unwrap();
         let call = journal.begin(recorded).await.unwrap();
         journal.acknowledge(call, task).await.unwrap();
     });

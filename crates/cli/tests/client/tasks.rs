@@ -259,7 +259,7 @@ fn what_a_legacy_server_lists_is_listed() {
     // Another program in the same session.
     let other = runtime.block_on(async {
         let journal = served.home.path().join("longhaul/.client/handles.db");
-        let journal = longhaul_client::ClientJournal::open(&journal).await.unwrap();
+        let journal = longhaul_ledger::ClientJournal::open(&journal).await.unwrap();
         let call = journal.live().await.unwrap().pop().unwrap();
         let session = call.task.unwrap().session.unwrap();
         let options = longhaul_client::Options::named("other", "1");

@@ -5,7 +5,8 @@ use crate::{
     steps::{Deviation, Session, check, ensure, is_unknown},
     tools::Call,
 };
-use longhaul_client::{CallOptions, CallResponse, Client, ClientJournal, Event, InputRequest, Outcome, TaskHandle};
+use longhaul_client::{CallOptions, CallResponse, Client, Event, InputRequest, Outcome, TaskHandle};
+use longhaul_ledger::ClientJournal;
 use std::{path::Path, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},

@@ -1,7 +1,7 @@
 //! A client whose calls outlive its process.
 
 use crate::{
-    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, OtherLogin,
+    CallError, CallFilter, CallJournal, CallOptions, CallState, Connection, Generation, JournalError, OtherLogin,
     Outcome, PendingCall, RecordedCall, RunningCall, TaskHandle, Tool,
     address::masked_address,
     journal::call_record::{CallRecord, JournalTarget},
@@ -30,7 +30,8 @@ use std::{
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use futures_util::StreamExt;
-/// use longhaul_client::{Client, ClientJournal, Connection, Options};
+/// use longhaul_client::{Client, Connection, Options};
+/// use longhaul_ledger::ClientJournal;
 /// use serde_json::json;
 ///
 /// let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("example", "1.0")).await?;
@@ -71,7 +72,7 @@ impl Client {
     }
 
     /// A client that records its calls in `journal`, under the address of the connection.
-    pub fn recorded(connection: Connection, journal: ClientJournal) -> Self {
+    pub fn recorded(connection: Connection, journal: impl CallJournal) -> Self {
         let server = connection.address().to_owned();
         Self::recorded_as(connection, journal, server, None)
     }
@@ -80,12 +81,12 @@ impl Client {
     /// configuration.
     pub fn recorded_as(
         connection: Connection,
-        journal: ClientJournal,
+        journal: impl CallJournal,
         server: String,
         server_name: Option<String>,
     ) -> Self {
         let recording = JournalTarget {
-            journal,
+            journal: Arc::new(journal),
             server,
             server_name,
         };
@@ -111,7 +112,13 @@ impl Client {
         self.0.recording.is_some()
     }
 
-    pub(crate) fn recording(&self) -> Option<&JournalTarget> {
+    /// The server and its name as they are recorded; `None` without a journal.
+    pub fn recorded_server(&self) -> Option<(&str, Option<&str>)> {
+        let recording = self.recording()?;
+        Some((&recording.server, recording.server_name.as_deref()))
+    }
+
+    fn recording(&self) -> Option<&JournalTarget> {
         self.0.recording.as_ref()
     }
 
@@ -230,7 +237,7 @@ impl Client {
     }
 
     /// Calls that nobody may send again are of unknown outcome.
-    pub(crate) async fn settle_abandoned(&self, recording: &JournalTarget) {
+    async fn settle_abandoned(&self, recording: &JournalTarget) {
         self.0.has_settled.store(true, Ordering::Relaxed);
         if let Err(error) = recording.journal.settle_abandoned().await {
             tracing::warn!(%error, "calls of unknown outcome are not recorded as such");
@@ -309,7 +316,10 @@ impl Client {
         if self.0.may_have_unrecorded_calls.load(Ordering::Relaxed) {
             return false;
         }
-        let may_end = recording.journal.may_end_session(&recording.server, session.id).await;
+        let may_end = recording
+            .journal
+            .may_end_session(recording.server.clone(), session.id)
+            .await;
         may_end.unwrap_or(false)
     }
 }

@@ -1,6 +1,5 @@
 //! Calling a tool.
 
-pub(crate) mod batch_run;
 pub(crate) mod call_error;
 pub(crate) mod call_status;
 pub(crate) mod client;
@@ -12,14 +11,14 @@ pub(crate) mod running_call;
 pub(crate) mod task_wait;
 
 use crate::{
-    Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
+    BatchLine, Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport,
+    Tool,
     connect::{
         era::Era,
         request::{Request, origin::Origin},
         response::result_type::TASK,
     },
     error::excerpt,
-    journal::recorded_call::BatchLine,
 };
 use longhaul_core::{Json, JsonMembers, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
@@ -47,7 +46,7 @@ pub struct CallOptions {
     /// A name for the call: calling again with it is the same call. Only for servers that
     /// [take such keys](crate::ServerDescription::takes_idempotency_keys); others ignore it.
     pub idempotency_key: Option<String>,
-    /// The line of a [`BatchRun`](crate::BatchRun) that a recorded call is made for.
+    /// The line of a run over many calls that a recorded call is made for.
     pub batch_line: Option<BatchLine>,
     /// Whether a recorded or prepared call that the server refuses because it is busy, with HTTP status 429 or 503, is sent again until it is not, no sooner than
     /// the server asks. Such a call has not run.

@@ -2,15 +2,14 @@
 
 use crate::{
     CallError, CallId, CallOptions, CallResponse, CallState, Connection, Event, Finished, Generation, JournalError,
-    NewCall, Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
+    NewCall, Observer, OtherLogin, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
     connect::request::{origin::Origin, sent_call::SentCall},
     error::{is_json_rpc_code, rpc_failure::leaves_outcome_unknown},
     journal::{
-        TAKEN_OVER,
+        LONGEST_TAKE_OVER,
         call_record::{CallRecord, JournalTarget},
         idempotency_key,
-        other_login::are_two_users,
     },
     transport::polling,
 };
@@ -104,7 +103,7 @@ impl PendingCall {
             cancels_by_key: server.cancels_by_key(),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
-            known_for: known_for.unwrap_or(TAKEN_OVER).min(TAKEN_OVER),
+            known_for: known_for.unwrap_or(LONGEST_TAKE_OVER).min(LONGEST_TAKE_OVER),
             login: connection.login().await,
             may_be_known: false,
             was_sent: AtomicBool::new(false),
@@ -210,7 +209,7 @@ impl PendingCall {
             && self.tool.name == other.tool
             && self.arguments_digest == other.arguments_digest
             // The server knows the key of another user as another key.
-            && !are_two_users(self.login.as_deref(), other.login.as_deref());
+            && !OtherLogin::are_two_users(self.login.as_deref(), other.login.as_deref());
         let is_answered = match other.state {
             CallState::Finished(finished) => finished != Finished::Refused,
             CallState::Task => true,

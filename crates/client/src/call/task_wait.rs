@@ -3,7 +3,7 @@
 use crate::{
     Event, InputRequest, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
     connect::task_pushes::{Change, Push},
-    journal::{JournalWatch, call_record::CallRecord},
+    journal::{call_record::CallRecord, watch::JournalWatch},
     question::{serving::RecordedRequests, task_questions::Questions},
     transport::{
         polling,

@@ -141,7 +141,7 @@ pub enum RequestError {
         /// What the server says of the status of the task.
         message: Option<String>,
     },
-    /// Another program of this user has cancelled the call ([`ClientJournal::cancel_call`](crate::ClientJournal::cancel_call)) before the server had answered. It may
+    /// Another program of this user has cancelled the call (in the [journal](crate::CallJournal::is_cancel_requested)) before the server had answered. It may
     /// have run, and with an idempotency key it may go on at the server.
     #[error("another program has cancelled the call before the server had answered")]
     CancelledElsewhere,

@@ -53,8 +53,8 @@ impl InputRequest {
         }
     }
 
-    /// One that is known by nothing but what it asks.
-    pub(crate) fn of(method: String, params: ParsedJson) -> Self {
+    /// One that is known by nothing but what it asks: the method and the params of a request.
+    pub fn of(method: String, params: ParsedJson) -> Self {
         let is_form = method == ELICITATION && params["mode"] != "url";
         let form = is_form.then(|| Form::of_params(params.as_json().as_str())).flatten();
         Self {

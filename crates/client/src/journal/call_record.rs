@@ -1,9 +1,9 @@
 //! The record of one call in the client journal, as the call itself uses it.
 
 use crate::{
-    Asked, CallId, CallState, ClientJournal, Finished, Generation, InputRequest, JournalError, NewCall, RecordedCall,
-    SessionRef, TakenOver, TaskRef, TaskStatus,
-    journal::{JournalWatch, NewServerRequest, RequestNumber, ServerRequestRecord},
+    Asked, CallChange, CallId, CallJournal, CallState, Finished, Generation, InputRequest, JournalError, JournalFuture,
+    JournalWatch, NewCall, NewServerRequest, RecordedCall, RequestNumber, ServerRequestRecord, SessionRef, TakenOver,
+    TaskRef, TaskStatus,
 };
 use longhaul_core::{Json, Millis};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Where the calls of one server are recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalTarget {
-    pub(crate) journal: ClientJournal,
+    pub(crate) journal: Arc<dyn CallJournal>,
     /// The server, as it is recorded.
     pub(crate) server: String,
     pub(crate) server_name: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct CallRecord(Arc<Record>);
 
 #[derive(Debug)]
 struct Record {
-    journal: ClientJournal,
+    journal: Arc<dyn CallJournal>,
     state: Mutex<RecordState>,
 }
 
@@ -52,14 +52,14 @@ impl Drop for Record {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if state.is_open {
-            warn_later(self.journal.enqueue_abandon(state.call));
+            warn_later(self.journal.change(state.call, CallChange::Abandon));
         }
     }
 }
 
 impl CallRecord {
     /// Records that a call is about to be sent.
-    pub(crate) async fn begin(journal: &ClientJournal, call: NewCall) -> Result<Self, JournalError> {
+    pub(crate) async fn begin(journal: &Arc<dyn CallJournal>, call: NewCall) -> Result<Self, JournalError> {
         let (session, has_key) = (call.session.clone(), call.idempotency_key.is_some());
         let call = journal.begin(call).await?;
         let record = Self::new(journal, call, true, session.as_ref());
@@ -69,7 +69,7 @@ impl CallRecord {
 
     /// Takes over an interrupted call that is the same, if the server still knows its key.
     pub(crate) async fn take_over(
-        journal: &ClientJournal,
+        journal: &Arc<dyn CallJournal>,
         call: NewCall,
         known_for: Option<Millis>,
     ) -> Result<Option<(Self, TakenOver)>, JournalError> {
@@ -83,7 +83,7 @@ impl CallRecord {
     }
 
     /// The record of a task.
-    pub(crate) fn of_task(journal: &ClientJournal, recorded: &RecordedCall) -> Self {
+    pub(crate) fn of_task(journal: &Arc<dyn CallJournal>, recorded: &RecordedCall) -> Self {
         let task = recorded.task.as_ref();
         let session = task.and_then(|task| task.session.as_ref());
         let record = Self::new(journal, recorded.id, false, session);
@@ -99,9 +99,9 @@ impl CallRecord {
         record
     }
 
-    fn new(journal: &ClientJournal, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
+    fn new(journal: &Arc<dyn CallJournal>, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
         Self(Arc::new(Record {
-            journal: journal.clone(),
+            journal: Arc::clone(journal),
             state: Mutex::new(RecordState {
                 call,
                 is_open,
@@ -135,6 +135,20 @@ impl CallRecord {
         state.questions
     }
 
+    fn change(&self, change: CallChange) -> JournalFuture<'static, ()> {
+        self.0.journal.change(self.call(), change)
+    }
+
+    /// As [`change`](Self::change). The call goes on if it is not recorded.
+    async fn note(&self, change: CallChange) {
+        warn(self.change(change).await);
+    }
+
+    /// The same, without waiting.
+    fn note_later(&self, change: CallChange) {
+        warn_later(self.change(change));
+    }
+
     /// Tells what other processes do with the journal.
     pub(crate) fn watch(&self) -> JournalWatch {
         self.0.journal.watch()
@@ -152,10 +166,7 @@ impl CallRecord {
     /// Records the task that the server has created, and whether it goes on when this process has ended.
     pub(crate) async fn acknowledge(&self, task: TaskRef, is_kept: bool) -> Result<(), JournalError> {
         let session = task.session.as_ref().map(|session| session.id.clone());
-        let acknowledged = match is_kept {
-            true => self.0.journal.acknowledge(self.call(), task).await,
-            false => self.0.journal.acknowledge_while_alive(self.call(), task).await,
-        };
+        let acknowledged = self.0.journal.acknowledge(self.call(), task, is_kept).await;
         let mut state = self.0.state.lock();
         state.lacks_task = acknowledged.is_err();
         state.call = acknowledged?;
@@ -171,7 +182,7 @@ impl CallRecord {
             return Ok(());
         }
         let id = session.id.clone();
-        self.0.journal.enter_session(self.call(), session).await?;
+        self.change(CallChange::EnterSession(session)).await?;
         self.0.state.lock().session = Some(id);
         Ok(())
     }
@@ -190,7 +201,7 @@ impl CallRecord {
     pub(crate) async fn note_status(&self, status: TaskStatus) {
         let now = Some((status == TaskStatus::InputRequired, status.is_final()));
         if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
-            warn(self.0.journal.note_status(self.call(), status).await);
+            self.note(CallChange::NoteStatus(status)).await;
         }
     }
 
@@ -201,18 +212,18 @@ impl CallRecord {
 
     /// The server may have the recorded answer, and wait for another one.
     pub(crate) async fn doubt_answer(&self, request: RequestNumber) {
-        warn(self.0.journal.doubt_answer(self.call(), request).await);
+        self.note(CallChange::DoubtAnswer(request)).await;
     }
 
     pub(crate) async fn finish(&self, finished: Finished) -> Result<(), JournalError> {
-        self.0.journal.finish(self.call(), finished).await?;
+        self.change(CallChange::Finish(finished)).await?;
         self.0.state.lock().is_open = false;
         Ok(())
     }
 
     /// Leaves the call to whoever makes the same one.
     pub(crate) async fn release(&self) {
-        let released = self.0.journal.release_call(self.call()).await;
+        let released = self.change(CallChange::Release).await;
         self.0.state.lock().is_open = released.is_err();
         warn(released);
     }
@@ -222,14 +233,14 @@ impl CallRecord {
         if !self.0.state.lock().is_open {
             return;
         }
-        let marked = self.0.journal.mark_unknown(self.call(), reason).await;
+        let marked = self.change(CallChange::MarkUnknown(reason.to_owned())).await;
         self.0.state.lock().is_open = marked.is_err();
         warn(marked);
     }
 
     /// Unless another process has fetched the result.
     pub(crate) async fn mark_lost(&self, reason: &str) {
-        match self.0.journal.mark_lost(self.call(), reason).await {
+        match self.change(CallChange::MarkLost(reason.to_owned())).await {
             Err(JournalError::WrongState { .. }) => {}
             marked => {
                 warn(marked);
@@ -254,7 +265,7 @@ impl CallRecord {
 
     /// Forgets the call: its task was deleted.
     pub(crate) async fn forget(&self) {
-        let forgotten = self.0.journal.forget(self.call()).await;
+        let forgotten = self.change(CallChange::Forget).await;
         self.0.state.lock().is_open = false;
         match forgotten {
             // Another process has forgotten it.
@@ -265,21 +276,20 @@ impl CallRecord {
 
     /// Whether to ask the user; for a recorded `request` of the server only if that has no response.
     pub(crate) async fn ask(&self, key: &str, request: Option<RequestNumber>) -> Result<Asked, JournalError> {
-        match request {
-            Some(request) => self.0.journal.ask_for(self.call(), key, request).await,
-            None => self.0.journal.ask(self.call(), key).await,
-        }
+        self.0.journal.ask(self.call(), key.to_owned(), request).await
     }
 
     /// As [`ask`](Self::ask), for what the call asks before it is a task.
     pub(crate) async fn ask_in_call(&self, key: &str, request: &InputRequest) -> Result<Asked, JournalError> {
-        self.0.journal.ask_in_call(self.call(), key, request).await
+        self.0
+            .journal
+            .ask_in_call(self.call(), key.to_owned(), request.clone())
+            .await
     }
 
     /// Whether the server has acknowledged an answer to the question, as far as that is known.
     pub(crate) async fn is_answer_accepted(&self, key: &str) -> bool {
-        let accepted = self.0.journal.is_answer_accepted(self.call(), key.to_owned()).await;
-        accepted.unwrap_or_default()
+        self.accepted_answers().await.iter().any(|accepted| accepted == key)
     }
 
     /// The names of the questions whose answers the server has acknowledged, as far as that is known.
@@ -289,7 +299,7 @@ impl CallRecord {
 
     /// Whether a question has an answer, or its recorded `request` a response, perhaps from another process.
     pub(crate) async fn has_answer(&self, key: &str, request: Option<RequestNumber>) -> Result<bool, JournalError> {
-        self.0.journal.has_answer(self.call(), key, request).await
+        self.0.journal.has_answer(self.call(), key.to_owned(), request).await
     }
 
     pub(crate) async fn record_request(
@@ -306,22 +316,22 @@ impl CallRecord {
 
     /// The server has the response to a request.
     pub(crate) async fn request_answered(&self, request: RequestNumber, has_own_key: bool) {
-        warn(self.0.journal.request_answered(self.call(), request, has_own_key).await);
+        self.note(CallChange::AnswerRequest { request, has_own_key }).await;
     }
 
     /// The server wants no response to a request any more.
     pub(crate) async fn request_withdrawn(&self, request: RequestNumber) {
-        warn(self.0.journal.request_withdrawn(self.call(), request).await);
+        self.note(CallChange::WithdrawRequest(request)).await;
     }
 
     /// This process is about to read the stream of a request for the result.
     pub(crate) async fn result_requested(&self, session: Option<String>, id: u64) {
-        warn(self.0.journal.record_result_request(self.call(), session, id).await);
+        self.note(CallChange::RequestResult { session, id }).await;
     }
 
     /// A request for the result has ended, without waiting.
     pub(crate) fn result_request_ended(&self, id: u64) {
-        warn_later(self.0.journal.enqueue_result_request_ended(self.call(), id));
+        self.note_later(CallChange::EndResultRequest(id));
     }
 
     /// The requests for the result whose processes have ended.
@@ -342,32 +352,30 @@ impl CallRecord {
         request: Option<RequestNumber>,
         answer: Json,
     ) -> Result<bool, JournalError> {
-        let (journal, call) = (&self.0.journal, self.call());
-        match request {
-            Some(request) => {
-                let updated_at = self.0.state.lock().asked_at.clone();
-                journal.record_answer_for(call, key, request, answer, updated_at).await
-            }
-            None => journal.record_answer(call, key, answer).await,
-        }
+        let request = request.map(|request| (request, self.0.state.lock().asked_at.clone()));
+        let recorded = self
+            .0
+            .journal
+            .record_answer(self.call(), key.to_owned(), answer, request);
+        recorded.await
     }
 
     pub(crate) async fn answer_accepted(&self, key: &str) {
-        warn(self.0.journal.answer_accepted(self.call(), key).await);
+        self.note(CallChange::AcceptAnswer(key.to_owned())).await;
     }
 
     pub(crate) async fn answer_refused(&self, key: &str) {
-        warn(self.0.journal.answer_refused(self.call(), key).await);
+        self.note(CallChange::RefuseAnswer(key.to_owned())).await;
     }
 
     /// Forgets what the server asked during the call, without waiting.
     pub(crate) fn forget_question(&self, key: String) {
-        warn_later(self.0.journal.enqueue_forget_call_question(self.call(), key));
+        self.note_later(CallChange::ForgetQuestion(key));
     }
 
     /// Leaves a question to other processes, without waiting.
     pub(crate) fn release_question(&self, key: String) {
-        warn_later(self.0.journal.enqueue_release_question(self.call(), key));
+        self.note_later(CallChange::ReleaseQuestion(key));
     }
 
     /// Leaves the call to whoever makes the same one, without waiting, if there is no answer; without an idempotency key it is of unknown outcome. Whoever does so later in this process finds it released, even if
@@ -375,7 +383,7 @@ impl CallRecord {
     pub(crate) fn abandon(&self) {
         let mut state = self.0.state.lock();
         if std::mem::replace(&mut state.is_open, false) {
-            warn_later(self.0.journal.enqueue_abandon(state.call));
+            warn_later(self.0.journal.change(state.call, CallChange::Abandon));
         }
     }
 }

@@ -8,10 +8,5 @@ pub(crate) fn new_key() -> String {
     if getrandom::fill(&mut random).is_err() {
         fastrand::fill(&mut random);
     }
-    hexadecimal(&random)
-}
-
-/// Bytes as text, two digits each.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,188 +1,60 @@
-//! The client journal: the calls of one user, kept across the restarts of the processes that made them.
-//!
-//! It is one SQLite file. Any number of processes use it at once. A change is on disk when its function returns.
-//!
-//! # A call
-//!
-//! | step | recorded before it | after a crash here |
-//! | --- | --- | --- |
-//! | [`begin`](ClientJournal::begin) | – | nothing was recorded and nothing sent |
-//! | the call is sent | the intent | [`CallState::Interrupted`]: one process [claims](ClientJournal::claim_unresolved) it, and sends it again under its idempotency key; without one it is [settled](ClientJournal::settle_abandoned) as of unknown outcome |
-//! | the answer arrives | the intent | the same: the answer is lost with the process, but not the idempotency key |
-//! | [`acknowledge`](ClientJournal::acknowledge) | the task | [`CallState::Task`]: any process reads the task |
-//! | the result is fetched | the task | the same: it is fetched again |
-//! | [`finish`](ClientJournal::finish) | the end, without the result | [`CallState::Finished`], listed for 24 hours |
-//!
-//! While the process that has sent a call lives, the call is [`CallState::InFlight`] and no other process may claim it, unless it
-//! [releases](ClientJournal::release_call) the call. Each process holds a
-//! lock that ends with it, so neither a `kill -9` nor a restart of the machine leaves a call in flight.
-//!
-//! # A question
-//!
-//! The user is asked each question once, whichever process asks.
-//!
-//! | step | recorded before it | after a crash here, the next [`ask`](ClientJournal::ask) returns |
-//! | --- | --- | --- |
-//! | the user is asked | asked, by this process | [`Asked::First`]: the user may be asked again, since no answer has left the process |
-//! | the user answers | the same | the same |
-//! | [`record_answer`](ClientJournal::record_answer), then the answer is sent | the answer | [`Asked::Answered`] with the answer, which is sent again: it may not have arrived |
-//! | the server accepts | the answer | the same: the server ignores the second one |
-//! | [`answer_accepted`](ClientJournal::answer_accepted) | accepted; the answer is deleted | [`Asked::Accepted`]: nothing is to be done |
-//!
-//! While the process that asks, or sends the answer, lives, others get [`Asked::Pending`].
-//!
-//! A legacy server asks with a request. Some servers send it once, so it is recorded too (`server_requests.rs`), before the user is asked: any process can
-//! respond to it in its session, for as long as the server has no response.
-//!
-//! Questions that come before there is a task (rounds of `tools/call`, and requests of a legacy server during a plain call) have names of their own, so `acknowledge` forgets them. Do not report their
-//! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
+//! What a client needs of a journal of calls. The one of this user is `longhaul-ledger`.
 
-pub(crate) mod call;
-pub(crate) mod call_questions;
+pub(crate) mod call_change;
 pub(crate) mod call_record;
-pub(crate) mod changes;
 pub(crate) mod error;
-pub(crate) mod file;
 pub(crate) mod idempotency_key;
 pub(crate) mod other_login;
 pub(crate) mod questions;
 pub(crate) mod recorded_call;
-pub(crate) mod retention;
-pub(crate) mod server_requests;
-pub(crate) mod stored_call;
-pub(crate) mod worker;
+pub(crate) mod server_request;
+pub(crate) mod watch;
 
-#[cfg(test)]
-mod tests;
+use crate::{CallFilter, CallId, NewCall, RecordedCall, TakenOver, TaskRef};
+use call_change::CallChange;
+use longhaul_core::Millis;
+use questions::{JournalFuture, QuestionJournal};
+use watch::JournalWatch;
 
-pub(crate) use call::batches::NewBatch;
-pub use call::cancellation::CallCancellation;
-pub use changes::JournalWatch;
-pub use error::JournalError;
-#[cfg(test)]
-pub(crate) use file::crash_point::reached as crash_point_reached;
-pub use questions::Asked;
-pub(crate) use retention::TAKEN_OVER;
-pub(crate) use server_requests::{NewServerRequest, RequestNumber, ServerRequestRecord};
+/// For how long an interrupted call is taken over, at most: also if its server does not say how long it knows the key of a call.
+pub const LONGEST_TAKE_OVER: Millis = 24 * 60 * 60 * 1000;
 
-use crate::SystemClock;
-use changes::Changes;
-use longhaul_core::Clock;
-use std::{
-    ffi::OsString,
-    fmt,
-    ops::Deref,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-use worker::Worker;
+/// Where a [`Client`](crate::Client) records its calls, so that they outlive its process. Any number of processes use one journal at once. A change is on disk when
+/// its future completes; changes take place in the order in which they are asked for.
+pub trait CallJournal: QuestionJournal {
+    /// Records that a call is about to be sent. It is sent when this has completed.
+    fn begin(&self, call: NewCall) -> JournalFuture<'_, CallId>;
 
-/// The journal of a user's calls. Cheap to clone; all clones count as one process, which ends when the last of them is dropped.
-///
-/// Calls of all processes share one file, so that a task is found again after the process that has started it is gone. A change is on disk when
-/// its function returns. If the returned future is dropped, the change may or may not be recorded.
-///
-/// ```no_run
-/// use longhaul_client::{ClientJournal, Finished, Generation, NewCall, TaskRef};
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
-/// let call = journal
-///     .begin(NewCall {
-///         server: "http://127.0.0.1:7411/mcp".to_owned(),
-///         server_name: None,
-///         tool: "hash_tree".to_owned(),
-///         arguments_digest: [0; 32],
-///         idempotency_key: Some("5f0c".to_owned()),
-///         session: None,
-///         login: None,
-///         batch_line: None,
-///     })
-///     .await?;
-/// // The call is sent. The server answers that it has created a task.
-/// let task = TaskRef {
-///     task_id: "0192".to_owned(),
-///     generation: Generation::Modern,
-///     session: None,
-///     created_at: None,
-///     ttl: None,
-/// };
-/// journal.acknowledge(call, task).await?;
-/// assert_eq!(journal.live().await?.len(), 1);
-/// // The task completes, and its result is fetched.
-/// journal.finish(call, Finished::Completed).await?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct ClientJournal(Arc<Handle>);
+    /// Takes over a call of this user with the same server, under the same name, tool and arguments whose process has ended without recording an answer, so that it
+    /// is sent again under its idempotency key: that of `call` if it has one, else any. One that began more than `known_for` milliseconds ago, or more than
+    /// [`LONGEST_TAKE_OVER`], is of unknown outcome: servers forget keys.
+    fn take_over(&self, call: NewCall, known_for: Option<Millis>) -> JournalFuture<'_, Option<TakenOver>>;
 
-/// What all clones share. The worker's thread may outlive it a little.
-struct Handle {
-    worker: Arc<Worker>,
-    changes: Arc<Changes>,
-}
+    /// Records the task that the server has created for a call, or its new session, and whether it goes on when this process has ended. Returns the call that has
+    /// the task: another one under the same key may have it already.
+    fn acknowledge(&self, call: CallId, task: TaskRef, is_kept: bool) -> JournalFuture<'_, CallId>;
 
-impl Deref for Handle {
-    type Target = Arc<Worker>;
+    /// Records a change, also if the future is dropped.
+    fn change(&self, call: CallId, change: CallChange) -> JournalFuture<'static, ()>;
 
-    fn deref(&self) -> &Self::Target {
-        &self.worker
-    }
-}
+    /// Records what has become of calls whose process has ended, and which nobody may send again.
+    fn settle_abandoned(&self) -> JournalFuture<'_, ()>;
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.worker.close();
-    }
-}
+    /// The call with this number.
+    fn get(&self, call: CallId) -> JournalFuture<'_, RecordedCall>;
 
-impl ClientJournal {
-    /// Where the journal of this user is: `$XDG_STATE_HOME/longhaul/.client/handles.db`, or the same in `~/.local/state`.
-    ///
-    /// # Errors
-    /// [`JournalError::NoStateDirectory`] if neither `XDG_STATE_HOME` nor `HOME` is set to an absolute path.
-    pub fn default_path() -> Result<PathBuf, JournalError> {
-        default_path(|name| std::env::var_os(name))
-    }
+    /// Lists calls, the latest first.
+    fn list(&self, filter: CallFilter) -> JournalFuture<'_, Vec<RecordedCall>>;
 
-    /// Opens the journal at `path`, and creates it and its directory if need be.
-    ///
-    /// The directory should contain nothing else: all permissions of other users are removed from it, and the journal keeps further files there.
-    /// It must be on a local disk. A path in the current folder itself is refused, since that would become private.
-    ///
-    /// # Errors
-    /// [`JournalError::Unusable`], [`Corrupt`](JournalError::Corrupt), [`NewerVersion`](JournalError::NewerVersion), and those of changes.
-    pub async fn open(path: &Path) -> Result<Self, JournalError> {
-        Self::open_with_clock(path, Arc::new(SystemClock)).await
-    }
+    /// Whether another process wants the call to be cancelled.
+    fn is_cancel_requested(&self, call: CallId) -> JournalFuture<'_, bool>;
 
-    /// Opens the journal as [`open`](Self::open) does, with another clock, which decides when finished calls are deleted.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub async fn open_with_clock(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
-        let worker = Worker::open(path.to_owned(), clock).await?;
-        Ok(Self(Arc::new(Handle {
-            worker,
-            changes: Arc::default(),
-        })))
-    }
+    /// Whether the task of a call ends with another process that lives.
+    fn is_followed_elsewhere(&self, call: CallId) -> JournalFuture<'_, bool>;
 
-    /// Where the journal is, without links.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
+    /// Whether no call is sent in this legacy session of the server, and no listed task is in it.
+    fn may_end_session(&self, server: String, session: String) -> JournalFuture<'_, bool>;
 
-fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, JournalError> {
-    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    let state = state.ok_or(JournalError::NoStateDirectory)?;
-    Ok(state.join("longhaul/.client/handles.db"))
-}
-
-impl fmt::Debug for ClientJournal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClientJournal({})", self.path().display())
-    }
+    /// Watches the other processes, from now on.
+    fn watch(&self) -> JournalWatch;
 }

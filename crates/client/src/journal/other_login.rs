@@ -25,17 +25,17 @@ impl OtherLogin {
             present: present.map(str::to_owned),
         })
     }
+
+    /// Whether two logins are certainly those of two users.
+    pub fn are_two_users(one: Option<&str>, other: Option<&str>) -> bool {
+        let is_user = |login: &str| login.starts_with(USER);
+        one.zip(other)
+            .is_some_and(|(one, other)| is_user(one) && is_user(other) && one != other)
+    }
 }
 
 /// The login of a user whose token says whom it is for.
 #[cfg(feature = "login")]
 pub(crate) fn of_user(subject: &str, issuer: &str) -> String {
     format!("{USER}{subject} at {issuer}")
-}
-
-/// Whether two logins are certainly those of two users.
-pub(crate) fn are_two_users(one: Option<&str>, other: Option<&str>) -> bool {
-    let is_user = |login: &str| login.starts_with(USER);
-    one.zip(other)
-        .is_some_and(|(one, other)| is_user(one) && is_user(other) && one != other)
 }

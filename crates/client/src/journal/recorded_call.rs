@@ -47,16 +47,16 @@ pub struct NewCall {
     pub batch_line: Option<BatchLine>,
 }
 
-/// A line of a [`BatchRun`](crate::BatchRun).
+/// A line of a run over many calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchLine {
     /// The number of the run.
-    pub(crate) batch: i64,
+    pub batch: i64,
     /// Also the idempotency key of its call.
-    pub(crate) name: String,
+    pub name: String,
 }
 
-/// A call that this process has taken over from one that has ended; see [`take_over`](crate::ClientJournal::take_over).
+/// A call that this process has taken over from one that has ended; see [`CallJournal::take_over`](crate::CallJournal::take_over).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenOver {
     /// The call.
@@ -156,8 +156,8 @@ impl Finished {
         }
     }
 
-    /// Its stored code.
-    pub(crate) fn code(self) -> i64 {
+    /// A number for it in files, which no later release changes.
+    pub fn code(self) -> i64 {
         match self {
             Self::Answered => 1,
             Self::Completed => 2,
@@ -170,7 +170,8 @@ impl Finished {
         }
     }
 
-    pub(crate) fn from_code(code: i64) -> Option<Self> {
+    /// What has this [number](Self::code).
+    pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|finished| finished.code() == code)
     }
 }
@@ -181,8 +182,8 @@ impl Finished {
 pub enum CallState {
     /// A process that lives is sending it, or waits for its answer.
     InFlight,
-    /// The process that sent it, or was about to, has ended without recording an answer. See
-    /// [`claim_unresolved`](crate::ClientJournal::claim_unresolved) and [`settle_abandoned`](crate::ClientJournal::settle_abandoned).
+    /// The process that sent it, or was about to, has ended without recording an answer. See [`CallJournal::take_over`](crate::CallJournal::take_over) and
+    /// [`CallJournal::settle_abandoned`](crate::CallJournal::settle_abandoned).
     Interrupted,
     /// The server has made it a task, and its end was not fetched yet.
     Task,
@@ -202,7 +203,6 @@ pub enum CallState {
 
 /// A call as the journal knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RecordedCall {
     /// Its number.
     pub id: CallId,
@@ -221,8 +221,7 @@ pub struct RecordedCall {
     /// Where it stands.
     pub state: CallState,
     /// Whether its task ends with the process that made the call, which lives: its server is a child of that process, or its session a connection of it. Only that
-    /// process reaches the task. Others answer and cancel it as a call that is no task: with [`ClientJournal::answer_call`](crate::ClientJournal::answer_call)
-    /// and [`ClientJournal::cancel_call`](crate::ClientJournal::cancel_call).
+    /// process reaches the task. Others answer and cancel it as a call that is no task: by the journal, which tells that process.
     pub ends_with_process: bool,
     /// Its task, if the server has created one.
     pub task: Option<TaskRef>,
@@ -245,37 +244,4 @@ pub struct CallFilter {
     pub unfinished: bool,
     /// At most so many, the latest ones.
     pub limit: Option<u32>,
-}
-
-/// The stored code of a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StateCode {
-    Intent = 1,
-    Task = 2,
-    Unknown = 3,
-    Lost = 4,
-    Finished = 5,
-}
-
-impl StateCode {
-    const ALL: [Self; 5] = [Self::Intent, Self::Task, Self::Unknown, Self::Lost, Self::Finished];
-
-    pub(crate) fn code(self) -> i64 {
-        self as i64
-    }
-
-    pub(crate) fn from_code(code: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.code() == code)
-    }
-
-    /// In words, for errors.
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Self::Intent => "in flight",
-            Self::Task => "a task",
-            Self::Unknown => "of unknown outcome",
-            Self::Lost => "lost",
-            Self::Finished => "finished",
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! The tokens of a user, kept in one file.
 
 use super::registered_client::{OwnLogin, RegisteredClient};
+use crate::{JournalError, state_folder};
 use longhaul_private_dir::{PrivateDir, make_file_private, read_file};
 use rmcp::transport::auth::StoredCredentials;
 use rustix::fs::FlockOperation;
@@ -109,11 +110,11 @@ impl TokenFile {
     /// # Errors
     /// [`TokenFileError`] if the directory cannot be made private, or neither variable names one.
     pub fn open_default() -> Result<Self, TokenFileError> {
-        let journal = crate::ClientJournal::default_path().map_err(|error| TokenFileError {
+        let folder = state_folder().ok_or_else(|| TokenFileError {
             path: PathBuf::from("tokens.json"),
-            reason: error.to_string(),
+            reason: JournalError::NoStateDirectory.to_string(),
         })?;
-        Self::open(&journal.with_file_name("tokens.json"))
+        Self::open(&folder.join("tokens.json"))
     }
 
     /// The file at `path`, which need not be there yet. All permissions of other users are removed from its directory, and those to read from the file.

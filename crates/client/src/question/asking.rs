@@ -1,8 +1,8 @@
 //! Asking the user: each question once, whichever process of the user asks.
 
 use crate::{
-    Asked, Connection, InputRequest, InputResponse, JournalError, RequestError,
-    journal::{JournalWatch, RequestNumber, call_record::CallRecord},
+    Asked, Connection, InputRequest, InputResponse, JournalError, JournalWatch, RequestError, RequestNumber,
+    journal::call_record::CallRecord,
 };
 use futures_util::FutureExt;
 use longhaul_core::BoxFuture;

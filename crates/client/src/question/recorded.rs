@@ -1,12 +1,13 @@
 //! What legacy servers have asked about recorded tasks: listing it, and answering it from any process.
 
 use crate::{
-    InputRequest, InputResponse, JournalError, RequestError, RequestRef, TaskHandle,
+    InputRequest, InputResponse, JournalError, RequestError, RequestNumber, RequestRef, ServerRequestRecord,
+    TaskHandle,
     connect::{
         legacy::questions::{QuestionName, TakenAnswer, of_plain_call},
         response::ServerRequest,
     },
-    journal::{RequestNumber, ServerRequestRecord, call_record::CallRecord},
+    journal::call_record::CallRecord,
     question::asking::{HeldQuestion, claim_answer},
 };
 use longhaul_core::{Json, ParsedJson};

@@ -12,7 +12,7 @@ use crate::{
     TaskRef, TaskSnapshot, TaskStatus, Tool,
     connect::{era::Era, request::Request},
     error::{excerpt, rpc_failure::INTERNAL_ERROR},
-    journal::{JournalWatch, call_record::CallRecord},
+    journal::{call_record::CallRecord, watch::JournalWatch},
     offer::output_schema::OutputSchema,
     task::{
         earlier_requests::{EarlierRequest, UnansweredRequests},

@@ -12,8 +12,9 @@ pub(crate) mod stream;
 pub(crate) mod stream_losses;
 
 pub use child::{ChildOptions, ChildProcess, ChildSupervisor};
+pub use http::Http;
 pub use http::tls::install_tls_provider;
-pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
+pub(crate) use http::{PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::ObservedTransport;
 pub use stream::StreamTransport;
 
@@ -182,7 +183,8 @@ impl Reply {
     }
 
     /// The same messages, each shown to `observe` when it is read.
-    pub(crate) fn inspect(self, observe: impl FnMut(&Result<Vec<u8>, RequestError>) + Send + 'static) -> Self {
+    #[must_use]
+    pub fn inspect(self, observe: impl FnMut(&Result<Vec<u8>, RequestError>) + Send + 'static) -> Self {
         Self {
             messages: self.messages.inspect(observe).boxed(),
             ..self

@@ -6,7 +6,8 @@ use crate::{
     task::{created, legacy_task, modern_task},
 };
 use futures_util::StreamExt;
-use longhaul_client::{CallStatus, Client, ClientJournal, InputResponse, Inputs, Outcome, RunningCall, SystemClock};
+use longhaul_client::{CallStatus, Client, InputResponse, Inputs, Outcome, RunningCall, SystemClock};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     path::Path,

@@ -5,9 +5,8 @@ use crate::{
     task::{created, legacy_task, modern_task},
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{
-    CallError, CallFilter, CallState, Client, ClientJournal, Finished, Inputs, Outcome, SystemClock,
-};
+use longhaul_client::{CallError, CallFilter, CallState, Client, Finished, Inputs, Outcome, SystemClock};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::sync::{
     Arc, Mutex,

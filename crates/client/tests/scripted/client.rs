@@ -7,10 +7,11 @@ use crate::{
 use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientCapabilities, ClientJournal,
-    Finished, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure, TaskStatus,
+    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientCapabilities, Finished,
+    InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure, TaskStatus,
 };
 use longhaul_core::{BoxFuture, Verdict};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::{
     path::Path,

@@ -6,7 +6,8 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
-use longhaul_client::{CallStatus, Client, ClientJournal, InputResponse, Inputs, SystemClock, TaskStatus};
+use longhaul_client::{CallStatus, Client, InputResponse, Inputs, SystemClock, TaskStatus};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     path::Path,

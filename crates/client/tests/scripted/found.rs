@@ -6,9 +6,10 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use longhaul_client::{
-    CallFilter, CallResponse, CallState, Client, ClientJournal, Connection, Event, InputResponse, Inputs, Options,
-    Outcome, RequestError,
+    CallFilter, CallResponse, CallState, Client, Connection, Event, InputResponse, Inputs, Options, Outcome,
+    RequestError,
 };
+use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::sync::{
     Arc, Mutex,

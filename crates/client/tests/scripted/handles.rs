@@ -5,8 +5,9 @@ use crate::{
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{CallError, CallFilter, CallState, Client, ClientJournal, Finished, Outcome};
+use longhaul_client::{CallError, CallFilter, CallState, Client, Finished, Outcome};
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     future::pending,

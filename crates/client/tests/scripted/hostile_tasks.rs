@@ -8,9 +8,10 @@ use crate::{
 use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientJournal, InputResponse,
-    Inputs, Outcome, RequestError, TaskStatus,
+    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, InputResponse, Inputs, Outcome,
+    RequestError, TaskStatus,
 };
+use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::{
     sync::{

@@ -5,7 +5,8 @@ use crate::{
     peer::{Peer, event_stream, legacy, modern, plain},
     task::{created, legacy_task, modern_task},
 };
-use longhaul_client::{Client, ClientJournal, InputResponse, Inputs, SystemClock, TaskHandle};
+use longhaul_client::{Client, InputResponse, Inputs, SystemClock, TaskHandle};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc::unbounded_channel;

@@ -6,9 +6,8 @@ use crate::{
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{
-    CallError, Client, ClientJournal, Connection, InputResponse, Inputs, Outcome, WireEvent, WireObserver,
-};
+use longhaul_client::{CallError, Client, Connection, InputResponse, Inputs, Outcome, WireEvent, WireObserver};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     path::Path,

@@ -5,7 +5,8 @@ use crate::{
     peer::{Peer, event_stream, legacy, plain},
     task::legacy_task,
 };
-use longhaul_client::{CallResponse, Client, ClientJournal, InputResponse, Inputs, Outcome, SystemClock, TaskStatus};
+use longhaul_client::{CallResponse, Client, InputResponse, Inputs, Outcome, SystemClock, TaskStatus};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     path::Path,

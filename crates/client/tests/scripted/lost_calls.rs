@@ -2,7 +2,8 @@
 
 use crate::peer::{Peer, ReceivedRequest, event_stream, legacy, legacy_offering, plain};
 use axum::{body::Body, http::Response};
-use longhaul_client::{CallError, CallFilter, CallState, Client, ClientJournal, Outcome, RequestError};
+use longhaul_client::{CallError, CallFilter, CallState, Client, Outcome, RequestError};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::sync::{
     Arc,

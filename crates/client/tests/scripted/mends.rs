@@ -6,9 +6,9 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use longhaul_client::{
-    CallError, CallFilter, CallResponse, CallState, Client, ClientJournal, Finished, InputResponse, Inputs, Outcome,
-    SystemClock,
+    CallError, CallFilter, CallResponse, CallState, Client, Finished, InputResponse, Inputs, Outcome, SystemClock,
 };
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::sync::{
     Arc,

@@ -6,10 +6,9 @@ use crate::{
     peer::{Peer, modern},
     task::{created, modern_task},
 };
-use longhaul_client::{
-    AccessToken, CallState, Client, ClientJournal, OtherLogin, RecordedCall, Refusal, TokenError, TokenProvider,
-};
+use longhaul_client::{AccessToken, CallState, Client, OtherLogin, RecordedCall, Refusal, TokenError, TokenProvider};
 use longhaul_core::BoxFuture;
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
 use tempfile::tempdir;

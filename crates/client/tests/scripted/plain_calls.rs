@@ -3,9 +3,10 @@
 
 use crate::peer::{Peer, event_stream, legacy_with, plain};
 use longhaul_client::{
-    CallCancellation, CallError, CallFilter, CallState, Client, ClientJournal, Finished, InputRequest, InputResponse,
-    Inputs, JournalError, Outcome, RecordedCall, RequestError, SystemClock,
+    CallError, CallFilter, CallState, Client, Finished, InputRequest, InputResponse, Inputs, JournalError, Outcome,
+    RecordedCall, RequestError, SystemClock,
 };
+use longhaul_ledger::{CallCancellation, ClientJournal};
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex},

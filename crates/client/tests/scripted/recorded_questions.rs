@@ -5,7 +5,8 @@ use crate::{
     peer::{Peer, ReceivedRequest, event_stream, legacy, plain},
     task::legacy_task,
 };
-use longhaul_client::{Client, ClientJournal, InputRequest, InputResponse, Inputs, TaskHandle};
+use longhaul_client::{Client, InputRequest, InputResponse, Inputs, TaskHandle};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::{
     path::Path,

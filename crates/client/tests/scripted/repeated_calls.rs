@@ -6,9 +6,10 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallState, Client, ClientJournal, Finished, Inputs, RequestError, StopWaiting,
+    CallError, CallFilter, CallOptions, CallState, Client, Finished, Inputs, RequestError, StopWaiting,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::{
     path::Path,

@@ -4,7 +4,8 @@ use crate::{
     peer::{Peer, legacy, modern, plain},
     task::{created, legacy_task, modern_task},
 };
-use longhaul_client::{CallError, CallState, Client, ClientJournal, InputResponse, Outcome, RequestError};
+use longhaul_client::{CallError, CallState, Client, InputResponse, Outcome, RequestError};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -4,7 +4,8 @@ use crate::{
     peer::{Peer, RecordingClock, legacy, modern, plain},
     task::{created, legacy_task, modern_task},
 };
-use longhaul_client::{CallResponse, Client, ClientJournal, TaskHandle};
+use longhaul_client::{CallResponse, Client, TaskHandle};
+use longhaul_ledger::ClientJournal;
 use serde_json::{Value, json};
 use std::sync::{
     Arc,

@@ -6,9 +6,8 @@ use longhaul::{
     AskError, ElicitResult, Era, Error, Field, Form, NoArguments, Prompt, RequestContext, ServerHandle, TaskContext,
     TaskPolicy, Tool, ToolResult, schemars::JsonSchema, testing::Client, time::millis,
 };
-use longhaul_client::{
-    CallStatus, Client as Caller, ClientJournal, Connection, EraChoice, InputResponse, Inputs, Options,
-};
+use longhaul_client::{CallStatus, Client as Caller, Connection, EraChoice, InputResponse, Inputs, Options};
+use longhaul_ledger::ClientJournal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{

@@ -12,7 +12,8 @@ use crate::{
     output,
     servers::Server,
 };
-use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall};
+use longhaul_client::{CallFilter, CallState, RecordedCall};
+use longhaul_ledger::ClientJournal;
 
 /// The only call that asks before it is a task, if no task could be meant.
 pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCall>, Failure> {

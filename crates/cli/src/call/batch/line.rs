@@ -15,10 +15,11 @@ use crate::{
     output::{self, json_text::with_member, states},
 };
 use longhaul_client::{
-    BatchLine, BatchStep, CallError, CallOptions, CallResponse, Event, Finished, InputRequest, JournalError, Outcome,
+    BatchLine, CallError, CallOptions, CallResponse, Event, Finished, InputRequest, JournalError, Outcome,
     RequestError, StopWaiting, SystemClock, TaskHandle, TaskStatus, Tool,
 };
 use longhaul_core::Clock;
+use longhaul_ledger::BatchStep;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};

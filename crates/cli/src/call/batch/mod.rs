@@ -16,8 +16,9 @@ use crate::{
 use bars::Bars;
 use file::BatchFile;
 use futures_util::{StreamExt, stream};
-use longhaul_client::{BatchRun, Client, RecordedCall, RequestError};
+use longhaul_client::{Client, RecordedCall, RequestError};
 use longhaul_core::approximate_duration;
+use longhaul_ledger::BatchRun;
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use std::{
@@ -61,7 +62,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         Ok((tools, connection.server().await?.takes_idempotency_keys()))
     };
     let listed = with_notice(connection.address(), listed).await;
-    let client = record::client(&server, connection.clone(), journal);
+    let client = record::client(&server, connection.clone(), journal.clone());
     let (tools, takes_keys) = match listed {
         Ok(listed) => listed,
         Err(error) => {
@@ -74,7 +75,10 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let total = lines.check()?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_new = call.repeat == Some(args::Repeat::All);
-    let run = client.begin_batch(&path.to_string_lossy(), is_new).await;
+    let run = match &journal {
+        Some(journal) => journal.begin_batch(&client, &path.to_string_lossy(), is_new).await,
+        None => Ok(None),
+    };
     let run = run.map_err(record::not_recorded)?;
     if let Some(begun_at) = run.as_ref().and_then(BatchRun::continues) {
         let twice = match call.repeat {

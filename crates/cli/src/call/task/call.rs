@@ -15,10 +15,9 @@ use crate::{
     output::{self, states},
     servers::{self, notice::with_notice},
 };
-use longhaul_client::{
-    CallCancellation, CallState, ClientJournal, Finished, RecordedCall, RequestError, SystemClock, TaskStatus,
-};
+use longhaul_client::{CallState, Finished, RecordedCall, RequestError, SystemClock, TaskStatus};
 use longhaul_core::{Clock, approximate_duration};
+use longhaul_ledger::{CallCancellation, ClientJournal};
 use serde_json::json;
 use std::time::Duration;
 

@@ -76,7 +76,7 @@ impl Connection {
     pub fn lazy(url: &str, options: Options) -> Result<Self, InvalidAddress> {
         let address: Address = url.parse()?;
         let losses = StreamLosses::default();
-        let http = Http::new(address, &options, losses.clone());
+        let http = Http::watched(address, &options, losses.clone());
         Ok(Self::over_watched(http, options, losses))
     }
 

@@ -18,13 +18,13 @@
 //!
 //! An answer that was recorded, but that no process is sending, is sent by the next one, unless the task asks and has changed since: it has gone on then.
 //!
-//! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
+//! Some servers send a question once, so it is recorded with its id and session before the user is asked (`ledger/src/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`question/serving`), as if it had come just then.
 
 use crate::{
     TaskStatus,
     connect::response::ServerRequest,
-    journal::call_questions::{BY_TEXT, LEGACY},
+    journal::questions::{LEGACY_QUESTION, QUESTION_BY_TEXT},
     options::params_text::{members_of, object_of},
 };
 use longhaul_core::{Json, RpcFailure, canonical_digest};
@@ -57,17 +57,17 @@ pub(crate) struct QuestionName {
 impl QuestionName {
     /// Whether no other question of a task ever has this name.
     pub(crate) fn is_unique(name: &str) -> bool {
-        !name.starts_with(BY_TEXT)
+        !name.starts_with(QUESTION_BY_TEXT)
     }
 
     pub(crate) fn of(request: &ServerRequest, task: &str) -> Self {
         match key_of(&request.id, task) {
             Some(key) => Self {
-                name: format!("{LEGACY}key {key}"),
+                name: format!("{LEGACY_QUESTION}key {key}"),
                 is_unique: true,
             },
             None => Self {
-                name: format!("{BY_TEXT}{}", digest_text(request)),
+                name: format!("{QUESTION_BY_TEXT}{}", digest_text(request)),
                 is_unique: false,
             },
         }
@@ -237,7 +237,11 @@ mod tests {
             ),
         ] {
             let named = name(id, task);
-            assert!(!named.is_unique && named.name.starts_with(BY_TEXT), "{}", named.name);
+            assert!(
+                !named.is_unique && named.name.starts_with(QUESTION_BY_TEXT),
+                "{}",
+                named.name
+            );
         }
     }
 

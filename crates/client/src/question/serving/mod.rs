@@ -5,7 +5,7 @@ mod earlier;
 mod send;
 
 use crate::{
-    Connection, RequestError, RequestRef, RpcFailure, TaskSnapshot, TaskStatus,
+    Connection, NewServerRequest, RequestError, RequestRef, RpcFailure, TaskSnapshot, TaskStatus,
     connect::{
         connection::WeakConnection,
         era::Era,
@@ -14,7 +14,7 @@ use crate::{
         response::ServerRequest,
     },
     input_request::InputRequest,
-    journal::{NewServerRequest, call_record::CallRecord},
+    journal::call_record::CallRecord,
     question::{
         asking::HeldQuestion,
         recorded::{RecordedPlace, RecordedQuestion, read_again},

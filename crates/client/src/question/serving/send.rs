@@ -2,9 +2,8 @@
 
 use super::{ActiveRequest, Reply, asked_by, is_question};
 use crate::{
-    Connection, RequestError,
+    Connection, RequestError, ServerRequestRecord,
     connect::legacy::questions::{QuestionName, ServedAnswer, TakenAnswer},
-    journal::ServerRequestRecord,
     question::recorded::{RecordedQuestion, read_again},
     transport::polling,
 };

@@ -50,8 +50,8 @@ const MAX_SHOWN_BODY: usize = 300;
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
-/// An HTTP client for one address.
-pub(crate) struct Http {
+/// The transport of [`Connection::open`](crate::Connection::open): an HTTP client for one address. It is public for transports that do something around it.
+pub struct Http {
     /// Or why there is none.
     client: Result<AuthorizedClient, String>,
     /// What requests go through, for error messages.
@@ -72,7 +72,13 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(address: Address, options: &Options, losses: StreamLosses) -> Self {
+    /// A transport to this address, with the headers, tokens and time limits of the options. Nothing is sent.
+    pub fn new(address: Address, options: &Options) -> Self {
+        Self::watched(address, options, StreamLosses::default())
+    }
+
+    /// The same, which tells what becomes of its streams.
+    pub(crate) fn watched(address: Address, options: &Options, losses: StreamLosses) -> Self {
         let (client, proxy) = match build_client(&address, options) {
             Ok((client, proxy)) => (
                 Ok(AuthorizedClient::new(
