@@ -239,7 +239,7 @@ pub use call::{
     pending_call::{PendingCall, StopWaiting},
     running_call::RunningCall,
 };
-pub use connect::{cancellation::KeyedCall, connection::Connection};
+pub use connect::{cancellation::KeyCancellation, connection::Connection};
 pub use error::{OpenError, RequestError};
 pub use input_request::{InputRequest, invalid_answer::InvalidAnswer, request_ref::RequestRef};
 pub use journal::{

@@ -67,6 +67,16 @@ pub struct CallOptions {
     pub arguments_text: Option<Json>,
 }
 
+/// Whether the answer to a call may be a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskAnswer {
+    No,
+    /// A modern server decides.
+    Possible,
+    /// The call asks a legacy server for one.
+    Requested,
+}
+
 const HEADER_MISMATCH: i32 = -32020;
 
 /// The members that tell the kinds of results apart.
@@ -133,7 +143,7 @@ impl Connection {
             token.store(id, Ordering::Relaxed);
             Request {
                 id: Some(id),
-                sent: origin.sent.cloned(),
+                call: origin.call.cloned(),
                 ..self.build_call(era, tool, arguments, options)
             }
         };
@@ -201,17 +211,13 @@ impl Connection {
         !self.transport().is_session() || era.server().takes_idempotency_keys()
     }
 
-    /// Whether a call of `tool` is sent to a legacy server, and asks it for a task.
-    pub(crate) async fn asks_legacy_for_task(&self, tool: &Tool, options: &CallOptions) -> Result<bool, RequestError> {
-        Ok(is_sent_as_task(&*self.era().await?, tool, options))
-    }
-
     /// Whether a call of `tool` with these options may be answered with a task.
-    pub(crate) async fn may_become_task(&self, tool: &Tool, options: &CallOptions) -> Result<bool, RequestError> {
+    pub(crate) async fn task_answer(&self, tool: &Tool, options: &CallOptions) -> Result<TaskAnswer, RequestError> {
         let era = self.era().await?;
         Ok(match era.legacy() {
-            Some(_) => is_sent_as_task(&era, tool, options),
-            None => era.server().may_make_tasks() && !options.without_task,
+            Some(_) if is_sent_as_task(&era, tool, options) => TaskAnswer::Requested,
+            None if era.server().may_make_tasks() && !options.without_task => TaskAnswer::Possible,
+            _ => TaskAnswer::No,
         })
     }
 

@@ -4,7 +4,8 @@ use crate::{
     CallError, CallId, CallOptions, CallResponse, CallState, Connection, Event, Finished, Generation, JournalError,
     NewCall, Observer, OtherLogin, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
-    connect::request::{origin::Origin, sent_call::SentCall},
+    call::TaskAnswer,
+    connect::request::{call_progress::CallProgress, origin::Origin},
     error::{is_json_rpc_code, rpc_failure::leaves_outcome_unknown},
     journal::{
         LONGEST_TAKE_OVER,
@@ -15,11 +16,7 @@ use crate::{
 };
 use longhaul_core::{Json, Millis, UnixMillis, canonical_digest, whole_millis};
 use serde_json::{Map, Value};
-use std::{
-    pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{pin::pin, time::Duration};
 
 /// How often a call is sent again that the server may have: for about a minute, since the server may be restarting.
 const RETRIES: u32 = 8;
@@ -47,15 +44,11 @@ pub struct PendingCall {
     arguments: Map<String, Value>,
     options: CallOptions,
     record: Option<CallRecord>,
-    interrupted: Option<UnixMillis>,
-    asks_legacy_for_task: bool,
-    may_become_task: bool,
-    /// Whether the user is asked something, so that the server has no request.
-    is_asking: AtomicBool,
-    /// The same when the wait for its answer was given up.
+    earlier: EarlierCall,
+    task_answer: TaskAnswer,
+    progress: CallProgress,
+    /// Whether the server was waiting for an answer of the user when the wait for its answer was given up.
     was_asking: bool,
-    /// The request that makes it.
-    sent: SentCall,
     /// Whether the server cancels calls by their keys.
     cancels_by_key: bool,
     /// Whether a task goes on when the connection has ended.
@@ -64,10 +57,16 @@ pub struct PendingCall {
     /// For how long the server knows a key, from the beginning of the call on.
     known_for: Millis,
     login: Option<String>,
-    /// Whether the server may know its key from an earlier call.
-    may_be_known: bool,
-    /// Whether it was sent before to a server that may have it: in an earlier process, or by this one.
-    was_sent: AtomicBool,
+}
+
+/// Whether the same call was made before, under its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EarlierCall {
+    None,
+    /// The server may know the key from it.
+    Possible,
+    /// It was begun then and interrupted, and this continues it.
+    Interrupted(UnixMillis),
 }
 
 impl PendingCall {
@@ -94,27 +93,24 @@ impl PendingCall {
             arguments: arguments.clone(),
             options,
             record: None,
-            interrupted: None,
-            asks_legacy_for_task: false,
-            may_become_task: false,
-            is_asking: AtomicBool::new(false),
+            earlier: EarlierCall::None,
+            task_answer: TaskAnswer::No,
+            progress: CallProgress::new(false, false),
             was_asking: false,
-            sent: SentCall::new(false),
             cancels_by_key: server.cancels_by_key(),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
             known_for: known_for.unwrap_or(LONGEST_TAKE_OVER).min(LONGEST_TAKE_OVER),
             login: connection.login().await,
-            may_be_known: false,
-            was_sent: AtomicBool::new(false),
         };
-        call.may_be_known = call.options.idempotency_key.is_some() || call.options.batch_line.is_some();
-        call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
-        call.may_become_task = connection.may_become_task(tool, &call.options).await?;
+        if call.options.idempotency_key.is_some() || call.options.batch_line.is_some() {
+            call.earlier = EarlierCall::Possible;
+        }
+        call.task_answer = connection.task_answer(tool, &call.options).await?;
         if let Some(recording) = recording {
             call.record(recording, takes_keys, known_for).await?;
         }
-        call.sent = SentCall::new(call.options.idempotency_key.is_some());
+        call.progress = CallProgress::new(call.options.idempotency_key.is_some(), call.interrupted().is_some());
         Ok(call)
     }
 
@@ -142,9 +138,7 @@ impl PendingCall {
             if let Some((record, taken)) = CallRecord::take_over(journal, call.clone(), known_for).await? {
                 self.record = Some(record);
                 self.options.idempotency_key = Some(taken.idempotency_key);
-                self.interrupted = Some(taken.begun_at);
-                self.may_be_known = true;
-                self.was_sent = AtomicBool::new(true);
+                self.earlier = EarlierCall::Interrupted(taken.begun_at);
                 return Ok(());
             }
             let key = call.idempotency_key.take().unwrap_or_else(idempotency_key::new_key);
@@ -165,7 +159,10 @@ impl PendingCall {
 
     /// When the same call was begun before, if it was interrupted and this is its continuation.
     pub fn interrupted(&self) -> Option<UnixMillis> {
-        self.interrupted
+        match self.earlier {
+            EarlierCall::Interrupted(begun_at) => Some(begun_at),
+            EarlierCall::None | EarlierCall::Possible => None,
+        }
     }
 
     /// Its number in the journal, if it is recorded.
@@ -181,7 +178,7 @@ impl PendingCall {
     /// Whether the tool may have run although sending the call has failed with `error`. Also an error that says that nothing was sent, or that the call is refused, says nothing of
     /// an earlier time that the same call was sent: by a process that was interrupted, or by this one before it was sent again.
     pub fn may_have_run(&self, error: &RequestError) -> bool {
-        self.was_sent.load(Ordering::Relaxed) || !(self.is_refused(error) || error.is_unsent())
+        self.progress.was_sent() || !(self.is_refused(error) || error.is_unsent())
     }
 
     /// Whether the error says that the call was not run. Tools of many servers fail with errors of JSON-RPC, such as those of a request that they have made themselves; a server
@@ -250,7 +247,7 @@ impl PendingCall {
     ) -> Option<Result<CallResponse, RequestError>> {
         let _unanswered = self.record.as_ref().map(|record| {
             let tasks = self.connection.legacy_tasks();
-            tasks.expect_answer(record, self.asks_legacy_for_task)
+            tasks.expect_answer(record, self.task_answer == TaskAnswer::Requested)
         });
         // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
         let mut is_cancelled_elsewhere = false;
@@ -313,7 +310,7 @@ impl PendingCall {
         };
         let limit = || self.connection.sleep(LAST_WORD.saturating_sub(had));
         if let (StopWaiting::Cancel, Some(key), true) = (stop, key, self.cancels_by_key) {
-            let by_key = self.connection.cancel_sent_by_key(&self.sent, &self.tool.name, key);
+            let by_key = self.connection.cancel_sent_by_key(&self.progress, &self.tool.name, key);
             let is_cancelled = tokio::select! {
                 biased;
                 is_cancelled = by_key => is_cancelled,
@@ -323,13 +320,13 @@ impl PendingCall {
                 return;
             }
         }
-        match (self.may_become_task, was_asking) {
+        match (self.may_become_task(), was_asking) {
             (true, false) => limit().await,
             (true, true) => {}
             (false, _) if is_left => {}
             (false, _) => tokio::select! {
                 biased;
-                () = self.connection.cancel_sent(&self.sent) => {}
+                () = self.connection.cancel_sent(&self.progress) => {}
                 () = limit() => {}
             },
         }
@@ -337,7 +334,7 @@ impl PendingCall {
 
     /// Whether this is an answer to the call. Once the server was told that it is cancelled, an error only says that it is: some servers end the stream, and others answer with an error.
     fn is_last_word(&self, response: &Result<CallResponse, RequestError>) -> bool {
-        !self.sent.is_cancelled() || matches!(response, Ok(_) | Err(RequestError::InvalidOutput { .. }))
+        !self.progress.is_cancelled() || matches!(response, Ok(_) | Err(RequestError::InvalidOutput { .. }))
     }
 
     /// Whether the server was waiting for an answer of the user when the call was given up, so that it runs nothing.
@@ -352,19 +349,23 @@ impl PendingCall {
 
     /// Whether the server has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.sent.has_ended()
+        self.progress.has_ended()
     }
 
     /// Whether the server waits for an answer of the user.
     fn is_asked(&self) -> bool {
         let listening = self.connection.listening();
         let asks_by_request = |record: &CallRecord| listening.asks_in_call(record.call());
-        self.is_asking.load(Ordering::Relaxed) || self.record.as_ref().is_some_and(asks_by_request)
+        self.progress.is_asking() || self.record.as_ref().is_some_and(asks_by_request)
     }
 
     /// Whether it may go on at the server when it is no longer waited for: as a task, or under its idempotency key; not if the server has accepted that it is cancelled.
     pub fn may_go_on(&self) -> bool {
-        (self.may_become_task || self.options.idempotency_key.is_some()) && !self.sent.is_cancellation_accepted()
+        (self.may_become_task() || self.options.idempotency_key.is_some()) && !self.progress.is_cancellation_accepted()
+    }
+
+    fn may_become_task(&self) -> bool {
+        self.task_answer != TaskAnswer::No
     }
 
     /// Waits until another process wants the call to be cancelled.
@@ -418,7 +419,7 @@ impl PendingCall {
         let is_legacy = task
             .reference()
             .is_some_and(|task| task.generation == Generation::Legacy);
-        if !self.may_be_known || !is_legacy {
+        if self.earlier == EarlierCall::None || !is_legacy {
             return task;
         }
         match task.get().await {
@@ -440,8 +441,7 @@ impl PendingCall {
                     let origin = Origin {
                         source: self.options.source,
                         record: self.record.as_ref(),
-                        is_asking: Some(&self.is_asking),
-                        sent: Some(&self.sent),
+                        call: Some(&self.progress),
                     };
                     let (tool, arguments, options) = (&self.tool, &self.arguments, &self.options);
                     let called = self
@@ -454,14 +454,14 @@ impl PendingCall {
             may_be_replaced |= matches!(sent, Err(RequestError::Unreachable { .. }));
             may_have_it |= sent.as_ref().is_err_and(|error| !error.is_unsent());
             if sent.as_ref().is_err_and(|error| self.may_have_run(error)) {
-                self.was_sent.store(true, Ordering::Relaxed);
+                self.progress.note_sent();
             }
             let retries = match may_have_it && !self.connection.transport().is_session() {
                 true => RETRIES,
                 false => RETRIES_OF_UNSENT,
             };
             let error = match sent {
-                answered if self.sent.is_cancelled() => return answered,
+                answered if self.progress.is_cancelled() => return answered,
                 Err(error) if self.options.waits_while_busy && error.is_busy() => {
                     refusals = refusals.saturating_add(1);
                     error

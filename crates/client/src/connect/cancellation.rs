@@ -4,7 +4,7 @@ use crate::{
     Connection, RequestError, TaskStatus,
     connect::{
         era::{self, Era},
-        request::sent_call::SentCall,
+        request::call_progress::CallProgress,
     },
     journal::call_record::CallRecord,
 };
@@ -13,11 +13,11 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use std::sync::Arc;
 
-/// What has become of a call that was [cancelled by its key](Connection::cancel_by_key).
+/// What has become of a [cancellation by key](Connection::cancel_by_key).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct KeyedCall {
-    /// Its status now. One that had ended before was not cancelled.
+pub struct KeyCancellation {
+    /// The status of the call now. One that had ended before was not cancelled.
     pub status: TaskStatus,
     /// The id of its task, if it has become one.
     pub task_id: Option<String>,
@@ -37,7 +37,7 @@ impl Connection {
     /// # Errors
     /// [`RequestError::NoCancellationByKey`] if the server does not [declare](crate::ServerDescription::cancels_by_key) it, [`RequestError::Rpc`] if it knows no call
     /// under the key: none has arrived, or it is not kept any more. Any other [`RequestError`]: it may have been cancelled.
-    pub async fn cancel_by_key(&self, tool: &str, key: &str) -> Result<KeyedCall, RequestError> {
+    pub async fn cancel_by_key(&self, tool: &str, key: &str) -> Result<KeyCancellation, RequestError> {
         if !self.server().await?.cancels_by_key() {
             return Err(RequestError::NoCancellationByKey);
         }
@@ -48,13 +48,13 @@ impl Connection {
         let result = self.request(Method::CallsCancel, params).await?;
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct KeyedCallResult {
+        struct CancellationResult {
             status: String,
             task_id: Option<String>,
         }
         let invalid = |error| RequestError::Invalid(format!("the status of a call: {error}"));
-        let told: KeyedCallResult = serde_json::from_str(result.as_str()).map_err(invalid)?;
-        Ok(KeyedCall {
+        let told: CancellationResult = serde_json::from_str(result.as_str()).map_err(invalid)?;
+        Ok(KeyCancellation {
             // One that this client does not know has not ended.
             status: TaskStatus::parse(&told.status).unwrap_or(TaskStatus::Working),
             task_id: told.task_id,
@@ -79,16 +79,17 @@ impl Connection {
     }
 
     /// Cancels the request of a call, if it is cancelled by message, and returns when the server has taken that.
-    pub(crate) async fn cancel_sent(&self, call: &SentCall) {
+    pub(crate) async fn cancel_sent(&self, call: &CallProgress) {
         let Some((era, request)) = call.cancel() else { return };
         match self.send_cancellation(&era, request).await {
-            Ok(is_accepted) => call.note_accepted(is_accepted),
+            Ok(true) => call.note_accepted(),
+            Ok(false) => {}
             Err(error) => tracing::debug!(%error, "a call was not cancelled"),
         }
     }
 
     /// Cancels a call by its key, and returns whether the server has cancelled it.
-    pub(crate) async fn cancel_sent_by_key(&self, call: &SentCall, tool: &str, key: &str) -> bool {
+    pub(crate) async fn cancel_sent_by_key(&self, call: &CallProgress, tool: &str, key: &str) -> bool {
         call.note_cancelled();
         match self.cancel_by_key(tool, key).await {
             Ok(cancelled) if cancelled.status == TaskStatus::Cancelled => call.note_ended(),

@@ -26,6 +26,8 @@ pub(crate) struct CallRecord(Arc<Record>);
 #[derive(Debug)]
 struct Record {
     journal: Arc<dyn CallJournal>,
+    /// Whether the same call may be made again.
+    has_idempotency_key: bool,
     state: Mutex<RecordState>,
 }
 
@@ -38,14 +40,45 @@ struct RecordState {
     lacks_task: bool,
     /// The legacy session that is recorded with the call or its task.
     session: Option<String>,
-    /// Whether the task asks, and whether it has ended, as it was last noted by this process or, if that is enough, by another one.
-    noted: Option<(bool, bool)>,
+    /// What was last noted of the status of the task, by this process or, if that is enough, by another one.
+    noted: Option<NotedStatus>,
     /// When the task had changed last, when it was last seen asking.
     asked_at: Option<String>,
-    /// Whether the same call may be made again.
-    has_idempotency_key: bool,
     /// How many questions the server has asked in requests since the call was last sent.
     questions: u32,
+}
+
+/// What lists show of the status of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotedStatus {
+    Working,
+    Asks,
+    Ended,
+}
+
+impl From<TaskStatus> for NotedStatus {
+    fn from(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::InputRequired => Self::Asks,
+            status if status.is_final() => Self::Ended,
+            _ => Self::Working,
+        }
+    }
+}
+
+impl RecordState {
+    /// Of a call without an answer.
+    fn open(call: CallId, session: Option<&SessionRef>) -> Self {
+        Self {
+            call,
+            is_open: true,
+            lacks_task: false,
+            session: session.map(|session| session.id.clone()),
+            noted: Some(NotedStatus::Working),
+            asked_at: None,
+            questions: 0,
+        }
+    }
 }
 
 impl Drop for Record {
@@ -62,9 +95,7 @@ impl CallRecord {
     pub(crate) async fn begin(journal: &Arc<dyn CallJournal>, call: NewCall) -> Result<Self, JournalError> {
         let (session, has_key) = (call.session.clone(), call.idempotency_key.is_some());
         let call = journal.begin(call).await?;
-        let record = Self::new(journal, call, true, session.as_ref());
-        record.0.state.lock().has_idempotency_key = has_key;
-        Ok(record)
+        Ok(Self::new(journal, has_key, RecordState::open(call, session.as_ref())))
     }
 
     /// Takes over an interrupted call that is the same, if the server still knows its key.
@@ -76,9 +107,8 @@ impl CallRecord {
         let session = call.session.clone();
         let taken = journal.take_over(call, known_for).await?;
         Ok(taken.map(|taken| {
-            let record = Self::new(journal, taken.call, true, session.as_ref());
-            record.0.state.lock().has_idempotency_key = true;
-            (record, taken)
+            let state = RecordState::open(taken.call, session.as_ref());
+            (Self::new(journal, true, state), taken)
         }))
     }
 
@@ -86,32 +116,27 @@ impl CallRecord {
     pub(crate) fn of_task(journal: &Arc<dyn CallJournal>, recorded: &RecordedCall) -> Self {
         let task = recorded.task.as_ref();
         let session = task.and_then(|task| task.session.as_ref());
-        let record = Self::new(journal, recorded.id, false, session);
-        let has_ended = recorded.status.is_some_and(TaskStatus::is_final);
         // The first status that is seen of a legacy task says whether its recorded answers were taken.
         let is_live = recorded.state == CallState::Task;
         let is_unsure = is_live && task.is_some_and(|task| task.generation == Generation::Legacy);
-        {
-            let mut state = record.0.state.lock();
-            state.noted = (!is_unsure).then_some((recorded.asks, has_ended));
-            state.lacks_task = matches!(recorded.state, CallState::Lost { .. });
-        }
-        record
+        let noted = match recorded.asks {
+            true => NotedStatus::Asks,
+            false => recorded.status.map_or(NotedStatus::Working, NotedStatus::from),
+        };
+        let state = RecordState {
+            is_open: false,
+            lacks_task: matches!(recorded.state, CallState::Lost { .. }),
+            noted: (!is_unsure).then_some(noted),
+            ..RecordState::open(recorded.id, session)
+        };
+        Self::new(journal, false, state)
     }
 
-    fn new(journal: &Arc<dyn CallJournal>, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
+    fn new(journal: &Arc<dyn CallJournal>, has_idempotency_key: bool, state: RecordState) -> Self {
         Self(Arc::new(Record {
             journal: Arc::clone(journal),
-            state: Mutex::new(RecordState {
-                call,
-                is_open,
-                lacks_task: false,
-                session: session.map(|session| session.id.clone()),
-                noted: Some((false, false)),
-                asked_at: None,
-                has_idempotency_key: false,
-                questions: 0,
-            }),
+            has_idempotency_key,
+            state: Mutex::new(state),
         }))
     }
 
@@ -120,7 +145,7 @@ impl CallRecord {
     }
 
     pub(crate) fn has_idempotency_key(&self) -> bool {
-        self.0.state.lock().has_idempotency_key
+        self.0.has_idempotency_key
     }
 
     /// The call is about to be sent: the server asks its first question next.
@@ -199,7 +224,7 @@ impl CallRecord {
 
     /// Notes the status of the task, if lists would show it in another way.
     pub(crate) async fn note_status(&self, status: TaskStatus) {
-        let now = Some((status == TaskStatus::InputRequired, status.is_final()));
+        let now = Some(NotedStatus::from(status));
         if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
             self.note(CallChange::NoteStatus(status)).await;
         }

@@ -6,7 +6,7 @@ use crate::{
     connect::{
         era::{self, Era},
         listening::PlainCall,
-        request::{Request, sent_call::SentCall},
+        request::{Request, call_progress::CallProgress},
         response::{IncomingMessage, OnNotification, RpcResponse, read_message, result_shape, result_type},
         stale_era::{self, Doubt},
     },
@@ -122,10 +122,10 @@ impl Connection {
             connection: self,
             era,
             id: Some(id).filter(|_| self.is_cancelled_by_message(era, &request)),
-            sent: request.sent.take(),
+            call: request.call.take(),
         };
-        if let (Some(id), Some(sent)) = (cancellation.id, &cancellation.sent) {
-            sent.begin(era, id);
+        if let (Some(id), Some(call)) = (cancellation.id, &cancellation.call) {
+            call.begin(era, id);
         }
         era.add_meta(&mut request.meta, &self.0.options, !request.without_task);
         let mut headers = era.headers(&request.method, &request.params);
@@ -200,12 +200,12 @@ struct Cancellation<'a> {
     /// `None` once there is a response.
     id: Option<u64>,
     /// The call that the request makes.
-    sent: Option<SentCall>,
+    call: Option<CallProgress>,
 }
 
 impl Drop for Cancellation<'_> {
     fn drop(&mut self) {
-        let is_to_be_told = self.sent.as_ref().is_none_or(SentCall::end);
+        let is_to_be_told = self.call.as_ref().is_none_or(CallProgress::end);
         if let Some(id) = self.id.filter(|_| is_to_be_told) {
             self.connection.cancel_by_message(self.era, id, None);
         }

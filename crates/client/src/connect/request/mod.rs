@@ -1,9 +1,9 @@
 //! A request before it is written for an era.
 
+pub(crate) mod call_progress;
 pub(crate) mod origin;
-pub(crate) mod sent_call;
 
-use crate::connect::request::sent_call::SentCall;
+use crate::connect::request::call_progress::CallProgress;
 use http::HeaderMap;
 use longhaul_core::JsonMembers;
 use serde_json::{Map, Value};
@@ -30,8 +30,8 @@ pub(crate) struct Request {
     pub(crate) without_task: bool,
     /// Whether it is a call of a tool that may be run again.
     pub(crate) is_repeatable: bool,
-    /// Knows the request while the server answers it.
-    pub(crate) sent: Option<SentCall>,
+    /// The call that it makes.
+    pub(crate) call: Option<CallProgress>,
 }
 
 impl Request {
@@ -49,7 +49,7 @@ impl Request {
             meta: JsonMembers::new(),
             without_task: false,
             is_repeatable: false,
-            sent: None,
+            call: None,
         }
     }
 }
