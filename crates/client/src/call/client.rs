@@ -301,8 +301,8 @@ impl Client {
     /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task is: the task may be bound to it, and other processes
     /// may wait for it. The server ends that session when nobody uses it any more.
     pub async fn close(self) {
-        let sessions = std::mem::take(&mut *self.connection().resumed_sessions().lock().await);
-        for connection in sessions.into_values().chain([self.connection().clone()]) {
+        let sessions = self.connection().take_resumed_sessions().await;
+        for connection in sessions.into_iter().chain([self.connection().clone()]) {
             let ends = self.may_end_session(&connection).await;
             connection.close_session(ends).await;
         }

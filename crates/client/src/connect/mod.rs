@@ -10,7 +10,6 @@ pub(crate) mod probe;
 pub(crate) mod push_stream;
 pub(crate) mod request;
 pub(crate) mod response;
-pub(crate) mod resumed_session;
 pub(crate) mod session_check;
 pub(crate) mod stale_era;
 pub(crate) mod task_pushes;

@@ -23,14 +23,16 @@ impl Connection {
     /// Opens the push stream of a legacy session, or of a pipe, if it is not open.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) fn listen(&self) {
-        let mut stream = self.listening().stream.lock();
-        if stream.as_ref().is_some_and(|stream| !stream.is_finished()) {
-            return;
-        }
+        self.listening()
+            .read_stream(|| tokio::spawn(self.read_pushes()).abort_handle());
+    }
+
+    /// Reads the push stream, and opens it again when it ends.
+    fn read_pushes(&self) -> impl Future<Output = ()> + Send + use<> {
         let connection = self.downgrade();
         let mut opening = Some(self.listening().open());
         let watched = self.listening().losses.push_stream();
-        let listening = tokio::spawn(async move {
+        async move {
             let (mut wait, mut was_open) = (OPEN_AGAIN.0, false);
             loop {
                 // The connection is held only while there is something to do, so that dropping it ends this.
@@ -85,8 +87,7 @@ impl Connection {
                 connection.sleep(wait.max(asked)).await;
                 wait = (wait * 2).min(OPEN_AGAIN.1);
             }
-        });
-        *stream = Some(listening.abort_handle());
+        }
     }
 
     /// Handles a message that belongs to no request.
@@ -148,9 +149,7 @@ impl Connection {
             }
             method if method == Method::Cancelled.as_str() => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                if let Some(served) = self.listening().serving.lock().remove(&params["requestId"].to_string()) {
-                    served.withdrawn.notify_one();
-                }
+                self.listening().withdraw_request(&params["requestId"].to_string());
             }
             ELICITATION_COMPLETE => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();

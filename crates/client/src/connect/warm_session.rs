@@ -17,13 +17,14 @@ impl Connection {
     /// Uses the legacy session over HTTP now and then, for as long as a task of it lives.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     fn keep_warm(&self) {
-        let mut warming = self.legacy_tasks().warming.lock();
-        if self.transport().is_session() || warming.is_some() {
+        if self.transport().is_session() {
             return;
         }
-        let clock = Arc::clone(&self.options().clock);
-        let keeping = keep_warm(self.downgrade(), clock, self.requests_sent());
-        *warming = Some(tokio::spawn(keeping).abort_handle());
+        self.legacy_tasks().keep_warm(|| {
+            let clock = Arc::clone(&self.options().clock);
+            let keeping = keep_warm(self.downgrade(), clock, self.requests_sent());
+            tokio::spawn(keeping).abort_handle()
+        });
     }
 
     async fn ping(&self) {
@@ -43,13 +44,8 @@ async fn keep_warm(connection: WeakConnection, clock: Arc<dyn Clock>, mut sent: 
     loop {
         clock.sleep(LOOK_AT_USE).await;
         let Some(connection) = connection.upgrade() else { return };
-        {
-            // Under the lock: a task that comes now starts another one of these.
-            let mut warming = connection.legacy_tasks().warming.lock();
-            if connection.legacy_tasks().is_empty() {
-                *warming = None;
-                return;
-            }
+        if connection.legacy_tasks().end_warming() {
+            return;
         }
         if connection.requests_sent() == sent {
             connection.ping().await;

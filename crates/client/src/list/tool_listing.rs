@@ -59,7 +59,7 @@ impl Connection {
             }
         };
         if failed.is_none() || !tools.is_empty() {
-            *self.tools().lock() = Some(ToolList {
+            self.tools().note(ToolList {
                 tools: tools.clone().into(),
                 unusable: unusable.into(),
                 changes,
@@ -80,8 +80,7 @@ impl Connection {
     /// # Ok(()) }
     /// ```
     pub fn unusable_tools(&self) -> Vec<UnusableTool> {
-        let listed = self.tools().lock();
-        listed.as_ref().map_or_else(Vec::new, |listed| listed.unusable.to_vec())
+        self.tools().unusable()
     }
 
     /// The tool of this name. The tools are listed again if it is not among those listed before, if the server has said that they have changed, and when the
@@ -90,16 +89,14 @@ impl Connection {
     /// # Errors
     /// As [`list_tools`](Self::list_tools), if it is not found before.
     pub async fn tool(&self, name: &str) -> Result<Option<Tool>, RequestError> {
-        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
-        let listed = self.tools().lock().as_ref().and_then(|list| {
-            let is_valid = list.changes == self.cache().changes() && (!list.has_ttl || self.has_cached_tools());
-            is_valid.then(|| find(&list.tools)).flatten()
-        });
-        match listed {
+        let find = |tools: Vec<Tool>| tools.into_iter().find(|tool| tool.name == name);
+        let is_valid =
+            |list: &ToolList| list.changes == self.cache().changes() && (!list.has_ttl || self.has_cached_tools());
+        match self.tools().find(name, is_valid) {
             Some(tool) => Ok(Some(tool)),
             None => match self.list_readable_tools().await {
-                (tools, None) => Ok(find(&tools)),
-                (tools, Some(error)) => find(&tools).map(Some).ok_or(error),
+                (tools, None) => Ok(find(tools)),
+                (tools, Some(error)) => find(tools).map(Some).ok_or(error),
             },
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::offer::output_schema::OutputSchema;
 use longhaul_wire::ParamHeaders;
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -56,6 +57,29 @@ pub(crate) struct ToolList {
     pub(crate) changes: u64,
     /// Whether the server has said for how long it may be used. If not, it may be used until it changes.
     pub(crate) has_ttl: bool,
+}
+
+/// The tools of a connection, once they were listed.
+#[derive(Default)]
+pub(crate) struct ListedTools(Mutex<Option<ToolList>>);
+
+impl ListedTools {
+    pub(crate) fn note(&self, list: ToolList) {
+        *self.0.lock() = Some(list);
+    }
+
+    /// The tools that the last list has left out.
+    pub(crate) fn unusable(&self) -> Vec<UnusableTool> {
+        let listed = self.0.lock();
+        listed.as_ref().map_or_else(Vec::new, |listed| listed.unusable.to_vec())
+    }
+
+    /// The tool of this name, if the list is valid.
+    pub(crate) fn find(&self, name: &str, is_valid: impl FnOnce(&ToolList) -> bool) -> Option<Tool> {
+        let listed = self.0.lock();
+        let list = listed.as_ref().filter(|list| is_valid(list))?;
+        list.tools.iter().find(|tool| tool.name == name).cloned()
+    }
 }
 
 /// Reads a tool of a list.

@@ -160,19 +160,14 @@ impl TaskHandle {
             let request = read_again(known);
             // This process may be asking the user, too.
             let listening = self.connection().listening();
-            let served = listening.serving.lock().remove(&request.id);
-            let was_seen = served.as_ref().is_some_and(|served| served.was_seen);
-            if let Some(served) = served {
-                served.running.abort();
-                listening.note_question();
-            }
+            let was_seen = listening.stop_serving(&request.id);
             let result = related_result(&request, answer.clone());
             let sent_at = listening.now();
             let response = request.respond(Ok(result.clone()));
             match self.connection().send_message(&era, response).await {
                 Ok(true) => {
                     // It may have come on another stream before this.
-                    listening.taken_answers.lock().keep(TakenAnswer {
+                    listening.keep_taken(TakenAnswer {
                         task: self.id().to_owned(),
                         name: recorded.name.clone(),
                         sent_at,

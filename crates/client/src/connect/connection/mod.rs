@@ -1,6 +1,7 @@
 //! The connection to a server.
 
 mod exchange;
+mod resumed_session;
 
 use crate::{
     Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription,
@@ -13,7 +14,7 @@ use crate::{
         request::Request,
         task_pushes::TaskPushes,
     },
-    offer::{response_cache::ResponseCache, server_change::Changes, tools::ToolList},
+    offer::{response_cache::ResponseCache, server_change::Changes, tools::ListedTools},
     transport::{Http, ObservedTransport, Outgoing, Transport, jitter::Jitter, stream_losses::StreamLosses},
 };
 use longhaul_core::{Json, JsonMembers, Millis};
@@ -59,7 +60,7 @@ struct Shared {
     jitter: Jitter,
     listening: SessionListener,
     cache: ResponseCache,
-    tools: parking_lot::Mutex<Option<ToolList>>,
+    tools: ListedTools,
     changes: Changes,
     hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
@@ -119,7 +120,7 @@ impl Connection {
             task_pushes: TaskPushes::default(),
             legacy_tasks: Arc::default(),
             cache: ResponseCache::default(),
-            tools: parking_lot::Mutex::default(),
+            tools: ListedTools::default(),
             changes: Changes::default(),
             hosted,
             resumed_sessions: ResumedSessions::default(),
@@ -289,11 +290,6 @@ impl Connection {
         self.0.era.lock().await.clone()
     }
 
-    /// The era is this one from now on.
-    pub(crate) async fn set_era(&self, era: Era) {
-        *self.0.era.lock().await = Some(Arc::new(era));
-    }
-
     /// Sends a notification or a response about a request of this session. False if the connection has another session by now, or none: then nobody waits
     /// for it, another request may have the same id, and nothing is sent.
     pub(crate) async fn send_message(&self, era: &Arc<Era>, body: String) -> Result<bool, RequestError> {
@@ -321,7 +317,7 @@ impl Connection {
         &self.0.cache
     }
 
-    pub(crate) fn tools(&self) -> &parking_lot::Mutex<Option<ToolList>> {
+    pub(crate) fn tools(&self) -> &ListedTools {
         &self.0.tools
     }
 
@@ -343,9 +339,7 @@ impl Connection {
     fn forget_known(&self, known: &mut Option<Arc<Era>>, stale: &Arc<Era>) -> bool {
         let is_known = known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale));
         if is_known {
-            self.0.listening.stop();
-            self.0.listening.withdraw_all();
-            self.0.listening.sent_responses.lock().clear();
+            self.0.listening.forget_session();
             self.0.cache.clear();
             if stale.legacy().is_none() {
                 self.0.options.era_cache.forget(self.address(), Generation::Modern);
@@ -373,10 +367,6 @@ impl Connection {
 
     pub(crate) fn legacy_tasks(&self) -> &Arc<LegacyTasks> {
         &self.0.legacy_tasks
-    }
-
-    pub(crate) fn resumed_sessions(&self) -> &ResumedSessions {
-        &self.0.resumed_sessions
     }
 
     /// Who this client is at the server, as its [`TokenProvider`](crate::TokenProvider::login) says. Nothing is sent.

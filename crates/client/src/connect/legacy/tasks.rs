@@ -26,7 +26,7 @@ const MAX_ASKING: usize = 64;
 pub(crate) struct LegacyTasks {
     tasks: watch::Sender<Tasks>,
     /// What keeps the session in use.
-    pub(crate) warming: Mutex<Option<AbortHandle>>,
+    warming: Mutex<Option<AbortHandle>>,
     pub(crate) progress: TaskProgress,
     /// No call is made on the connection: it is for handles of tasks that earlier processes have started.
     is_for_handles: AtomicBool,
@@ -150,8 +150,19 @@ impl LegacyTasks {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tasks.borrow().live.is_empty()
+    /// Has the session kept in use from now on, by what `start` begins, unless it is.
+    pub(crate) fn keep_warm(&self, start: impl FnOnce() -> AbortHandle) {
+        self.warming.lock().get_or_insert_with(start);
+    }
+
+    /// Whether the session need not be kept in use any more. What keeps it ends then: a task that comes later starts another one of these.
+    pub(crate) fn end_warming(&self) -> bool {
+        let mut warming = self.warming.lock();
+        let is_empty = self.tasks.borrow().live.is_empty();
+        if is_empty {
+            *warming = None;
+        }
+        is_empty
     }
 
     pub(crate) fn is_live(&self, task: &str) -> bool {

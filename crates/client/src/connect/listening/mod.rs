@@ -6,7 +6,7 @@ pub(crate) mod open_questions;
 use crate::{
     CallId, InputRequest, InputResponse,
     connect::{
-        legacy::questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
+        legacy::questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswer, TakenAnswers},
         listening::{
             finished_pages::FinishedPages,
             open_questions::{AnswerReceipt, QuestionSlot},
@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     task::{AbortHandle, JoinHandle},
 };
 
@@ -43,17 +43,17 @@ const MAX_REFUSALS: usize = 64;
 
 /// The push stream of a legacy session, and the requests of the server that are served.
 pub(crate) struct SessionListener {
-    pub(crate) stream: Mutex<Option<AbortHandle>>,
-    pub(crate) served: Arc<Semaphore>,
-    pub(crate) refusals: Arc<Semaphore>,
+    stream: Mutex<Option<AbortHandle>>,
+    served: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
     /// Whether a request was ignored because there were too many.
-    pub(crate) has_ignored: AtomicBool,
+    has_ignored: AtomicBool,
     /// The requests that are being served, by their id.
-    pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
+    serving: Mutex<HashMap<String, ServedRequest>>,
     /// The latest responses that the server has not taken.
-    pub(crate) sent_responses: Mutex<SentResponses>,
+    sent_responses: Mutex<SentResponses>,
     /// The latest answers that the server has taken.
-    pub(crate) taken_answers: Mutex<TakenAnswers>,
+    taken_answers: Mutex<TakenAnswers>,
     pub(crate) finished_pages: FinishedPages,
     /// What has become of the streams.
     pub(crate) losses: StreamLosses,
@@ -69,6 +69,12 @@ pub(crate) struct SessionListener {
     is_wanted: AtomicBool,
     /// Whether the push stream is being opened for the first time.
     opening: watch::Sender<bool>,
+}
+
+/// Held while a request is served, or refused because too many are.
+pub(crate) struct ServingPermit {
+    _held: OwnedSemaphorePermit,
+    pub(crate) is_refused: bool,
 }
 
 /// The push stream is being opened until this is dropped.
@@ -113,7 +119,7 @@ pub(crate) struct ServedRequest {
 
 impl ServedRequest {
     /// The answer, for another request that asks the same.
-    pub(crate) fn share_answer(&mut self) -> watch::Receiver<Option<ServedAnswer>> {
+    fn share_answer(&mut self) -> watch::Receiver<Option<ServedAnswer>> {
         self.was_asked_again |= self.yields;
         self.answer.clone()
     }
@@ -131,7 +137,7 @@ impl SessionListener {
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             has_ignored: AtomicBool::new(false),
-            serving: Arc::default(),
+            serving: Mutex::default(),
             sent_responses: Mutex::default(),
             taken_answers: Mutex::default(),
             finished_pages: FinishedPages::default(),
@@ -152,6 +158,14 @@ impl SessionListener {
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Reads the push stream by what `start` begins, unless it is read.
+    pub(crate) fn read_stream(&self, start: impl FnOnce() -> AbortHandle) {
+        let mut stream = self.stream.lock();
+        if stream.as_ref().is_none_or(AbortHandle::is_finished) {
+            *stream = Some(start());
+        }
     }
 
     /// The push stream is being opened from now on.
@@ -296,8 +310,15 @@ impl SessionListener {
         }
     }
 
+    /// The session is lost.
+    pub(crate) fn forget_session(&self) {
+        self.stop();
+        self.withdraw_all();
+        self.sent_responses.lock().clear();
+    }
+
     /// Withdraws what was asked in a session that is lost: nobody waits for the answers.
-    pub(crate) fn withdraw_all(&self) {
+    fn withdraw_all(&self) {
         for (_, served) in self.serving.lock().drain() {
             served.running.abort();
         }
@@ -333,6 +354,127 @@ impl SessionListener {
             }
             is_open
         });
+    }
+
+    /// Leave to serve another request, or to refuse it. A server that sends too many is told of once.
+    pub(crate) fn permit(&self, method: &str) -> Option<ServingPermit> {
+        let acquire = |limit: &Arc<Semaphore>, is_refused| {
+            let held = Arc::clone(limit).try_acquire_owned().ok()?;
+            Some(ServingPermit {
+                _held: held,
+                is_refused,
+            })
+        };
+        let permit = acquire(&self.served, false).or_else(|| acquire(&self.refusals, true));
+        if permit.is_none() {
+            match self.has_ignored.swap(true, Ordering::Relaxed) {
+                false => tracing::warn!(
+                    method,
+                    "ignored a request of the server: it sends too many; others that are ignored are not reported"
+                ),
+                true => tracing::debug!(method, "ignored a request of the server: it sends too many"),
+            }
+        }
+        permit
+    }
+
+    /// Serves a request by what `start` begins, unless it is being served. `start` gets the answer to another request that asks the same: one with this text of which
+    /// `is_same` says so. With `is_recorded` the server has not sent it just now.
+    pub(crate) fn admit(
+        &self,
+        id: &str,
+        digest: &RequestDigest,
+        is_recorded: bool,
+        is_same: impl Fn(&ServedRequest) -> bool,
+        start: impl FnOnce(Option<watch::Receiver<Option<ServedAnswer>>>) -> ServedRequest,
+    ) {
+        // Held until the entry is made, so that it is not made after the request was served.
+        let mut serving = self.serving.lock();
+        match serving.get_mut(id) {
+            Some(served) if served.digest == *digest => {
+                // The server may have taken the response already, and ask the same again under the same id.
+                served.came_again |= !is_recorded && !served.yields && served.sent_at.is_some();
+                tracing::debug!(id, "a request of the server came twice");
+                return;
+            }
+            Some(served) => served.running.abort(),
+            None => {}
+        }
+        let mut others = serving.values_mut();
+        let same = others.find(|other| other.digest == *digest && is_same(other));
+        let same_answer = same.map(ServedRequest::share_answer);
+        serving.insert(id.to_owned(), start(same_answer));
+    }
+
+    /// The request is served. Whether it came again meanwhile.
+    pub(crate) fn served(&self, id: &str, digest: &RequestDigest) -> bool {
+        let mut serving = self.serving.lock();
+        match serving.get(id).is_some_and(|served| served.digest == *digest) {
+            true => serving.remove(id).is_some_and(|served| served.came_again),
+            false => false,
+        }
+    }
+
+    /// The server wants no response to the request of this id any more.
+    pub(crate) fn withdraw_request(&self, id: &str) {
+        if let Some(served) = self.serving.lock().remove(id) {
+            served.withdrawn.notify_one();
+        }
+    }
+
+    /// Stops serving the request of this id: it is answered otherwise. Whether a poll has shown that its task asks.
+    pub(crate) fn stop_serving(&self, id: &str) -> bool {
+        let Some(served) = self.serving.lock().remove(id) else {
+            return false;
+        };
+        served.running.abort();
+        self.note_question();
+        served.was_seen
+    }
+
+    /// An earlier request yields no more to the same question. Whether the server has not asked that meanwhile.
+    pub(crate) fn stop_yielding(&self, id: &str, digest: &RequestDigest) -> bool {
+        match self.serving.lock().get_mut(id) {
+            Some(served) if served.digest == *digest => {
+                served.yields = false;
+                !served.was_asked_again
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a request of this id is being served.
+    pub(crate) fn serves_id(&self, id: &str) -> bool {
+        self.serving.lock().contains_key(id)
+    }
+
+    /// The response to the same message, which the server may not have taken.
+    pub(crate) fn sent_response(&self, id: &str, digest: &RequestDigest) -> Option<String> {
+        self.sent_responses.lock().find(id, digest)
+    }
+
+    /// A response was sent. It is kept if its request may come again.
+    pub(crate) fn note_response(&self, id: &str, digest: RequestDigest, response: &str, may_come_again: bool) {
+        let mut sent = self.sent_responses.lock();
+        match may_come_again {
+            true => sent.keep(id, digest, response),
+            false => sent.forget(id),
+        }
+    }
+
+    /// The server has taken this answer.
+    pub(crate) fn keep_taken(&self, answer: TakenAnswer) {
+        self.taken_answers.lock().keep(answer);
+    }
+
+    /// The answer that the server has taken to a question that came at this moment.
+    pub(crate) fn taken_answer(&self, task: &str, name: &str, came_at: Moment) -> Option<ServedAnswer> {
+        self.taken_answers.lock().find(task, name, came_at)
+    }
+
+    /// Whether a poll had shown that the task asks, if the server has taken an answer to a question with this name.
+    pub(crate) fn taken_was_seen(&self, task: &str, name: &str) -> Option<bool> {
+        self.taken_answers.lock().was_seen(task, name)
     }
 
     /// Whether the request of this id is being served.

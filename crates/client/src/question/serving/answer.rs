@@ -30,11 +30,10 @@ pub(super) async fn reply(
     answer: &watch::Sender<Option<ServedAnswer>>,
 ) -> Option<Reply> {
     let request = &serving.request;
-    let sent_before = {
-        let connection = connection.upgrade()?;
-        let sent = connection.listening().sent_responses.lock();
-        sent.find(&request.id, &serving.digest)
-    };
+    let sent_before = connection
+        .upgrade()?
+        .listening()
+        .sent_response(&request.id, &serving.digest);
     if let Some(text) = sent_before {
         return Some(Reply {
             text,
@@ -228,8 +227,7 @@ impl Connection {
     fn taken_answer(&self, serving: &ActiveRequest) -> Option<ServedAnswer> {
         let task = serving.task.as_ref().filter(|_| is_question(&serving.request.method))?;
         let name = QuestionName::of(&serving.request, task).name;
-        let taken = self.listening().taken_answers.lock();
-        taken.find(task, &name, serving.came_at)
+        self.listening().taken_answer(task, &name, serving.came_at)
     }
 
     /// Lets the handle of the task answer the question, too.

@@ -67,12 +67,7 @@ pub(super) async fn until_not_asked_again(connection: &WeakConnection) {
 
 /// Whether the server has not asked the same again. From now on it is too late for that.
 pub(super) fn is_wanted(connection: &Connection, serving: &ActiveRequest) -> bool {
-    let mut entries = connection.listening().serving.lock();
-    match entries.get_mut(&serving.request.id) {
-        Some(served) if served.digest == serving.digest => {
-            served.yields = false;
-            !served.was_asked_again
-        }
-        _ => true,
-    }
+    connection
+        .listening()
+        .stop_yielding(&serving.request.id, &serving.digest)
 }

@@ -10,7 +10,7 @@ use crate::{
         connection::WeakConnection,
         era::Era,
         legacy::questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call, still_asks_in},
-        listening::{MAX_SERVED, ServedRequest, open_questions::QuestionSlot},
+        listening::{MAX_SERVED, ServedRequest, ServingPermit, open_questions::QuestionSlot},
         response::ServerRequest,
     },
     input_request::InputRequest,
@@ -23,8 +23,8 @@ use crate::{
 use answer::reply;
 use earlier::until_not_asked_again;
 use longhaul_wire::meta;
-use std::sync::{Arc, atomic::Ordering};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
 
 /// A request that is being served.
 struct ActiveRequest {
@@ -53,12 +53,6 @@ struct ServingRun {
     answer: watch::Sender<Option<ServedAnswer>>,
     permit: ServingPermit,
     is_earlier: bool,
-}
-
-/// Held while a request is served, or refused because too many are.
-struct ServingPermit {
-    _held: OwnedSemaphorePermit,
-    is_refused: bool,
 }
 
 /// The answer to a question that is being asked, as soon as there is one.
@@ -182,55 +176,23 @@ impl Connection {
         stream: Stream,
         known: Option<RecordedQuestion>,
     ) {
-        let Some(permit) = self.serving_permit(&request.method) else {
+        let Some(permit) = self.listening().permit(&request.method) else {
             return;
         };
         let (id, digest) = (request.id.clone(), digest(&request));
-        let unique_name = (task.as_deref().filter(|_| is_question(&request.method)))
+        let asks = task.is_some() && is_question(&request.method);
+        let unique_name = (task.as_deref().filter(|_| asks))
             .map(|task| QuestionName::of(&request, task))
             .and_then(|name| name.is_unique.then_some(name.name));
-        // Held until the entry is made, so that it is not made after the request was served.
-        let mut entries = self.listening().serving.lock();
-        match entries.get_mut(&id) {
-            Some(served) if served.digest == digest => {
-                // The server may have taken the response already, and ask the same again under the same id.
-                served.came_again |= known.is_none() && !served.yields && served.sent_at.is_some();
-                tracing::debug!(id, "a request of the server came twice");
-                return;
-            }
-            Some(served) => served.running.abort(),
-            None => {}
-        }
-        // The user is being asked the same under another id.
-        let open_answer = match task.is_some() && is_question(&request.method) {
-            // What comes after the answer may be another question.
-            true => entries.values_mut().find(|open| {
-                let is_same_question = unique_name.is_some() && open.unique_name == unique_name;
-                let is_open = known.is_some() || open.yields || open.answer.borrow().is_none();
-                open.task == task && open.digest == digest && (is_same_question || is_open)
-            }),
-            false => None,
-        };
-        let open_answer = open_answer.map(ServedRequest::share_answer);
         let (answer_sender, answer) = watch::channel(None);
         let (withdrawn, is_recorded) = (Arc::new(Notify::new()), known.is_some());
         let is_earlier = stream.is_earlier;
         let question = QuestionSlot::default();
-        let entry = |running| ServedRequest {
-            running,
-            withdrawn: Arc::clone(&withdrawn),
-            is_recorded,
-            came_again: false,
-            task: task.clone(),
-            call: stream.call.as_ref().map(CallRecord::call),
-            digest,
-            unique_name: unique_name.clone(),
-            was_seen: false,
-            yields: is_earlier,
-            was_asked_again: false,
-            answer,
-            sent_at: None,
-            question: Arc::clone(&question),
+        // What comes after the answer may be another question.
+        let is_same = |open: &ServedRequest| {
+            let is_same_question = unique_name.is_some() && open.unique_name == unique_name;
+            let is_open = is_recorded || open.yields || open.answer.borrow().is_none();
+            asks && open.task == task && (is_same_question || is_open)
         };
         let reference = (!self.transport().is_session()).then(|| {
             Box::new(RequestRef {
@@ -238,66 +200,54 @@ impl Connection {
                 id: request.id.clone(),
             })
         });
-        let run = ServingRun {
-            connection: self.downgrade(),
-            withdrawn: Arc::clone(&withdrawn),
-            known,
-            open_answer,
-            answer: answer_sender,
-            permit,
-            is_earlier,
-        };
-        let served = tokio::spawn(run.run(ActiveRequest {
-            request,
-            reference,
-            era: Arc::clone(era),
-            task: task.clone(),
-            source: stream.source,
-            call: stream.call.clone(),
-            digest,
-            came_at: self.listening().now(),
-            question: Arc::clone(&question),
-        }));
-        entries.insert(id, entry(served.abort_handle()));
-    }
-
-    /// Leave to serve another request, or to refuse it. A server that sends too many is told of once.
-    fn serving_permit(&self, method: &str) -> Option<ServingPermit> {
-        let acquire = |limit: &Arc<Semaphore>, is_refused| {
-            let held = Arc::clone(limit).try_acquire_owned().ok()?;
-            Some(ServingPermit {
-                _held: held,
-                is_refused,
-            })
-        };
-        let listening = self.listening();
-        let permit = acquire(&listening.served, false).or_else(|| acquire(&listening.refusals, true));
-        if permit.is_none() {
-            match self.listening().has_ignored.swap(true, Ordering::Relaxed) {
-                false => tracing::warn!(
-                    method,
-                    "ignored a request of the server: it sends too many; others that are ignored are not reported"
-                ),
-                true => tracing::debug!(method, "ignored a request of the server: it sends too many"),
+        let start = |open_answer| {
+            let run = ServingRun {
+                connection: self.downgrade(),
+                withdrawn: Arc::clone(&withdrawn),
+                known,
+                open_answer,
+                answer: answer_sender,
+                permit,
+                is_earlier,
+            };
+            let served = tokio::spawn(run.run(ActiveRequest {
+                request,
+                reference,
+                era: Arc::clone(era),
+                task: task.clone(),
+                source: stream.source,
+                call: stream.call.clone(),
+                digest,
+                came_at: self.listening().now(),
+                question: Arc::clone(&question),
+            }));
+            ServedRequest {
+                running: served.abort_handle(),
+                withdrawn,
+                is_recorded,
+                came_again: false,
+                task: task.clone(),
+                call: stream.call.as_ref().map(CallRecord::call),
+                digest,
+                unique_name: unique_name.clone(),
+                was_seen: false,
+                yields: is_earlier,
+                was_asked_again: false,
+                answer,
+                sent_at: None,
+                question,
             }
-        }
-        permit
+        };
+        self.listening().admit(&id, &digest, is_recorded, is_same, start);
     }
 
     /// The request is served, unless it came again.
     fn served(&self, serving: ActiveRequest) {
-        let ended = {
-            let mut entries = self.listening().serving.lock();
-            let is_own = |served: &ServedRequest| served.digest == serving.digest;
-            match entries.get(&serving.request.id).is_some_and(is_own) {
-                true => entries.remove(&serving.request.id),
-                false => None,
-            }
-        };
+        let came_again = self.listening().served(&serving.request.id, &serving.digest);
         if serving.question.get().is_some() {
             self.listening().note_question();
         }
-        if ended.is_some_and(|ended| ended.came_again) {
+        if came_again {
             self.serve(serving.request, &serving.era, serving.source, serving.call.as_ref());
         }
     }
@@ -310,7 +260,7 @@ impl Connection {
             return true;
         };
         let name = QuestionName::of(request, task).name;
-        let Some(was_seen) = self.listening().taken_answers.lock().was_seen(task, &name) else {
+        let Some(was_seen) = self.listening().taken_was_seen(task, &name) else {
             return true;
         };
         match self.task(task).get().await {

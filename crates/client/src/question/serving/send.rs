@@ -25,7 +25,7 @@ impl Connection {
                 if let (Some(task), Some(outcome)) = (&serving.task, &reply.outcome)
                     && is_question(&request.method)
                 {
-                    connection.listening().taken_answers.lock().keep(TakenAnswer {
+                    connection.listening().keep_taken(TakenAnswer {
                         task: task.clone(),
                         name: QuestionName::of(request, task).name,
                         sent_at,
@@ -52,12 +52,10 @@ impl Connection {
                 false
             }
         };
-        let mut unsent = connection.listening().sent_responses.lock();
-        match may_come_again && is_question(&request.method) {
-            true => unsent.keep(&request.id, serving.digest, &reply.text),
-            false => unsent.forget(&request.id),
-        }
-        drop(unsent);
+        let may_come_again = may_come_again && is_question(&request.method);
+        connection
+            .listening()
+            .note_response(&request.id, serving.digest, &reply.text, may_come_again);
         match (&sent, &connection.options().inputs) {
             (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(serving, recorded.as_ref())),
             (Ok(true), None) => {}
@@ -94,7 +92,7 @@ impl Connection {
         let is_same = |known: &ServerRequestRecord| {
             let asks_same = known.request.question == recorded.name && known.request.session == session;
             // What this process serves gets the answer anyway.
-            asks_same && known.number < number && !self.listening().serving.lock().contains_key(&known.request.id)
+            asks_same && known.number < number && !self.listening().serves_id(&known.request.id)
         };
         for known in open.into_iter().filter(is_same) {
             let response = read_again(&known).respond(outcome.clone());

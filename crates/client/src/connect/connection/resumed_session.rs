@@ -1,7 +1,8 @@
 //! Going on with a legacy session that another process has opened, or with a new one.
 
+use super::Connection;
 use crate::{
-    Connection, RequestError, SessionRef,
+    RequestError, SessionRef,
     connect::era::{Era, LegacySession},
     journal::call_record::CallRecord,
 };
@@ -27,7 +28,7 @@ impl Connection {
         if self.session().await.is_some_and(|own| own.id == session.id) {
             return self.clone();
         }
-        let mut sessions = self.resumed_sessions().lock().await;
+        let mut sessions = self.0.resumed_sessions.lock().await;
         if let Some(connection) = sessions.get(&session.id) {
             return connection.clone();
         }
@@ -37,6 +38,13 @@ impl Connection {
         connection.resume(session).await;
         sessions.insert(session.id.clone(), connection.clone());
         connection
+    }
+
+    /// The connections in sessions of other processes, which this one gives up.
+    pub(crate) async fn take_resumed_sessions(&self) -> Vec<Self> {
+        std::mem::take(&mut *self.0.resumed_sessions.lock().await)
+            .into_values()
+            .collect()
     }
 
     /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
@@ -59,7 +67,8 @@ impl Connection {
     pub async fn resume(&self, session: &SessionRef) {
         let version = Version::parse(&session.revision).filter(|version| version.generation() == Generation::Legacy);
         if let (Some(version), Ok(id)) = (version, HeaderValue::from_str(&session.id)) {
-            self.set_era(Era::Legacy(LegacySession::resumed(version, id))).await;
+            let era = Era::Legacy(LegacySession::resumed(version, id));
+            *self.0.era.lock().await = Some(Arc::new(era));
             if self.options().inputs.is_some() {
                 self.listen();
             }
