@@ -8,7 +8,10 @@ use crate::TaskSnapshot;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -27,17 +30,42 @@ const NOT_EARLY: Duration = Duration::from_secs(30);
 
 /// The tasks that are waited for on a connection, and the streams on which their changes come.
 pub(crate) struct TaskPushes {
-    pub(crate) shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Shared>>,
     /// There are tasks without a stream.
-    pub(crate) wake: Arc<Notify>,
-    pub(crate) opener: Mutex<Option<AbortHandle>>,
+    wake: Arc<Notify>,
+    opener: Mutex<Option<AbortHandle>>,
     /// Whether a stream was open before.
-    pub(crate) was_open: AtomicBool,
+    was_open: AtomicBool,
+}
+
+/// A stream of pushes while it is read.
+pub(crate) struct PushStream {
+    number: u64,
+    shared: Arc<Mutex<Shared>>,
+    wake: Arc<Notify>,
+}
+
+impl PushStream {
+    /// The server has said of which tasks it will push every change.
+    pub(crate) fn acknowledged<'a>(&self, accepted: impl Iterator<Item = &'a str>) {
+        self.shared.lock().acknowledged(self.number, accepted);
+    }
+
+    /// A task has changed.
+    pub(crate) fn deliver(&self, task: TaskSnapshot) {
+        self.shared.lock().deliver(task);
+    }
+
+    /// It has come to its end. Its tasks need another one.
+    pub(crate) fn ended(self, now: Duration) {
+        self.shared.lock().ended(self.number, now);
+        self.wake.notify_one();
+    }
 }
 
 /// The state of [`TaskPushes`].
 #[derive(Default)]
-pub(crate) struct Shared {
+struct Shared {
     tasks: HashMap<String, WatchedTask>,
     /// Those that no stream covers.
     uncovered: HashSet<String>,
@@ -46,9 +74,9 @@ pub(crate) struct Shared {
     /// Streams in a row that have ended early and without a push.
     ended: u32,
     /// Streams in a row that could not be opened.
-    pub(crate) failures: u32,
+    failures: u32,
     /// The server has refused a subscription.
-    pub(crate) is_refused: bool,
+    is_refused: bool,
 }
 
 struct WatchedTask {
@@ -108,6 +136,62 @@ impl TaskPushes {
         self.shared.lock().deliver(task);
     }
 
+    /// Opens streams for tasks that have none, by what `start` begins unless it goes on. That is woken whenever there are some.
+    pub(crate) fn open_streams(&self, start: impl FnOnce(Arc<Notify>) -> AbortHandle) {
+        let mut opener = self.opener.lock();
+        if opener.as_ref().is_none_or(AbortHandle::is_finished) {
+            *opener = Some(start(Arc::clone(&self.wake)));
+        }
+        drop(opener);
+        self.wake.notify_one();
+    }
+
+    /// The tasks of the next stream, and the streams that it replaces. `None` if there is nothing to be done.
+    pub(crate) fn next_batch(&self) -> Option<(Vec<String>, Vec<u64>)> {
+        self.shared.lock().next_batch()
+    }
+
+    /// A stream is open for these tasks, and is read by what `start` begins.
+    pub(crate) fn opened(
+        &self,
+        tasks: &[String],
+        replaces: Vec<u64>,
+        now: Duration,
+        start: impl FnOnce(PushStream) -> AbortHandle,
+    ) {
+        // Held until the stream has its reader, which may end at once.
+        let mut shared = self.shared.lock();
+        let number = shared.begin_stream(tasks, replaces, now);
+        let reader = start(PushStream {
+            number,
+            shared: Arc::clone(&self.shared),
+            wake: Arc::clone(&self.wake),
+        });
+        shared.set_reader(number, reader);
+    }
+
+    /// From now on a stream was open.
+    pub(crate) fn note_open(&self) {
+        self.was_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a stream was open before.
+    pub(crate) fn was_open(&self) -> bool {
+        self.was_open.load(Ordering::Relaxed)
+    }
+
+    /// A stream for these tasks could not be opened. How often that was so in a row; `None` if it is not to be tried again.
+    pub(crate) fn not_opened(&self, tasks: Vec<String>, may_try_again: bool) -> Option<u32> {
+        let mut shared = self.shared.lock();
+        shared.put_back(tasks);
+        if !may_try_again {
+            shared.is_refused = true;
+            return None;
+        }
+        shared.failures = shared.failures.saturating_add(1);
+        Some(shared.failures)
+    }
+
     /// How many tasks are waited for.
     pub(crate) fn watched(&self) -> usize {
         self.shared.lock().tasks.len()
@@ -145,7 +229,7 @@ impl Drop for TaskPushes {
 
 impl Shared {
     /// A task of this id has changed.
-    pub(crate) fn deliver(&mut self, task: TaskSnapshot) {
+    fn deliver(&mut self, task: TaskSnapshot) {
         self.ended = 0;
         if let Some(watched) = self.tasks.get(&task.id) {
             watched.pushed.send_modify(|pushed| pushed.last = Some(Arc::new(task)));
@@ -153,14 +237,14 @@ impl Shared {
     }
 
     /// The tasks have no stream yet.
-    pub(crate) fn put_back(&mut self, tasks: Vec<String>) {
+    fn put_back(&mut self, tasks: Vec<String>) {
         let is_uncovered = |task: &String| self.tasks.get(task).is_some_and(|watched| watched.stream.is_none());
         let tasks: Vec<String> = tasks.into_iter().filter(is_uncovered).collect();
         self.uncovered.extend(tasks);
     }
 
     /// The reader of the stream has begun.
-    pub(crate) fn set_reader(&mut self, number: u64, reader: AbortHandle) {
+    fn set_reader(&mut self, number: u64, reader: AbortHandle) {
         if let Some(stream) = self.streams.get_mut(&number) {
             stream.reader = Some(reader);
         }
@@ -212,7 +296,7 @@ impl Shared {
     }
 
     /// The tasks of the next stream, and the streams that it replaces. `None` if there is nothing to be done.
-    pub(crate) fn next_batch(&mut self) -> Option<(Vec<String>, Vec<u64>)> {
+    fn next_batch(&mut self) -> Option<(Vec<String>, Vec<u64>)> {
         if self.is_refused || self.ended >= MAX_ENDED {
             return None;
         }
@@ -236,7 +320,7 @@ impl Shared {
     }
 
     /// The streams that it replaces stay open until it is acknowledged.
-    pub(crate) fn begin_stream(&mut self, tasks: &[String], replaces: Vec<u64>, now: Duration) -> u64 {
+    fn begin_stream(&mut self, tasks: &[String], replaces: Vec<u64>, now: Duration) -> u64 {
         self.opened += 1;
         self.failures = 0;
         let mut stream = Stream {
@@ -255,7 +339,7 @@ impl Shared {
         self.opened
     }
 
-    pub(crate) fn acknowledged<'a>(&mut self, number: u64, accepted: impl Iterator<Item = &'a str>) {
+    fn acknowledged<'a>(&mut self, number: u64, accepted: impl Iterator<Item = &'a str>) {
         let accepted: HashSet<&str> = accepted.collect();
         for (task, watched) in self.tasks.iter().filter(|(_, watched)| watched.stream == Some(number)) {
             let is_complete = accepted.contains(task.as_str());
@@ -275,7 +359,7 @@ impl Shared {
     }
 
     /// The stream has come to its end.
-    pub(crate) fn ended(&mut self, number: u64, now: Duration) {
+    fn ended(&mut self, number: u64, now: Duration) {
         let early = self
             .streams
             .get(&number)

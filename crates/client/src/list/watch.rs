@@ -125,7 +125,7 @@ impl Connection {
         self.listen();
         self.changes().add_watch(&watch.filter.uris);
         for uri in &watch.filter.uris {
-            let _turn = self.changes().turn.lock().await;
+            let _turn = self.changes().turn().await;
             let params = Map::from_iter([("uri".to_owned(), uri.as_str().into())]);
             self.request(Method::ResourcesSubscribe, params).await?;
         }
@@ -265,7 +265,7 @@ impl Drop for Watch {
         let (connection, uris) = (self.connection.clone(), std::mem::take(&mut self.filter.uris));
         runtime.spawn(async move {
             for uri in uris {
-                let _turn = connection.changes().turn.lock().await;
+                let _turn = connection.changes().turn().await;
                 // Another watch needs it, perhaps one that has begun meanwhile.
                 if connection.changes().is_watched(&uri) {
                     continue;

@@ -64,7 +64,7 @@ pub(crate) struct Changes {
     /// How many watches each resource of a legacy server has, by its URI: the server has one subscription for all of them.
     watches: Mutex<HashMap<String, usize>>,
     /// Whoever subscribes or unsubscribes waits for the answer before the next one does.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Default for Changes {
@@ -85,6 +85,11 @@ impl Changes {
 
     pub(crate) fn receive(&self) -> broadcast::Receiver<ServerChange> {
         self.sender.subscribe()
+    }
+
+    /// Waits until nobody else subscribes or unsubscribes, and nobody does before this is dropped.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     /// There is one more watch of these resources.

@@ -4,20 +4,16 @@ use crate::{
     Connection, RequestError, TaskSnapshot,
     connect::{
         connection::WeakConnection,
-        task_pushes::{Push, Shared},
+        task_pushes::{Push, PushStream},
     },
     list::subscription::OpenSubscription,
     transport::polling,
 };
 use longhaul_core::Millis;
 use longhaul_wire::{Message, Method};
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
-use tokio::{sync::Notify, task::AbortHandle};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
 
 /// How long tasks are gathered for a new stream.
 const GATHER: Millis = 20;
@@ -28,19 +24,13 @@ impl Connection {
     pub(crate) fn push_changes(&self, task: &str) -> Push {
         let pushes = self.task_pushes();
         let push = Push::of(pushes, task);
-        let mut opener = pushes.opener.lock();
-        if opener.as_ref().is_none_or(AbortHandle::is_finished) {
-            let opening = open_streams(self.downgrade(), Arc::clone(&pushes.wake));
-            *opener = Some(tokio::spawn(opening).abort_handle());
-        }
-        drop(opener);
-        pushes.wake.notify_one();
+        pushes.open_streams(|wake| tokio::spawn(open_streams(self.downgrade(), wake)).abort_handle());
         push
     }
 
     /// Opens streams for the tasks that have none. Returns the wait until that should be tried again.
     async fn cover_tasks(&self) -> Option<Millis> {
-        let shared = &self.task_pushes().shared;
+        let pushes = self.task_pushes();
         loop {
             let Ok(era) = self.era().await else { return None };
             if let Some(session) = era.legacy() {
@@ -55,27 +45,20 @@ impl Connection {
             if !era.server().has_tasks_extension() {
                 return None;
             }
-            let (tasks, replaces) = shared.lock().next_batch()?;
+            let (tasks, replaces) = pushes.next_batch()?;
             let params = Map::from_iter([("notifications".to_owned(), json!({"taskIds": tasks}))]);
             match self.open_subscription(&era, params).await {
                 Ok(subscription) => {
-                    self.task_pushes().was_open.store(true, Ordering::Relaxed);
+                    pushes.note_open();
                     self.listening().losses.push_stream().opened();
                     self.read_stream(subscription, &tasks, replaces);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the server pushes no changes of tasks");
-                    if error.is_transient() && self.task_pushes().was_open.load(Ordering::Relaxed) {
+                    if error.is_transient() && pushes.was_open() {
                         self.listening().losses.push_stream().lost(&error);
                     }
-                    let mut shared = shared.lock();
-                    shared.put_back(tasks);
-                    if !error.is_transient() {
-                        shared.is_refused = true;
-                        return None;
-                    }
-                    shared.failures = shared.failures.saturating_add(1);
-                    let failures = shared.failures;
+                    let failures = pushes.not_opened(tasks, error.is_transient())?;
                     return Some(polling::next_retry(failures, error.retry_after(), self.jitter()));
                 }
             }
@@ -84,23 +67,17 @@ impl Connection {
 
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     fn read_stream(&self, subscription: OpenSubscription, tasks: &[String], replaces: Vec<u64>) {
-        let pushes = self.task_pushes();
         let clock = Arc::clone(&self.options().clock);
-        // Held until the stream has its reader, which may end at once.
-        let mut shared = pushes.shared.lock();
-        let number = shared.begin_stream(tasks, replaces, clock.monotonic());
-        let reader = tokio::spawn({
-            let (shared, wake) = (Arc::clone(&pushes.shared), Arc::clone(&pushes.wake));
-            let watched = self.listening().losses.push_stream();
-            async move {
-                if let Err(error) = read_messages(subscription, number, &shared).await {
+        let watched = self.listening().losses.push_stream();
+        self.task_pushes().opened(tasks, replaces, clock.monotonic(), |stream| {
+            let reading = async move {
+                if let Err(error) = read_messages(subscription, &stream).await {
                     watched.lost(&error);
                 }
-                shared.lock().ended(number, clock.monotonic());
-                wake.notify_one();
-            }
+                stream.ended(clock.monotonic());
+            };
+            tokio::spawn(reading).abort_handle()
         });
-        shared.set_reader(number, reader.abort_handle());
     }
 }
 
@@ -120,11 +97,7 @@ async fn open_streams(connection: WeakConnection, wake: Arc<Notify>) {
 }
 
 /// Reads the stream up to its end, which is an error if it broke off.
-async fn read_messages(
-    mut subscription: OpenSubscription,
-    stream: u64,
-    shared: &Mutex<Shared>,
-) -> Result<(), RequestError> {
+async fn read_messages(mut subscription: OpenSubscription, stream: &PushStream) -> Result<(), RequestError> {
     while let Some(message) = subscription.reply.next().await? {
         let Ok(Message::Notification(notification)) = Message::parse(&message) else {
             return Ok(());
@@ -135,11 +108,11 @@ async fn read_messages(
         if notification.method == Method::SubscriptionsAcknowledged.as_str() {
             let accepted: Value = serde_json::from_str(params.get()).unwrap_or_default();
             let accepted = accepted["notifications"]["taskIds"].as_array().into_iter().flatten();
-            shared.lock().acknowledged(stream, accepted.filter_map(Value::as_str));
+            stream.acknowledged(accepted.filter_map(Value::as_str));
         } else if notification.method == Method::Tasks.as_str()
             && let Ok(task) = TaskSnapshot::read(params.get())
         {
-            shared.lock().deliver(task);
+            stream.deliver(task);
         }
     }
     Ok(())
