@@ -2,6 +2,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
+
+use assertions::*;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -236,11 +241,7 @@ fn servers_at_a_url_are_put_behind_longhaul_with_a_header() {
                 )
             }
         };
-        assert_eq!(
-            (&server["type"], &server["timeout"]),
-            (&json!(kind), &json!(5000)),
-            "{server}"
-        );
+        server.has_members(json!({"type": kind, "timeout": 5000}));
         assert!(server.get("headers").is_none() && server.get(url).is_none(), "{server}");
         assert_eq!(report["changed"][0]["after"], json!(words), "{name}");
         let expected = json!([
@@ -461,10 +462,7 @@ fn nothing_is_changed_without_consent() {
     let host = Host::new("zed");
     let output = host.import(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("use --yes"),
-        "{output:?}"
-    );
+    output.says("use --yes");
     let report = host.report(&["--json"]);
     assert_eq!(report["written"], false);
     assert_eq!(names(&report, "changed"), ["git", "older"]);
@@ -560,10 +558,7 @@ fn what_is_wrong_with_a_file_is_told_and_it_stays() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains(".cursor/mcp.json") && stderr.contains("--file"),
-        "{stderr}"
-    );
+    stderr.has(".cursor/mcp.json").has("--file");
 }
 
 /// The copy holds the same secrets. A link to a file elsewhere stays a link.
@@ -636,10 +631,7 @@ fn what_is_shown_of_a_server_stays_on_its_line() {
     let output = host.import(&["--dry-run"]);
     let shown = String::from_utf8(output.stdout).unwrap();
     assert_eq!(shown.lines().count(), 3, "{shown}");
-    assert!(
-        shown.contains(r"- $'a\x0a+ b: rm': $'x\x0a+ c: y' $'1\x0a2'"),
-        "{shown}"
-    );
+    shown.has(r"- $'a\x0a+ b: rm': $'x\x0a+ c: y' $'1\x0a2'");
 }
 
 #[test]

@@ -2,6 +2,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
+
+use assertions::*;
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -45,10 +50,8 @@ fn a_server_that_may_open_few_files_does_not_start() {
         let output = refused(&format!("-n {files}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains(&format!("at most {files} files may be open at once")) && said.contains("ulimit -n 1024"),
-            "{said}"
-        );
+        said.has(&format!("at most {files} files may be open at once"))
+            .has("ulimit -n 1024");
         let needed = said.split("at least ").nth(1).unwrap().split(':').next().unwrap();
         let needed: u64 = needed.parse().unwrap();
         assert_eq!(*least.get_or_insert(needed), needed, "{said}");

@@ -79,10 +79,7 @@ fn each_line_ends_in_its_own_way() {
     );
     let id = of(2)["taskId"].as_str().unwrap().to_owned();
     let said = stderr(&run);
-    assert!(
-        said.contains("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking"),
-        "{said}"
-    );
+    said.has("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking");
     assert!(said.contains("longhaul tasks"), "{said}");
     // The task is recorded, and goes on.
     exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
@@ -119,10 +116,8 @@ fn a_mistake_in_any_line_keeps_all_from_being_sent() {
         );
         let run = served.run(&["call", "--batch", file.to_str().unwrap()]);
         assert_eq!(exit(&run, 2), "", "{run:?}");
-        assert!(
-            stderr(&run).contains(problem) && stderr(&run).ends_with("nothing was called"),
-            "{run:?}"
-        );
+        run.says(problem);
+        stderr(&run).finishes_with("nothing was called");
     }
     assert_eq!(stderr(&served.run(&["tasks"])), "no calls are recorded");
     let file = write(&served, "\n");
@@ -155,10 +150,7 @@ fn ctrl_c_leaves_the_tasks_running() {
     let ended = running.wait_with_output().unwrap();
     exit(&ended, 130);
     let said = stderr(&ended);
-    assert!(
-        said.contains("20 calls: 20 not ended or not sent") && said.contains("longhaul tasks"),
-        "{said}"
-    );
+    said.has("20 calls: 20 not ended or not sent").has("longhaul tasks");
     assert_eq!(live(), 3, "no more than so many at once");
 }
 
@@ -209,10 +201,7 @@ fn a_server_that_is_gone_ends_the_batch() {
     ]);
     exit(&run, 3);
     assert_eq!(lines(&run).len(), 1, "{run:?}");
-    assert!(
-        stderr(&run).contains("50 calls: 1 of unknown outcome, 49 not ended or not sent"),
-        "{run:?}"
-    );
+    run.says("50 calls: 1 of unknown outcome, 49 not ended or not sent");
     let listed = json(&served.run(&["tasks", &url, "--json", "--offline"]));
     let calls = listed["calls"].as_array().unwrap();
     assert_eq!(calls.len(), 1, "{listed}");
@@ -279,10 +268,7 @@ fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
     let refused = served.run(&["answer", "name=x"]);
     exit(&refused, 2);
     let said = stderr(&refused);
-    assert!(
-        said.contains("task-1") && said.contains("task-3") && !said.contains("task-2"),
-        "{said}"
-    );
+    said.has("task-1").has("task-3").lacks("task-2");
     asking.lock().unwrap().clear();
     exit(&served.run(&["answer", "name=x"]), 5);
     assert_eq!(served.calls_of("tasks/update").len(), 1);
@@ -415,10 +401,7 @@ fn the_same_batch_again_continues_what_has_not_ended() {
     let words = ["call", "--batch", file.to_str().unwrap()];
     let first = served.run(&words);
     exit(&first, 7);
-    assert!(
-        stderr(&first).contains("the same command continues this run"),
-        "{first:?}"
-    );
+    first.says("the same command continues this run");
     let tasks = || {
         json(&served.run(&["tasks", "--json"]))["calls"]
             .as_array()
@@ -508,20 +491,11 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
         assert_eq!(calls(), sent);
         assert_eq!(of(&again, 1)["endedBefore"], "completed");
         let unclear = of(&again, 2);
-        assert_eq!(
-            (&unclear["error"]["kind"], &unclear["error"]["mayHaveRun"]),
-            (&"outcome_unknown".into(), &true.into())
-        );
+        unclear["error"].has_members(json!({"kind": "outcome_unknown", "mayHaveRun": true}));
         assert_eq!(of(&again, 3)["exit"], 0);
-        assert!(
-            stderr(&again).contains("may have run, and not made again by itself: line 2."),
-            "{again:?}"
-        );
+        again.says("may have run, and not made again by itself: line 2.");
         assert!(stderr(&again).contains("--repeat unknown"), "{again:?}");
-        assert!(
-            stderr(&again).contains("3 calls: 2 completed, 1 of unknown outcome"),
-            "{again:?}"
-        );
+        again.says("3 calls: 2 completed, 1 of unknown outcome");
     }
     let repeated = served.run(&[&words[..], &["--repeat", "unknown"]].concat());
     exit(&repeated, 0);
@@ -605,13 +579,7 @@ fn a_line_that_the_server_refuses_changes_no_other() {
     assert_eq!(lines(&run).len(), 6, "each line ends once");
     assert!(served.calls_of("tasks/cancel").is_empty());
     let said = stderr(&run);
-    assert!(
-        said.contains("6 calls: 4 completed, 1 cancelled, 1 refused or failed without a result"),
-        "{said}"
-    );
+    said.has("6 calls: 4 completed, 1 cancelled, 1 refused or failed without a result");
     // The same command would begin a new run.
-    assert!(
-        said.contains("the same command without --repeat continues this run"),
-        "{said}"
-    );
+    said.has("the same command without --repeat continues this run");
 }

@@ -34,10 +34,7 @@ fn tools_before_a_page_that_fails_are_listed_and_called() {
     let missing = served.run(&["call", "second"]);
     exit(&missing, 3);
     let said = stderr(&missing);
-    assert!(
-        said.contains("scripted") && !said.contains("there is no tool"),
-        "{said}"
-    );
+    said.has("scripted").lacks("there is no tool");
 }
 
 /// They cannot be used. A server that writes `isError` as a text has an error to report.

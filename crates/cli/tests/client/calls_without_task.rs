@@ -93,10 +93,9 @@ fn it_is_shown_and_answered() {
         let shown = served.run(&["task", call]);
         let said = stderr(&shown);
         let lines = exit(&shown, 0);
-        assert!(
-            lines.contains("asks      Start? [") && lines.contains("approved=boolean  Whether to ship it."),
-            "{lines}"
-        );
+        lines
+            .has("asks      Start? [")
+            .has("approved=boolean  Whether to ship it.");
         assert!(
             said.contains(&format!("answer {call}")) || said.contains(&format!(" {call} --question ")),
             "{said}"
@@ -109,10 +108,7 @@ fn it_is_shown_and_answered() {
         assert!(stderr(&waited).contains("is no task"), "{waited:?}");
         let without_values = served.run(&["answer", call]);
         exit(&without_values, 2);
-        assert!(
-            stderr(&without_values).contains("approved=boolean"),
-            "{without_values:?}"
-        );
+        without_values.says("approved=boolean");
         // It is the only one that asks.
         let answered = served.run(&["answer", "approved=true"]);
         exit(&answered, 0);
@@ -135,20 +131,14 @@ fn it_is_cancelled() {
         let call = first.asks(&served)["call"].as_str().unwrap().to_owned();
         let cancelled = served.run(&["cancel", &call]);
         exit(&cancelled, 0);
-        assert!(
-            stderr(&cancelled).contains(&format!("{call} is cancelled")),
-            "{cancelled:?}"
-        );
+        cancelled.says(&format!("{call} is cancelled"));
         let error = first.ends().unwrap_err();
         assert!(error.to_string().contains("another program has cancelled"), "{error}");
         let shown = exit(&served.run(&["task", &call]), 0);
         assert!(shown.contains("status    cancelled"), "{shown}");
         let again = served.run(&["cancel", &call]);
         exit(&again, 5);
-        assert!(
-            stderr(&again).contains("has ended (cancelled); nothing was cancelled"),
-            "{again:?}"
-        );
+        again.says("has ended (cancelled); nothing was cancelled");
     });
 }
 
@@ -360,17 +350,10 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
     exit(&served.run(&["cancel", &call]), 0);
     let ended = calling.wait_with_output().unwrap();
     let shown: Value = serde_json::from_str(&exit(&ended, 4)).unwrap();
-    assert_eq!(
-        (&shown["cancelled"], &shown["mayHaveRun"]),
-        (&Value::from(true), &Value::from(true)),
-        "{shown}"
-    );
+    shown.has_members(json!({"cancelled": true, "mayHaveRun": true}));
     let message = shown["message"].as_str().unwrap();
     assert!(message.contains("another command has cancelled the call"), "{message}");
-    assert!(
-        stderr(&ended).contains("another command has cancelled the call"),
-        "{ended:?}"
-    );
+    ended.says("another command has cancelled the call");
 }
 
 /// The caller dies before it can cancel the call. By its key it is cancelled all the same.
@@ -450,11 +433,7 @@ fn ctrl_c_before_the_call_is_sent_says_that_nothing_was_called() {
     let ended = calling.wait_with_output().unwrap();
     exit(&ended, 130);
     let error = &json(&ended)["error"];
-    assert_eq!(
-        (&error["kind"], &error["mayHaveRun"]),
-        (&Value::from("interrupted"), &Value::from(false)),
-        "{error}"
-    );
+    error.has_members(json!({"kind": "interrupted", "mayHaveRun": false}));
 }
 
 #[test]

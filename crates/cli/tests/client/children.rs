@@ -93,10 +93,7 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     let said = stderr(&called);
     // The question has no text.
     assert!(said.contains("(tool t, task t-1)"), "{said}");
-    assert!(
-        said.contains("the task would end with this command, so it is cancelled"),
-        "{said}"
-    );
+    said.has("the task would end with this command, so it is cancelled");
     assert!(!said.contains("longhaul answer"), "{said}");
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
@@ -198,13 +195,7 @@ fn a_task_of_a_child_is_lost_when_the_command_was_killed() {
     exit(&waited, 2);
     let lost = &states(&home)[0];
     assert_eq!(lost["state"], "lost", "{lost}");
-    assert!(
-        lost["detail"]
-            .as_str()
-            .unwrap()
-            .contains("it has ended with the command"),
-        "{lost}"
-    );
+    lost["detail"].as_str().unwrap().has("it has ended with the command");
 }
 
 /// A server of 2024-11-05, which answers on the stream that the client has opened.
@@ -246,10 +237,7 @@ fn a_task_of_a_pair_of_streams_is_not_detached() {
         .output()
         .unwrap();
     exit(&refused, 2);
-    assert!(
-        stderr(&refused).contains("--detach would lose the task; nothing was called"),
-        "{refused:?}"
-    );
+    refused.says("--detach would lose the task; nothing was called");
     assert_eq!(peer.calls_of("tools/list").len(), 1);
     assert_eq!(peer.calls_of("tools/call").len(), 0);
 }
@@ -322,10 +310,7 @@ fn a_task_that_is_over_without_a_result_is_said_to_be_over() {
         "{shown}"
     );
     let message = error["message"].as_str().unwrap();
-    assert!(
-        message.contains("is over (completed)") && !message.contains("may go on"),
-        "{message}"
-    );
+    message.has("is over (completed)").lacks("may go on");
     assert_eq!(states(&home)[0]["state"], "lost");
 }
 
@@ -338,8 +323,5 @@ fn a_revision_that_nobody_knows_is_an_invalid_answer() {
         .unwrap();
     let shown: Value = serde_json::from_str(&exit(&called, 3)).unwrap();
     assert_eq!(shown["error"]["kind"], "invalid_answer", "{shown}");
-    assert!(
-        shown["error"]["message"].as_str().unwrap().contains("2031-01-01"),
-        "{shown}"
-    );
+    shown["error"]["message"].as_str().unwrap().has("2031-01-01");
 }

@@ -41,10 +41,7 @@ fn three_questions_make_a_file_that_can_be_served() {
     terminal.clear();
 
     let text = fs::read_to_string(&file).unwrap();
-    assert!(
-        text.contains("name = \"box\"") && text.contains("listen = \"unix:"),
-        "{text}"
-    );
+    text.has("name = \"box\"").has("listen = \"unix:");
     let command = r#"command = ["echo", "a b", "{who}", "{{}}", "größe"]"#;
     assert!(text.contains(command), "{text}");
     let checked = served.run(&["check", path, "--json"]);

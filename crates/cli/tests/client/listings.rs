@@ -66,10 +66,7 @@ fn the_era_can_be_chosen_for_any_server() {
         stderr(&failed)
     };
     let legacy = first_message(&["--era", "legacy"]);
-    assert!(
-        legacy.contains("\"initialize\"") && !legacy.contains("server/discover"),
-        "{legacy}"
-    );
+    legacy.has("\"initialize\"").lacks("server/discover");
     let modern = first_message(&["--era=modern"]);
     assert!(
         // The end of a longer message.
@@ -100,10 +97,7 @@ fn an_option_that_is_none_is_explained() {
     let wrong = served.run(&["call", "echo", "--text", "x"]);
     exit(&wrong, 2);
     let explained = stderr(&wrong);
-    assert!(
-        explained.contains("written without dashes: 'text=VALUE'"),
-        "{explained}"
-    );
+    explained.has("written without dashes: 'text=VALUE'");
     assert!(!explained.contains("-- --text"), "{explained}");
 }
 
@@ -124,13 +118,10 @@ fn a_tool_that_cannot_be_called_is_named_with_the_reason() {
         let shown = json(&as_json);
         assert_eq!(shown["tools"], json!([]), "{shown}");
         assert_eq!(shown["unusableTools"][0]["name"], "odd", "{shown}");
-        assert!(
-            shown["unusableTools"][0]["reason"]
-                .as_str()
-                .unwrap()
-                .contains("x-mcp-header at `region`"),
-            "{shown}"
-        );
+        shown["unusableTools"][0]["reason"]
+            .as_str()
+            .unwrap()
+            .has("x-mcp-header at `region`");
     }
     let called = served.run(&["call", "odd"]);
     exit(&called, 2);

@@ -1,6 +1,7 @@
 //! Logging in at a shell.
 
 use crate::{
+    assertions::*,
     authorization_server::Protected,
     support::{exit, longhaul},
 };
@@ -217,10 +218,7 @@ async fn a_login_that_fails_says_how_to_go_on() {
     let contains = |said: String, expected: &str| assert!(said.contains(expected), "{expected}: {said}");
     contains(said(&["login", &url, "--no-browser"], 5), "nothing was pasted\n");
     let refused = said(&["tools", &url], 5);
-    assert!(
-        refused.contains("longhaul login http") && !refused.contains("--key"),
-        "{refused}"
-    );
+    refused.has("longhaul login http").lacks("--key");
     server.issued(|issued| issued.metadata = serde_json::json!({"registration_endpoint": null}));
     let other = tempdir().unwrap();
     let mut unregistered = longhaul(&["login", &url, "--no-browser"], &other);
@@ -300,10 +298,7 @@ async fn a_key_is_checked_before_it_is_kept() {
     let refused = with_key(&home, &["login", "--key", &url], "lhk_2");
     exit(&refused, 5);
     let said = stderr(&refused);
-    assert!(
-        said.contains("it was revoked; the key is not kept") && !said.contains("lhk_2"),
-        "{said}"
-    );
+    said.has("it was revoked; the key is not kept").lacks("lhk_2");
     let file = home.path().join("longhaul/.client/tokens.json");
     let kept = || fs::read_to_string(&file).unwrap();
     assert!(kept().contains("lhk_1") && !kept().contains("lhk_2"));
@@ -448,27 +443,18 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
     });
     assert!(call(5).contains("log in with"));
     let said = pasted_login(&home, &url, &[]).await;
-    assert!(
-        said.contains("has not granted deploy, which this login asked for; it has granted read"),
-        "{said}"
-    );
+    said.has("has not granted deploy, which this login asked for; it has granted read");
     let shown = json(&mut longhaul(&["whoami", &url, "--json"], &home), 0);
     assert_eq!(
         (&shown["scopes"][0], &shown["notGranted"][0]),
         (&"read".into(), &"deploy".into())
     );
     let shown = exit(&longhaul(&["whoami", &url], &home).output().unwrap(), 0);
-    assert!(
-        shown.contains("without  deploy: asked for, and not granted by this name"),
-        "{shown}"
-    );
+    shown.has("without  deploy: asked for, and not granted by this name");
     let logins = server.issued(|issued| issued.asked.len());
     for _ in 0..2 {
         let said = call(5);
-        assert!(
-            said.contains("does not grant deploy") && said.contains("once it does"),
-            "{said}"
-        );
+        said.has("does not grant deploy").has("once it does");
     }
 
     // A login that the user begins asks again.
@@ -493,10 +479,7 @@ async fn s_34_the_advised_login_asks_for_what_was_missing() {
     let refused = longhaul(&["call", &url, "deploy"], &home).output().unwrap();
     exit(&refused, 5);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        said.contains("permits deploy") && said.contains("longhaul login"),
-        "{said}"
-    );
+    said.has("permits deploy").has("longhaul login");
     pasted_login(&home, &url, &[]).await;
     assert_eq!(asked(), "read deploy");
     exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
@@ -507,10 +490,7 @@ async fn s_34_the_advised_login_asks_for_what_was_missing() {
     let unknown = longhaul(&["call", &url, "deploi"], &home).output().unwrap();
     exit(&unknown, 2);
     let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(
-        said.contains("does not permit it") && said.contains("longhaul whoami"),
-        "{said}"
-    );
+    said.has("does not permit it").has("longhaul whoami");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -525,10 +505,7 @@ async fn s_33_the_url_of_a_metadata_document_is_checked() {
         let words = ["login", &server.url(), "--client-metadata-url", wrong];
         let refused = longhaul(&words, &home).output().unwrap();
         exit(&refused, 2);
-        assert!(
-            String::from_utf8_lossy(&refused.stderr).contains("--client-metadata-url"),
-            "{refused:?}"
-        );
+        refused.says("--client-metadata-url");
     }
     exit(
         &longhaul(&["login", &server.url(), "--scope", ""], &home)

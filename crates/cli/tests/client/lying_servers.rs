@@ -56,18 +56,12 @@ fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
     exit(&refused, 2);
     let said = stderr(&refused);
     assert!(said.contains("task-one  optional  asking  "), "{said}");
-    assert!(
-        said.contains("task-two  optional  running (invalid answer)  "),
-        "{said}"
-    );
+    said.has("task-two  optional  running (invalid answer)  ");
     asks.store(false, Ordering::SeqCst);
     let refused = answer();
     exit(&refused, 2);
     let said = stderr(&refused);
-    assert!(
-        said.contains("no task is known to ask") && said.contains("task-two") && !said.contains("task-one"),
-        "{said}"
-    );
+    said.has("no task is known to ask").has("task-two").lacks("task-one");
     lies.store(false, Ordering::SeqCst);
     exit(&answer(), 5);
     asks.store(true, Ordering::SeqCst);
@@ -82,10 +76,7 @@ fn an_answer_without_an_id_names_the_task_that_cannot_be_read() {
     exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     let refused = longhaul(&["answer", "a=b"], &home).output().unwrap();
     exit(&refused, 3);
-    assert!(
-        stderr(&refused).contains(&format!("task task-one on {}", peer.url())),
-        "{refused:?}"
-    );
+    refused.says(&format!("task task-one on {}", peer.url()));
 }
 
 #[test]
@@ -139,10 +130,7 @@ fn of_very_many_questions_some_are_shown() {
         let asked = run_at(&peer.url(), &home, words);
         let said = stderr(&asked);
         assert_eq!(said.matches("longhaul answer").count(), 10, "{said}");
-        assert!(
-            said.contains("and 490 more questions; all of them:\n  longhaul task task-one --json"),
-            "{said}"
-        );
+        said.has("and 490 more questions; all of them:\n  longhaul task task-one --json");
     }
 }
 
@@ -202,10 +190,7 @@ fn a_task_that_asks_what_nobody_can_answer_is_named() {
     called.ends(5);
     let asked = run_at(&url, &home, &["call", "optional"]);
     let said = stderr(&asked);
-    assert!(
-        said.contains("task-one --wait`, or end it with `longhaul cancel"),
-        "{said}"
-    );
+    said.has("task-one --wait`, or end it with `longhaul cancel");
 }
 
 /// No value fits it, so only a refusal is offered.
@@ -219,10 +204,8 @@ fn a_form_that_is_no_object_can_only_be_declined() {
     let asked = run_at(&peer.url(), &home, &["call", "optional"]);
     exit(&asked, 7);
     let said = stderr(&asked);
-    assert!(
-        said.contains("the form is invalid") && said.contains("longhaul answer task-one --question q --decline"),
-        "{said}"
-    );
+    said.has("the form is invalid")
+        .has("longhaul answer task-one --question q --decline");
     let refused = run_at(&peer.url(), &home, &["answer", "task-one", "a=b"]);
     exit(&refused, 2);
     assert!(stderr(&refused).contains("the form is invalid"), "{refused:?}");

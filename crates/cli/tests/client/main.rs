@@ -2,6 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 mod authorization_server;
 mod batch;

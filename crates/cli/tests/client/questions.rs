@@ -58,10 +58,7 @@ fn a_detached_task_is_answered_later() {
     let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
     served.asks(&id, 1);
     let shown = exit(&served.run(&["task", &id]), 0);
-    assert!(
-        shown.contains("Ship it?") && shown.contains("approved=boolean  Whether to ship it."),
-        "{shown}"
-    );
+    shown.has("Ship it?").has("approved=boolean  Whether to ship it.");
     for (wrong, why) in [
         (
             &["answer", id.as_str()][..],
@@ -91,10 +88,7 @@ fn a_detached_task_is_answered_later() {
     );
     let late = served.run(&["answer", &id, "approved=true"]);
     exit(&late, 5);
-    assert!(
-        stderr(&late).contains("the task asks nothing now (succeeded)"),
-        "{late:?}"
-    );
+    late.says("the task asks nothing now (succeeded)");
 }
 
 #[test]
@@ -108,10 +102,7 @@ fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
         .skip_while(|word| *word != "answer")
         .nth(1)
         .unwrap();
-    assert!(
-        said.contains("the task asks: Ship it?") && said.contains("approved=true"),
-        "{said}"
-    );
+    said.has("the task asks: Ship it?").has("approved=true");
     exit(&served.run(&["answer", id, "--decline"]), 0);
     let declined = served.run(&["task", id, "--wait"]);
     assert_eq!(declined.status.code(), Some(1), "{declined:?}");
@@ -198,12 +189,9 @@ fn of_several_questions_that_come_together_none_is_answered() {
     let refused = served.run(&["answer", "task-1", "yes=true"]);
     exit(&refused, 2);
     let said = stderr(&refused);
-    assert!(
-        said.contains("choose one with --question")
-            && said.contains("Delete it?")
-            && said.contains("Delete its backup?"),
-        "{said}"
-    );
+    said.has("choose one with --question")
+        .has("Delete it?")
+        .has("Delete its backup?");
     let answers = || {
         served
             .messages()
@@ -304,19 +292,13 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     served.asks(&id, 1);
     let listed: Value = serde_json::from_str(&exit(&run(&["tasks", "--json"]), 0)).unwrap();
     let call = &listed["calls"][0];
-    assert_eq!(
-        (&call["taskId"], &call["state"]),
-        (&Value::from(id.as_str()), &Value::from("input_required"))
-    );
+    call.has_members(json!({"taskId": id.as_str(), "state": "input_required"}));
     // Without an id: the only one.
     assert!(exit(&run(&["task"]), 0).contains("Ship it?"));
     let other = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
     let several = run(&["task"]);
     exit(&several, 2);
-    assert!(
-        stderr(&several).contains(&id) && stderr(&several).contains(&other),
-        "{several:?}"
-    );
+    several.says(&id).says(&other);
     exit(&run(&["cancel"]), 2);
     exit(&run(&["cancel", &other[6..]]), 0);
     exit(&run(&["task", &other[6..], "--wait"]), 4);
@@ -327,10 +309,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     );
     let none = run(&["task"]);
     exit(&none, 2);
-    assert!(
-        stderr(&none).contains("none is recorded that has not ended"),
-        "{none:?}"
-    );
+    none.says("none is recorded that has not ended");
     let states = exit(&run(&["tasks"]), 0);
     assert!(states.contains("succeeded") && states.contains("cancelled"), "{states}");
 }
@@ -357,11 +336,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     }
     calling.kill().unwrap();
     calling.wait().unwrap();
-    assert!(
-        listed().contains("outcome unknown: the program ended before there was an answer"),
-        "{}",
-        listed()
-    );
+    listed().has("outcome unknown: the program ended before there was an answer");
     // It is not listed for ever.
     let journal = rusqlite::Connection::open(served.home.path().join("longhaul/.client/handles.db")).unwrap();
     let kept_for: i64 = journal
@@ -373,10 +348,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
         .output()
         .unwrap();
     let warned = stderr(&again);
-    assert!(
-        warned.contains("ago, and may have been carried out; this is a new call"),
-        "{warned}"
-    );
+    warned.has("ago, and may have been carried out; this is a new call");
     let shown = exit(&again, 124);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["taskId"], &shown["interrupted"]), (&Value::Null, &true.into()));
@@ -472,10 +444,7 @@ fn a_server_is_started_as_a_child() {
         .output()
         .unwrap();
     exit(&failed, 3);
-    assert!(
-        stderr(&failed).contains("`no-such-program-here` could not be started"),
-        "{failed:?}"
-    );
+    failed.says("`no-such-program-here` could not be started");
     let failed = run(&["tools"], &std::env::temp_dir());
     exit(&failed, 3);
     assert!(stderr(&failed).contains("standard error"), "{failed:?}");

@@ -121,10 +121,7 @@ fn a_call_that_cannot_be_recorded_is_not_sent() {
             "{shown}"
         );
         let said = stderr(&refused);
-        assert!(
-            said.contains("nothing was sent") && said.contains("--unrecorded"),
-            "{said}"
-        );
+        said.has("nothing was sent").has("--unrecorded");
     }
     let refused = served.run(&["call", "t", &batch]);
     assert!(exit(&refused, 2).contains("--unrecorded"), "{refused:?}");
@@ -168,10 +165,7 @@ fn hints_name_the_file_of_another_client() {
     let called = served.run(&["call", "other", "t", "--detach", &option]);
     exit(&called, 0);
     let said = stderr(&called);
-    assert!(
-        said.contains(&format!("longhaul task {option} other task-1 --wait")),
-        "{said}"
-    );
+    said.has(&format!("longhaul task {option} other task-1 --wait"));
     // The name is found in the file also if only the task is named.
     exit(
         &longhaul(&["task", "task-1", &option], &served.home).output().unwrap(),

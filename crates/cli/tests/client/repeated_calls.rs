@@ -91,10 +91,7 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
         exit(&served.run(&["cancel", &id, "--wait"]), 0);
         let ended = served.run(&detached);
         assert_eq!(exit(&ended, 0), id);
-        assert!(
-            stderr(&ended).contains("the task was made before, and has ended: cancelled"),
-            "{ended:?}"
-        );
+        ended.says("the task was made before, and has ended: cancelled");
         assert!(!stderr(&ended).contains("keeps running"), "{ended:?}");
         let waited = served.run(&call);
         exit(&waited, 4);
@@ -142,10 +139,7 @@ fn a_line_does_not_repeat_the_call_of_another_line() {
     }
     // In another run they are.
     let anew = served.run(&[&words[..], &["--repeat", "all"]].concat());
-    assert!(
-        stderr(&anew).contains("3 lines repeat calls whose end was not seen"),
-        "{anew:?}"
-    );
+    anew.says("3 lines repeat calls whose end was not seen");
 }
 
 /// Nobody has read the first task since it was created.

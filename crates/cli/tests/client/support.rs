@@ -1,5 +1,6 @@
 //! A server in this process, and the command run against it.
 
+pub(crate) use crate::assertions::*;
 use longhaul::{
     Json, Message, Prompt, Resource, ResourceTemplate, Server, TaskContext, TaskPolicy, Tool, ToolResult,
     schemars::JsonSchema,

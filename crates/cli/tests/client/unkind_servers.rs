@@ -93,10 +93,7 @@ fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
             peer.url()
         );
         assert!(said.contains(&way), "{said}");
-        assert!(
-            said.contains("wait for it with `longhaul task task-1 --wait`"),
-            "{said}"
-        );
+        said.has("wait for it with `longhaul task task-1 --wait`");
     }
     let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "working", "{listed}");
@@ -210,10 +207,7 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
         let called = run_at(&peer.url(), &home, &["call", "optional"]);
         exit(&called, 3);
         let said = stderr(&called);
-        assert!(
-            said.contains("the call may or may not have run, and was not sent again"),
-            "{said}"
-        );
+        said.has("the call may or may not have run, and was not sent again");
         assert_eq!(peer.calls_of("tools/call").len(), 1);
         let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
         assert!(listed.contains("optional  outcome unknown"), "{listed}");
@@ -312,17 +306,12 @@ fn a_question_that_is_asked_again_is_answered_once() {
         let again = run_at(&peer.url(), &home, words);
         exit(&again, 5);
         let said = stderr(&again);
-        assert!(
-            said.contains("`q` is answered, and the server has acknowledged that") && said.contains(way),
-            "{said}"
-        );
+        said.has("`q` is answered, and the server has acknowledged that")
+            .has(way);
     }
     let shown = run_at(&peer.url(), &home, &["task", "task-1"]);
     assert!(!exit(&shown, 0).contains("Which?"), "{shown:?}");
-    assert!(
-        stderr(&shown).contains(way) && !stderr(&shown).contains("longhaul answer"),
-        "{shown:?}"
-    );
+    shown.says(way).says_no("longhaul answer");
     let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
     assert_eq!(shown["answered"], json!(["q"]), "{shown}");
     assert_eq!(shown["inputRequests"]["q"]["params"]["message"], "Which?", "{shown}");
@@ -330,10 +319,7 @@ fn a_question_that_is_asked_again_is_answered_once() {
     let failed: Value = serde_json::from_str(&exit(&waited, 3)).unwrap();
     assert_eq!(failed["error"]["kind"], "invalid_answer");
     let said = stderr(&waited);
-    assert!(
-        said.contains("the task cannot go on; end it with `longhaul cancel task-1`"),
-        "{said}"
-    );
+    said.has("the task cannot go on; end it with `longhaul cancel task-1`");
     assert_eq!(peer.calls_of("tasks/update").len(), 1);
     exit(&run_at(&peer.url(), &home, &["cancel", "task-1"]), 0);
 }
@@ -381,11 +367,7 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
                     "{words:?}: {said}"
                 );
             }
-            assert_eq!(
-                (&error["kind"], &error["mayHaveRun"]),
-                (&json!("lost"), &json!(true)),
-                "{error}"
-            );
+            error.has_members(json!({"kind": "lost", "mayHaveRun": true}));
             let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
             let state = listed["calls"][0]["state"].as_str().unwrap();
             assert!(state.starts_with("lost"), "{words:?}: {listed}");
@@ -408,17 +390,10 @@ fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() 
     let called = run_at(&peer.url(), &home, &["call", "optional", "--json"]);
     exit(&called, 5);
     let said = stderr(&called);
-    assert!(
-        said.contains("Connect (it asks to open https://acme.example/a?b=1)"),
-        "{said}"
-    );
+    said.has("Connect (it asks to open https://acme.example/a?b=1)");
     assert!(said.contains("has not run") && !said.contains("may"), "{said}");
     let error = &json(&called)["error"];
-    assert_eq!(
-        (&error["kind"], &error["mayHaveRun"]),
-        (&json!("refused"), &json!(false)),
-        "{error}"
-    );
+    error.has_members(json!({"kind": "refused", "mayHaveRun": false}));
     let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
     assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
     assert_eq!(peer.calls_of("tools/call").len(), 1);

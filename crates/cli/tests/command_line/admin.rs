@@ -40,10 +40,8 @@ fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
     let id = gate(&served, 3);
     state(&served, &id, "running");
     let list = admin(&served, "tasks", &["--state", "live"]);
-    assert!(
-        stdout(&list).starts_with("TASK ") && stdout(&list).contains(&id),
-        "{list:?}"
-    );
+    stdout(&list).begins_with("TASK ");
+    list.prints(&id);
     assert_eq!(json(&admin(&served, "stats", &["--json"]))["running"], 1);
     served.open_gate();
     let task = state(&served, &id, "failed");
@@ -148,10 +146,7 @@ fn what_cannot_be_done_is_said_with_its_status() {
     for action in ["task", "cancel"] {
         let short = admin(&served, action, &[&id[..4]]);
         assert_eq!(exit(&short), 2);
-        assert!(
-            stderr(&short).contains("may be a part of the ids of several tasks"),
-            "{short:?}"
-        );
+        short.says("may be a part of the ids of several tasks");
     }
     assert_eq!(exit(&admin(&served, "cancel", &[&id])), 0);
     state(&served, &id, "cancelled");
@@ -244,10 +239,8 @@ fn a_server_is_cordoned() {
     assert_eq!(json(&nodes(&[]))["nodes"][0]["cordon"], "cordoned");
     let doctor = admin(&served, "doctor", &[]);
     let said = stdout(&doctor);
-    assert!(
-        said.contains("is cordoned, and no other server begins work") && !said.contains("start a server"),
-        "{said}"
-    );
+    said.has("is cordoned, and no other server begins work")
+        .lacks("start a server");
     let id = gate(&served, 0);
     assert_eq!(json(&admin(&served, "task", &[&id, "--json"]))["state"], "queued");
     assert_eq!(exit(&nodes(&["uncordon", &number])), 0);
@@ -286,10 +279,7 @@ fn the_doctor_finds_a_supervisor_that_was_stopped() {
             break said;
         }
     };
-    assert!(
-        finding.contains(&id) && finding.contains(&format!("`kill -CONT {supervisor}`")),
-        "{finding}"
-    );
+    finding.has(&id).has(&format!("`kill -CONT {supervisor}`"));
     rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
     while said().contains("SIGSTOP") {}
 }
@@ -305,10 +295,7 @@ fn the_doctor_finds_what_is_wrong() {
     mode(0o755);
     let open = admin(&served, "doctor", &[]);
     assert_eq!(exit(&open), 1);
-    assert!(
-        stdout(&open).contains("other users can read") && stdout(&open).contains("chmod 700"),
-        "{open:?}"
-    );
+    open.prints("other users can read").prints("chmod 700");
     mode(0o700);
     let id = gate(&served, 0);
     state(&served, &id, "running");
@@ -398,10 +385,7 @@ fn mistakes_elsewhere_in_the_file_are_warnings() {
     assert!(!stdout(&doctor).contains("does not answer"), "{doctor:?}");
     served.kill();
     let doctor = admin(&served, "doctor", &[]);
-    assert!(
-        stdout(&doctor).contains("mend first what else is said here; then start it"),
-        "{doctor:?}"
-    );
+    doctor.prints("mend first what else is said here; then start it");
     fs::write(&file, "[server\n").unwrap();
     for broken in [admin(&served, "stats", &[]), admin(&served, "doctor", &[])] {
         assert_eq!(exit(&broken), 2, "{broken:?}");
@@ -469,10 +453,7 @@ fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
     let unread = doctor.output().unwrap();
     mode(&data, 0o700);
     assert_eq!(exit(&unread), 5, "{unread:?}");
-    assert!(
-        stderr(&unread).contains("cannot be read: Permission denied"),
-        "{unread:?}"
-    );
+    unread.says("cannot be read: Permission denied");
 }
 
 /// A process that is stopped accepts connections, and answers nothing.
@@ -503,10 +484,7 @@ fn a_server_that_does_not_answer_is_waited_for_aloud() {
     let (given_up, mut said) = stats();
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert!(
-        rest.contains("no answer within 20 s") && rest.contains("end it with SIGKILL"),
-        "{rest}"
-    );
+    rest.has("no answer within 20 s").has("end it with SIGKILL");
     assert_eq!(exit(&given_up.wait_with_output().unwrap()), 3);
     let (answered, _said) = stats();
     kill_process(server, Signal::CONT).unwrap();
@@ -522,10 +500,7 @@ fn many_tasks_are_acted_on_with_a_filter() {
     ids.iter().for_each(|id| drop(state(&served, id, "running")));
     let asked = admin(&served, "cancel", &["--all", "--tool", "gate"]);
     assert_eq!(exit(&asked), 2);
-    assert!(
-        stderr(&asked).contains("cancel 2 tasks? Nothing was changed: --yes"),
-        "{asked:?}"
-    );
+    asked.says("cancel 2 tasks? Nothing was changed: --yes");
     let unfiltered = admin(&served, "cancel", &["--all", "--yes"]);
     assert_eq!(exit(&unfiltered), 2);
     assert!(stderr(&unfiltered).contains("such as `tool`"), "{unfiltered:?}");

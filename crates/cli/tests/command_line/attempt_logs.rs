@@ -37,10 +37,7 @@ fn the_log_of_an_earlier_attempt_is_read_by_its_number() {
         assert_eq!(exit(&read(&["--attempt", "0"])), 2);
     }
     let history = run(&["task", url, &id, "--history"]);
-    assert!(
-        stdout(&history).contains("exit code 4: the first reason"),
-        "{history:?}"
-    );
+    history.prints("exit code 4: the first reason");
     let shown = run(&["admin", "task", data, &id, "--json"]);
     let shown: Value = serde_json::from_str(stdout(&shown)).unwrap();
     assert_eq!(shown["attempts"][0]["lastLine"], "the first reason", "{shown}");

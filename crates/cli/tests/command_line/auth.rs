@@ -198,14 +198,8 @@ fn keys_say_who_comes_in_and_what_is_whose() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(
-        (&states[0]["name"], &states[0]["state"]),
-        (&json!("ann"), &json!("revoked"))
-    );
-    assert_eq!(
-        (&states[1]["state"], &states[1]["tools"]),
-        (&json!("active"), &json!(["ec*"]))
-    );
+    states[0].has_members(json!({"name": "ann", "state": "revoked"}));
+    states[1].has_members(json!({"state": "active", "tools": ["ec*"]}));
 }
 
 /// A task that waits for a slot when its key is revoked is nobody's.
@@ -267,10 +261,7 @@ fn a_key_file_that_others_may_read_is_made_private_and_told_of() {
     }
     mode(0o666);
     let refused = keys(folder.path(), &["list"]);
-    assert!(
-        exit(&refused) == 1 && stderr(&refused).contains("keys.json: other users may write to it"),
-        "{refused:?}"
-    );
+    refused.ends(1).says("keys.json: other users may write to it");
 }
 
 /// Names are known from `keys.json`, and if it was lost, from the tasks that there are.
@@ -371,19 +362,14 @@ fn keys_are_revoked_with_mistakes_elsewhere_in_the_configuration() {
         let is_warning = |line: &str| line.starts_with("warning: ") && line.contains(mistake);
         assert!(stderr(&revoked).lines().any(is_warning), "{mistake}: {revoked:?}");
     }
-    assert!(
-        fs::read_to_string(folder.path().join("audit.jsonl"))
-            .unwrap()
-            .contains("revoked by")
-    );
+    fs::read_to_string(folder.path().join("audit.jsonl"))
+        .unwrap()
+        .has("revoked by");
 
     // Nobody knows where the keys are, except whoever says it.
     fs::write(&file, "[server\n").unwrap();
     let unknown = keys(&["list"]);
-    assert!(
-        exit(&unknown) == 2 && stderr(&unknown).contains("--data-dir"),
-        "{unknown:?}"
-    );
+    unknown.ends(2).says("--data-dir");
     let data = folder.path().join("data");
     let listed = keys(&["list", "--data-dir", data.to_str().unwrap()]);
     assert!(exit(&listed) == 0 && stdout(&listed).contains("revoked"), "{listed:?}");
@@ -394,10 +380,9 @@ fn keys_are_revoked_with_mistakes_elsewhere_in_the_configuration() {
     fs::remove_file(&file).unwrap();
     assert_eq!(exit(&keys(&["revoke", "other"])), 2);
     let revoked = with_data_dir(&["revoke", "other"]);
-    assert!(
-        exit(&revoked) == 0 && stderr(&revoked).starts_with("warning: ") && stderr(&revoked).contains("jobs.toml"),
-        "{revoked:?}"
-    );
+    revoked.ends(0);
+    stderr(&revoked).begins_with("warning: ");
+    revoked.says("jobs.toml");
     assert_eq!(exit(&with_data_dir(&["revoke", "nobody"])), 1);
 }
 
@@ -529,10 +514,7 @@ fn a_user_whose_programs_are_taken_for_proxies_is_not_announced() {
         let server = Protected::start(proxies, &format!("{auth}\n{AUDIT}"), "127.0.0.1:0");
         assert_eq!(server.post("", "tools/list", json!({})).0, 401);
         let text = audited(&server);
-        assert!(
-            text.contains(&format!("access: {who}")) && !text.contains(own),
-            "{text}"
-        );
+        text.has(&format!("access: {who}")).lacks(own);
         let file = server.folder.path().join("jobs.toml");
         let checked = run(&["check", file.to_str().unwrap()]);
         let told = stdout(&checked);
@@ -550,10 +532,7 @@ fn a_user_whose_programs_are_taken_for_proxies_is_not_announced() {
     assert_eq!(server.post("", "tools/list", json!({})).0, 200);
     let checked = run(&["check", server.folder.path().join("jobs.toml").to_str().unwrap()]);
     let warned = stderr(&checked);
-    assert!(
-        warned.contains("8.0.0.0/8 has addresses of strangers") && !warned.contains("no program"),
-        "{warned}"
-    );
+    warned.has("8.0.0.0/8 has addresses of strangers").lacks("no program");
 }
 
 /// The system tells whose a connection is on loopback only.

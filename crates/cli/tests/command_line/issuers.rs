@@ -96,15 +96,9 @@ fn tokens_of_an_issuer_say_who_comes_in_and_what_is_whose() {
     let ann = issuer.token("ann", everything, PUBLIC_URL, 600);
     let bob = issuer.token("bob", everything, PUBLIC_URL, 600);
     let metadata = get(&server, "/.well-known/oauth-protected-resource/mcp");
-    assert!(
-        metadata.starts_with("HTTP/1.1 200") && metadata.contains(ISSUER) && metadata.contains(PUBLIC_URL),
-        "{metadata}"
-    );
+    metadata.begins_with("HTTP/1.1 200").has(ISSUER).has(PUBLIC_URL);
     let refused = get(&server, "/mcp").to_lowercase();
-    assert!(
-        refused.starts_with("http/1.1 401") && refused.contains("resource_metadata="),
-        "{refused}"
-    );
+    refused.begins_with("http/1.1 401").has("resource_metadata=");
 
     let post =
         |server: &Protected, token: &str, method: &str, params: Value| server.post(&bearer(token), method, params);
@@ -345,12 +339,9 @@ fn scopes_for_tools_that_do_not_exist_are_warned_of() {
     };
     let said = warned(issuer(r#"{ a = ["tools:ecko", "tools:ga*", "tasks:read"] }"#));
     let line = jobs.lines().count() + 4;
-    assert!(
-        said.contains(&format!(
-            "jobs.toml:{line}: `scopes`: no tool fits `ecko`; did you mean `echo`?"
-        )),
-        "{said}"
-    );
+    said.has(&format!(
+        "jobs.toml:{line}: `scopes`: no tool fits `ecko`; did you mean `echo`?"
+    ));
     assert!(!said.contains("`ga*`"), "{said}");
     let said = warned(issuer("{}"));
     assert!(said.contains("no token of this issuer permits anything"), "{said}");

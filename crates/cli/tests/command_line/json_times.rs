@@ -158,10 +158,7 @@ fn a_server_that_does_not_run_is_started_so() {
     ] {
         assert_eq!(exit(&output), 3, "{output:?}");
         let start = format!("start it with `longhaul serve {file}`");
-        assert!(
-            stderr(&output).contains("no server runs for") && stderr(&output).contains(&start),
-            "{output:?}"
-        );
+        output.says("no server runs for").says(&start);
     }
     // Nobody listens there.
     let nowhere = "http://127.0.0.1:1/mcp";
@@ -175,9 +172,6 @@ fn a_server_that_does_not_run_is_started_so() {
     ] {
         let output = run(words);
         assert_eq!(exit(&output), 3, "{output:?}");
-        assert!(
-            stderr(&output).contains("start it with `longhaul serve FILE`"),
-            "{output:?}"
-        );
+        output.says("start it with `longhaul serve FILE`");
     }
 }

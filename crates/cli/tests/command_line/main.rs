@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod admin;
+#[path = "../assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
 mod attempt_logs;
 mod audit;
 mod auth;

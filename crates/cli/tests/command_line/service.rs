@@ -1,7 +1,7 @@
 //! `longhaul service`, with programs in the place of systemd's that record how they are called and start what the unit says.
 
 use super::support::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
     fs,
@@ -143,10 +143,7 @@ fn a_service_is_installed_runs_and_leaves_only_its_data() {
     let installed = machine.run(&INSTALL);
     assert_eq!(exit(&installed), 0, "{installed:?}");
     let said = stdout(&installed);
-    assert!(
-        said.contains("longhaul-jobs.service is installed, and runs: `jobs` serves unix:"),
-        "{said}"
-    );
+    said.has("longhaul-jobs.service is installed, and runs: `jobs` serves unix:");
     assert!(stderr(&installed).contains("loginctl enable-linger"), "{installed:?}");
     let unit = "longhaul-jobs.service";
     assert_eq!(
@@ -175,29 +172,20 @@ fn a_service_is_installed_runs_and_leaves_only_its_data() {
     let status = machine.run(&STATUS);
     let shown = json(&status);
     assert_eq!(exit(&status), 0, "{shown}");
-    assert_eq!(
-        (&shown["running"], &shown["enabled"], &shown["since"]),
-        (&true.into(), &true.into(), &"2026-11-29T17:16:21.000Z".into())
-    );
+    shown.has_members(json!({"running": true, "enabled": true, "since": "2026-11-29T17:16:21.000Z"}));
     assert_eq!(shown["log"], format!("journalctl --user -u {unit}"));
     let called = run(&["call", machine.path("jobs.toml").to_str().unwrap(), "say"]);
     assert_eq!(stdout(&called), "hi\n", "{called:?}");
 
     // Once more changes nothing.
     let again = machine.run(&INSTALL);
-    assert!(
-        exit(&again) == 0 && stdout(&again).contains("was installed already"),
-        "{again:?}"
-    );
+    again.ends(0).prints("was installed already");
     assert!(!machine.calls().iter().any(|call| call.contains("restart")));
 
     let removed = machine.run(&UNINSTALL);
     assert_eq!(exit(&removed), 0, "{removed:?}");
     let data = machine.path("data");
-    assert!(
-        stdout(&removed).contains(&format!("data stay in {}", data.display())),
-        "{removed:?}"
-    );
+    removed.prints(&format!("data stay in {}", data.display()));
     assert!(!machine.unit(unit).exists() && data.join("longhaul.db").exists());
     assert_eq!(machine.calls()[0], format!("--user disable --now {unit}"));
     assert_eq!(exit(&machine.run(&STATUS)), 4);
@@ -276,19 +264,13 @@ fn a_unit_of_somebody_else_is_left_alone() {
         &["uninstall", "--user", "--yes", "--name", "jobs", "jobs.toml"],
     ] {
         let refused = machine.run(words);
-        assert!(
-            exit(&refused) == 2 && stderr(&refused).contains("--name"),
-            "{refused:?}"
-        );
+        refused.ends(2).says("--name");
     }
     // That of another file with a server of the same name, too.
     let other = fs::read_to_string(&unit).unwrap() + "# longhaul-service: /other/jobs.toml\n";
     fs::write(&unit, &other).unwrap();
     let refused = machine.run(&INSTALL);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("/other/jobs.toml"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("/other/jobs.toml");
     assert_eq!((fs::read_to_string(&unit).unwrap(), machine.calls()), (other, vec![]));
     // Under another name it is found by its file, also when the server is called otherwise since.
     let installed = machine.run(&[&INSTALL[..], &["--name", "mine"]].concat());
@@ -304,20 +286,14 @@ fn without_systemd_the_unit_can_still_be_seen() {
     let machine = Machine::new();
     machine.set("running", "offline\n");
     let refused = machine.run(&INSTALL);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("--dry-run"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("--dry-run");
     let refused = machine.run(&[&INSTALL[..], &["--json"]].concat());
     assert_eq!(
         (exit(&refused), json(&refused)["error"]["kind"].as_str()),
         (2, Some("usage"))
     );
     let shown = machine.run(&["install", "--user", "--dry-run", "jobs.toml"]);
-    assert!(
-        exit(&shown) == 0 && stdout(&shown).contains("KillMode=process"),
-        "{shown:?}"
-    );
+    shown.ends(0).prints("KillMode=process");
     assert!(stderr(&shown).contains("no service can be installed here"), "{shown:?}");
     let shown = json(&machine.run(&["install", "--user", "--json", "jobs.toml"]));
     assert_eq!((&shown["written"], &shown["changed"]), (&false.into(), &true.into()));
@@ -327,10 +303,7 @@ fn without_systemd_the_unit_can_still_be_seen() {
     let mut command = machine.command(&INSTALL);
     command.env("PATH", "/nowhere");
     let refused = command.output().unwrap();
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("there is no `systemctl`"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("there is no `systemctl`");
 }
 
 #[test]
@@ -339,17 +312,11 @@ fn what_check_refuses_is_not_installed() {
     let valid = fs::read_to_string(machine.path("jobs.toml")).unwrap();
     machine.set("jobs.toml", &valid.replace("command", "comand"));
     let refused = machine.run(&INSTALL);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("comand"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("comand");
     // What the machine refuses, too: the socket is another file.
     machine.set("jobs.toml", &valid.replace("data/mcp.sock", "jobs.toml"));
     let refused = machine.run(&INSTALL);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("another file is there"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("another file is there");
     for scope in ["--user", "--system"] {
         assert_eq!(exit(&machine.run(&["install", scope, "--yes", "no-such.toml"])), 2);
     }
@@ -363,10 +330,7 @@ fn a_server_that_does_not_start_is_told_with_its_log() {
     let failed = machine.run(&INSTALL);
     assert_eq!(exit(&failed), 1, "{failed:?}");
     let said = stderr(&failed);
-    assert!(
-        said.contains("longhaul-jobs.service is failed") && said.contains("the disk is on fire"),
-        "{said}"
-    );
+    said.has("longhaul-jobs.service is failed").has("the disk is on fire");
     assert!(said.contains("longhaul service uninstall"), "{said}");
     let status = machine.run(&STATUS);
     assert_eq!((exit(&status), json(&status)["state"].as_str()), (3, Some("failed")));
@@ -379,10 +343,7 @@ fn a_server_that_runs_already_is_not_disturbed() {
     let mut child = longhaul(&["serve", file.to_str().unwrap(), "--json"]).spawn().unwrap();
     report(&mut child);
     let refused = machine.run(&INSTALL);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains(&format!("pid {}", child.id())),
-        "{refused:?}"
-    );
+    refused.ends(2).says(&format!("pid {}", child.id()));
     assert!(!machine.path("config").exists());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -426,10 +387,7 @@ fn a_unit_for_odd_paths_is_one_that_systemd_reads() {
     fs::create_dir(&line_break).unwrap();
     fs::copy(machine.path("jobs.toml"), line_break.join("jobs.toml")).unwrap();
     let refused = command.arg(line_break.join("jobs.toml")).output().unwrap();
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("line break"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("line break");
 }
 
 /// As the owner of the data directory, else of the file; as root only if root has run it.
@@ -440,25 +398,16 @@ fn a_service_of_the_system_is_never_roots_by_accident() {
     let install = ["install", "--system", "--json", "jobs.toml"];
     if !rustix::process::geteuid().is_root() {
         let refused = machine.run(&["install", "--system", "--yes", "jobs.toml"]);
-        assert!(
-            exit(&refused) == 2 && stderr(&refused).contains("--user"),
-            "{refused:?}"
-        );
+        refused.ends(2).says("--user");
         return;
     }
     let refused = machine.run(&install);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("belongs to root"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("belongs to root");
 
     let owned = |path: &Path, user: u32| chown(path, Some(user), Some(user)).unwrap();
     owned(&file, 1);
     let refused = machine.run(&install);
-    assert!(
-        exit(&refused) == 2 && stderr(&refused).contains("install -d -o daemon"),
-        "{refused:?}"
-    );
+    refused.ends(2).says("install -d -o daemon");
     owned(machine.folder.path(), 1);
     let shown = json(&machine.run(&install));
     assert_eq!(shown["user"], "daemon");

@@ -45,11 +45,7 @@ fn the_log_tells_of_each_task_and_keeps_its_id() {
                     "{told}: {line}"
                 );
             }
-            assert!(
-                lines[2].contains(outcome) && lines[2].contains("duration_ms"),
-                "{}",
-                lines[2]
-            );
+            lines[2].has(outcome).has("duration_ms");
         }
     }
     assert!(trace.contains("request") && trace.contains("tools/call") && trace.contains("echo"));
@@ -159,10 +155,7 @@ fn a_collector_is_sent_the_trace_of_a_task() {
         assert!(sent.starts_with("POST /v1/traces HTTP/1.1"), "{sent}");
         let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     }
-    assert!(
-        sent.contains("application/x-protobuf") && sent.contains("longhaul.task.state"),
-        "{sent}"
-    );
+    sent.has("application/x-protobuf").has("longhaul.task.state");
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -215,9 +208,7 @@ fn a_log_filter_that_is_none_is_refused() {
         .output()
         .unwrap();
         assert_eq!(exit(&refused), 2, "{command}");
-        assert!(
-            stderr(&refused).contains("LONGHAUL_LOG is not a log filter: `inof` is not a level; did you mean `info`?")
-        );
+        refused.says("LONGHAUL_LOG is not a log filter: `inof` is not a level; did you mean `info`?");
         assert!(!folder.path().join("data").exists());
     }
 }
@@ -228,10 +219,7 @@ fn a_hangup_ends_no_server() {
         kill_process(Pid::from_child(server), Signal::HUP).unwrap();
         assert_eq!(exit(&run(&["call", url, "echo", "words=still"])), 0);
     });
-    assert!(
-        log.contains("was read again: its tools and upstreams are as before"),
-        "{log}"
-    );
+    log.has("was read again: its tools and upstreams are as before");
 }
 
 /// What the file says holds in the engine, which counts tasks, and in the front, which counts the rest.
@@ -240,16 +228,10 @@ fn the_limits_of_the_file_are_kept() {
     let served = Served::start_with("[server.limits]\nlive_tasks = 1\nconnections = 2\n");
     let waiting = served.begin(&[]);
     let (_connection, refused) = served.post_echo();
-    assert!(
-        refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 10"),
-        "{refused}"
-    );
+    refused.begins_with("HTTP/1.1 429 ").has("retry-after: 10");
     // Both connections are taken now, this one's and the one that waits for the task.
     let (_, refused) = served.post_echo();
-    assert!(
-        refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 5"),
-        "{refused}"
-    );
+    refused.begins_with("HTTP/1.1 429 ").has("retry-after: 5");
     served.open_gate();
     assert_eq!(waiting.finish().0, 0);
     assert_eq!(exit(&run(&["call", &served.url, "echo", "words=x"])), 0);

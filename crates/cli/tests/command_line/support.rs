@@ -1,5 +1,6 @@
 //! A folder with a configuration, its server, and the command run against it.
 
+pub(crate) use crate::assertions::*;
 use longhaul_schemas::CheckingProxy;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

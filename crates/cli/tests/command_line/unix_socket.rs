@@ -38,10 +38,7 @@ fn a_server_listens_on_a_unix_socket_and_removes_it() {
     let other = folder.path().join("other");
     let second = run(&["serve", file, "--data-dir", other.to_str().unwrap()]);
     let pid = server.id().to_string();
-    assert!(
-        exit(&second) == 1 && stderr(&second).contains("is in use by"),
-        "{second:?}"
-    );
+    second.ends(1).says("is in use by");
     assert!(
         cfg!(not(target_os = "linux")) || stderr(&second).contains(&pid),
         "{second:?}"

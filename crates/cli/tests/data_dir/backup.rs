@@ -4,6 +4,7 @@ use super::{
     remove_database,
     support::{JOBS, Place, Served, done, names, run, until},
 };
+use crate::assertions::*;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -43,10 +44,7 @@ fn a_restore_does_not_guess_where_a_mistyped_directory_is() {
     fs::write(place.file("mistyped.toml"), jobs.replace("data_dir", "datadir")).unwrap();
     let (status, _, said) = run(&place, &["restore", "backup.tar", "mistyped.toml"]);
     assert_eq!(status, Some(2), "{said}");
-    assert!(
-        said.contains("unknown key `datadir` in [server]; did you mean `data_dir`?"),
-        "{said}"
-    );
+    said.has("unknown key `datadir` in [server]; did you mean `data_dir`?");
 }
 
 /// The server that the backup was taken of runs on. The restored one runs nothing by itself, and what ran is never run again.
@@ -68,14 +66,7 @@ fn a_restored_server_interrupts_what_ran_and_asks_before_it_runs_what_was_queued
     assert_eq!(names(&place), ["backup.tar", "data", "home", "jobs.toml", "runs"]);
 
     let restored = done(&place, &["restore", "backup.tar", "--data-dir", "copy", "--json"]);
-    assert_eq!(
-        (
-            &restored["interrupted"],
-            &restored["queued"],
-            &restored["mustBeAccepted"]
-        ),
-        (&json!(1), &json!(1), &json!(true))
-    );
+    restored.has_members(json!({"interrupted": 1, "queued": 1, "mustBeAccepted": true}));
     assert_eq!(
         fs::read_to_string(place.file("copy/more/token.json")).unwrap(),
         "secret"
@@ -97,10 +88,7 @@ fn a_restored_server_interrupts_what_ran_and_asks_before_it_runs_what_was_queued
         ("failed".into(), "working".into())
     );
     let said = failure(&copy, &running);
-    assert!(
-        said.contains("interrupted: this ran when the backup was taken"),
-        "{said}"
-    );
+    said.has("interrupted: this ran when the backup was taken");
     assert!(!copy.run(&["call", "gate"]).status.success(), "it is read-only");
     copy.kill();
     assert_eq!(place.runs(), 1);
@@ -135,10 +123,7 @@ fn queued_tasks_run_or_end_as_the_operator_chooses() {
             "--json",
         ],
     );
-    assert_eq!(
-        (&ended["interruptedQueued"], &ended["queued"], &ended["mustBeAccepted"]),
-        (&json!(1), &json!(0), &json!(false))
-    );
+    ended.has_members(json!({"interruptedQueued": 1, "queued": 0, "mustBeAccepted": false}));
     let run = done(
         &place,
         &["restore", "backup.tar", "--data-dir", "run", "--run-queued", "--json"],
@@ -153,10 +138,7 @@ fn queued_tasks_run_or_end_as_the_operator_chooses() {
         ("failed".into(), "failed".into())
     );
     let said = failure(&copy, &queued);
-    assert!(
-        said.contains("interrupted: this waited when the backup was taken"),
-        "{said}"
-    );
+    said.has("interrupted: this waited when the backup was taken");
     copy.kill();
     assert_eq!(place.runs(), 1);
 
@@ -196,21 +178,18 @@ fn a_server_that_only_reads_says_how_it_goes_on() {
     ] {
         let (code, said, _) = of_copy(command, words);
         assert_eq!((code, &said["error"]["kind"]), (Some(5), &json!("not_now")), "{said}");
-        assert!(
-            said["error"]["message"]
-                .as_str()
-                .unwrap()
-                .contains("--accept-restored-database"),
-            "{said}"
-        );
+        said["error"]["message"]
+            .as_str()
+            .unwrap()
+            .has("--accept-restored-database");
     }
     assert_eq!(of_copy("stats", &[]).1["readsOnly"], true);
     let (_, found, _) = of_copy("doctor", &[]);
     let found = found.to_string();
-    assert!(
-        found.contains("--accept-restored-database") && !found.contains("resume") && !found.contains("queued, "),
-        "{found}"
-    );
+    found
+        .has("--accept-restored-database")
+        .lacks("resume")
+        .lacks("queued, ");
     for page in [&*format!("/tasks/{queued}"), "/tools", "/?state=queued"] {
         let shown = copy.get(page).1;
         assert!(shown.contains("--accept-restored-database"), "{page}: {shown}");
@@ -221,10 +200,7 @@ fn a_server_that_only_reads_says_how_it_goes_on() {
     }
     // Clients are not told what they cannot do.
     let refused = copy.run(&["task", &queued, "--cancel"]);
-    assert!(
-        !String::from_utf8_lossy(&refused.stderr).contains("--accept"),
-        "{refused:?}"
-    );
+    refused.says_no("--accept");
 }
 
 /// The folders are copied after the database, and may know more than it does.
@@ -240,10 +216,7 @@ fn what_the_folders_know_of_running_and_queued_tasks_is_kept() {
     });
     // No server runs, and the database calls one running and one queued.
     let taken = done(&place, &["backup", "jobs.toml", "running.tar", "--json"]);
-    assert_eq!(
-        (&taken["tasks"]["running"], &taken["tasks"]["queued"]),
-        (&json!(1), &json!(1))
-    );
+    taken["tasks"].has_members(json!({"running": 1, "queued": 1}));
     let older = ["longhaul.db", "longhaul.db-wal"].map(|name| (name, fs::read(data.join(name)).unwrap_or_default()));
     let server = place.serve(&[]);
     until("the queued one has ended", || server.look(&queued) == "completed");
@@ -309,10 +282,8 @@ retry = { attempts = 5, on = ["error"] }
     let copy = serve(&place, "copy", &[]);
     let failed = copy.run(&["task", &id, "--wait"]);
     let said = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(
-        !failed.status.success() && said.contains("exited with code 3"),
-        "{failed:?}"
-    );
+    failed.fails();
+    said.has("exited with code 3");
     assert_eq!(place.runs(), 1);
 }
 

@@ -1,6 +1,7 @@
 //! Backups that are taken while tasks are created, run and end.
 
 use super::support::{Place, Served, done};
+use crate::assertions::*;
 use longhaul_client::{Client, Connection, Options, Outcome, TaskStatus};
 use serde_json::json;
 use std::{
@@ -53,11 +54,7 @@ async fn work(client: Client, next: Arc<AtomicU64>, known: Arc<Mutex<Known>>, st
         let id = call.task().await.unwrap().id().to_owned();
         known.lock().unwrap().acknowledged.insert(id.clone(), n);
         let outcome = call.result().await.unwrap();
-        assert!(
-            text(&outcome).contains(&format!("\"begin {n}\\nresult {n}\\n\"")),
-            "{}",
-            text(&outcome)
-        );
+        text(&outcome).has(&format!("\"begin {n}\\nresult {n}\\n\""));
         known.lock().unwrap().ended.insert(id, n);
     }
 }
@@ -157,11 +154,7 @@ async fn backups_under_load_have_all_that_was_acknowledged() {
             }
             if status == TaskStatus::Completed {
                 let outcome = task.wait(&mut |_| {}).await.unwrap();
-                assert!(
-                    text(&outcome).contains(&format!("\"begin {n}\\nresult {n}\\n\"")),
-                    "{}",
-                    text(&outcome)
-                );
+                text(&outcome).has(&format!("\"begin {n}\\nresult {n}\\n\""));
                 let log = String::from_utf8(task.read_log(None, Some(0)).await.unwrap().bytes).unwrap();
                 assert_eq!(log, format!("begin {n}\nresult {n}\n"));
             }

@@ -2,6 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
 mod backup;
 mod backup_kills;
 mod backup_load;
@@ -21,6 +24,7 @@ mod roles;
 mod shared_store;
 mod support;
 
+use crate::assertions::*;
 use planted::PLANTS;
 use serde_json::Value;
 use std::{
@@ -70,10 +74,8 @@ fn a_restored_database_runs_nothing_until_it_is_accepted() {
     for refused in [&["call", "gate"][..], &["task", &queued, "--cancel"]] {
         let refused = server.run(refused);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(
-            !refused.status.success() && said.contains("has not accepted it yet"),
-            "{said}"
-        );
+        refused.fails();
+        said.has("has not accepted it yet");
     }
     let said = server.kill();
     assert!(said.contains("start it once with --accept-restored-database"), "{said}");
@@ -103,21 +105,17 @@ fn folders_without_their_database_are_told_of_and_kept() {
     remove_database(&data);
 
     let server = place.serve(&["--remove-orphaned-attempts"]);
-    assert!(
-        server.report["readsOnly"]
-            .as_str()
-            .unwrap()
-            .contains("the database is older")
-    );
+    server.report["readsOnly"]
+        .as_str()
+        .unwrap()
+        .has("the database is older");
     assert_eq!(
         server.report["orphanedAttempts"],
         serde_json::json!({"kept": 1, "running": 1, "removed": 0})
     );
     let said = server.kill();
-    assert!(
-        said.contains("commands still run in 1 of them") && said.contains("--remove-orphaned-attempts"),
-        "{said}"
-    );
+    said.has("commands still run in 1 of them")
+        .has("--remove-orphaned-attempts");
 
     let server = place.serve(&["--accept-restored-database", "--remove-orphaned-attempts"]);
     assert_eq!(
@@ -251,10 +249,7 @@ fn no_command_waits_for_a_fifo_in_place_of_a_file() {
     }
     let refused = run(&["check", named]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
-    assert!(
-        said.contains("it is a named pipe, and should be a regular file"),
-        "{said}"
-    );
+    said.has("it is a named pipe, and should be a regular file");
 }
 
 #[test]
@@ -276,10 +271,7 @@ fn a_reserve_that_is_larger_than_the_disk_is_refused() {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("`disk_reserve` is 1024000000 MiB, and the disk of"),
-            "{said}"
-        );
+        said.has("`disk_reserve` is 1024000000 MiB, and the disk of");
     }
 }
 

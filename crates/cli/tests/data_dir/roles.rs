@@ -1,10 +1,11 @@
 //! `role` in `[server]`: processes that accept requests, and processes that run tasks.
 
 use crate::{
+    assertions::*,
     shared_store::Shared,
     support::{JOBS, Place, run, until},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 
 const MORE: &str = r#"
@@ -30,10 +31,7 @@ fn a_front_and_a_worker_share_the_work() {
     let shared = Shared::new();
     let (front, worker) = (place(&shared, "front"), place(&shared, "worker"));
     let (accepts, runs) = (front.serve(&[]), worker.serve(&[]));
-    assert_eq!(
-        (&runs.report["role"], &runs.report["url"]),
-        (&"worker".into(), &Value::Null)
-    );
+    runs.report.has_members(json!({"role": "worker", "url": null}));
     assert!(!worker.file("data/owner.sock").exists(), "it accepts no requests");
     let id = accepts.begin();
     // A command runs in the folder of the configuration that it was accepted with.
@@ -91,12 +89,9 @@ fn a_role_needs_a_database() {
         let (code, found, _) = run(&place, &["check", "jobs.toml", "--json"]);
         assert_eq!(code, Some(2));
         let said = found["problems"][0]["message"].as_str().unwrap();
-        assert!(
-            said.contains(&format!(
-                "`role = \"{role}\"` needs `store`: a front and a worker share their tasks"
-            )),
-            "{said}"
-        );
+        said.has(&format!(
+            "`role = \"{role}\"` needs `store`: a front and a worker share their tasks"
+        ));
     }
     let place = Place::with(&JOBS.replace("[[tool]]", "role = \"both\"\n\n[[tool]]"));
     assert_eq!(run(&place, &["check", "jobs.toml"]).0, Some(0));

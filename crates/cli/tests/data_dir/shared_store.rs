@@ -1,6 +1,7 @@
 //! `store` in `[server]`: the tasks are in PostgreSQL, and the data directory has what belongs to the host.
 
 use crate::{
+    assertions::*,
     database::{Schema, Server as Database},
     support::{JOBS, Place, done, longhaul, run, until},
 };
@@ -187,21 +188,12 @@ fn a_database_that_does_not_answer_is_named_and_not_the_server() {
     shared.database.signal(Signal::STOP);
     let (code, found, _) = run(&place, &["check", "jobs.toml", "--json"]);
     assert_eq!((code, &found["ok"]), (Some(2), &false.into()), "{found}");
-    assert!(
-        found["problems"][0]["message"]
-            .as_str()
-            .unwrap()
-            .contains("does not answer"),
-        "{found}"
-    );
+    found["problems"][0]["message"].as_str().unwrap().has("does not answer");
     let asked = server.run(&["task", &id]);
     let said = String::from_utf8_lossy(&asked.stderr);
     assert!(!asked.status.success() && said.contains("does not answer"), "{said}");
     let said = place.printed(&["admin", "doctor", "jobs.toml"]);
-    assert!(
-        said.contains("its database does not") && !said.contains("SIGKILL"),
-        "{said}"
-    );
+    said.has("its database does not").lacks("SIGKILL");
     shared.database.signal(Signal::CONT);
     fs::write(place.file("gate"), "").unwrap();
     until("it goes on", || {
@@ -263,10 +255,7 @@ fn a_copy_of_a_data_directory_is_refused_while_the_original_is_served() {
     fs::copy(first.file("data/host"), copy.file("data/host")).unwrap();
     let (code, _, said) = run(&copy, &["serve", "jobs.toml"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.contains(&server.url) && said.contains("delete the file `host`"),
-        "{said}"
-    );
+    said.has(&server.url).has("delete the file `host`");
     // What it says helps.
     fs::remove_file(copy.file("data/host")).unwrap();
     copy.serve(&[]);
@@ -295,10 +284,7 @@ fn what_cannot_be_used_is_said_before_anything_is_served() {
             .unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(2), "{variable:?}: {said}");
-        assert!(
-            said.contains("LONGHAUL_STORE must be the URL") && !said.contains("secret"),
-            "{said}"
-        );
+        said.has("LONGHAUL_STORE must be the URL").lacks("secret");
     }
 
     // Tasks in the data directory would be out of sight.
@@ -393,10 +379,7 @@ fn a_key_does_not_get_the_tasks_of_a_lost_one() {
     ));
     let (code, _, said) = run(&second, &["keys", "add", "jobs.toml", "ann"]);
     assert!(code == Some(1) && said.contains("has tasks of a key ann"), "{said}");
-    assert!(
-        said.contains(&shared.schema.name) && !said.contains("password"),
-        "{said}"
-    );
+    said.has(&shared.schema.name).lacks("password");
     done(&second, &["keys", "add", "jobs.toml", "bob", "--json"]);
     drop(server);
 }
@@ -420,10 +403,8 @@ fn a_restored_database_is_read_only_until_it_is_accepted() {
     assert_eq!(server.look(&id), "working", "it can be read");
     let refused = server.run(&["call", "gate"]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        !refused.status.success() && said.contains("was restored or moved"),
-        "{said}"
-    );
+    refused.fails();
+    said.has("was restored or moved");
     server.kill();
     let server = place.serve(&["--accept-restored-database"]);
     assert!(server.report["readsOnly"].is_null(), "{}", server.report);

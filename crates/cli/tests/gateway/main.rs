@@ -2,6 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 #[allow(dead_code)]
 mod authorization_server;
@@ -65,10 +68,8 @@ fn upstreams_are_seen_and_paused_from_a_shell() {
     until("the upstream to be down", || seen()[0]["state"] == "down");
     let unknown = run(path, &["admin", "pause", "gateway.toml", "--upstream", "pu"]);
     let said = String::from_utf8_lossy(&unknown.stderr);
-    assert!(
-        unknown.status.code() == Some(2) && said.contains("there is no upstream `pu`; the upstreams are up"),
-        "{unknown:?}"
-    );
+    unknown.ends(2);
+    said.has("there is no upstream `pu`; the upstreams are up");
 }
 
 #[test]
@@ -157,10 +158,7 @@ fn check_connects_to_the_upstreams() {
     ] {
         assert!(told.contains(line), "{told}");
     }
-    assert!(
-        warned.contains("gateway.toml: upstream `up`: `tools.rename`: it has no tool `no_such`"),
-        "{warned}"
-    );
+    warned.has("gateway.toml: upstream `up`: `tools.rename`: it has no tool `no_such`");
     let checked: Value = serde_json::from_str(&text(&run(folder, &["check", "gateway.toml", "--json"]))).unwrap();
     let states: Vec<&Value> = checked["upstreams"]
         .as_array()
@@ -170,10 +168,7 @@ fn check_connects_to_the_upstreams() {
         .collect();
     assert_eq!(states, ["up", "down"]);
     assert_eq!(checked["upstreams"][0]["tools"][0]["name"], "up_gate");
-    assert!(
-        checked["warnings"][0]["message"].as_str().unwrap().contains("no_such"),
-        "{checked}"
-    );
+    checked["warnings"][0]["message"].as_str().unwrap().has("no_such");
     let offline = text(&run(folder, &["check", "gateway.toml", "--offline"]));
     assert!(!offline.contains("upstream up"), "{offline}");
 }
@@ -202,18 +197,11 @@ fn check_tells_of_names_and_uris_that_collide() {
     };
     let (status, told) = config(false);
     assert_eq!(status, Some(2), "{told}");
-    assert!(
-        told.contains(
-            "two.toml: upstream `two`: its tool `greet` is not offered: upstream `one` has one of the name `greet`"
-        ),
-        "{told}"
-    );
+    told.has("two.toml: upstream `two`: its tool `greet` is not offered: upstream `one` has one of the name `greet`");
     let (status, told) = config(true);
     assert_eq!(status, Some(0), "{told}");
-    assert!(
-        told.contains("is hidden: upstream `one` has one with this URI") && !told.contains("greet"),
-        "{told}"
-    );
+    told.has("is hidden: upstream `one` has one with this URI")
+        .lacks("greet");
 }
 
 /// What `wrap` is in front of survives its client: the next one finds the task.
@@ -321,19 +309,12 @@ fn a_wrapped_command_that_does_not_exist_is_an_error() {
     let output = run(folder.path(), &["wrap", "--", "no-such-server"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains("there is no program `no-such-server` in PATH, so there is nothing to wrap"),
-        "{stderr}"
-    );
+    stderr.has("there is no program `no-such-server` in PATH, so there is nothing to wrap");
     let output = run(folder.path(), &["wrap", "--", "sh -c exit"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains(
-            "`sh -c exit` in PATH. If the rest are its arguments, give each as a word: `longhaul wrap -- sh -c exit`"
-        ),
-        "{stderr}"
-    );
+    stderr
+        .has("`sh -c exit` in PATH. If the rest are its arguments, give each as a word: `longhaul wrap -- sh -c exit`");
     assert!(!folder.path().join("state").exists(), "a data directory is left");
 }
 
@@ -371,10 +352,7 @@ fn a_wrapped_server_that_ends_at_once_says_so_in_place_of_its_tools() {
             .as_str()
             .unwrap_or_else(|| panic!("{response}"));
         assert!(error.starts_with("There are no tools: upstream `wrapped`: "), "{error}");
-        assert!(
-            error.contains("exit status: 3") && error.contains("API_KEY is missing"),
-            "{error}"
-        );
+        error.has("exit status: 3").has("API_KEY is missing");
     }
     drop(requests);
     child.wait().unwrap();

@@ -40,10 +40,7 @@ fn said(mut longhaul: Command, wrap: &[&str]) -> (Output, String) {
 #[track_caller]
 fn assert_refused((output, said): &(Output, String), difference: &str) {
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("is in use for another server") && said.contains(difference),
-        "{said}"
-    );
+    said.has("is in use for another server").has(difference);
     assert!(!said.contains("account-"), "the value of a variable is shown: {said}");
 }
 
@@ -88,10 +85,7 @@ fn a_data_directory_in_use_is_not_shared_with_another_environment_or_command() {
         said = last;
         output.status.success()
     });
-    assert!(
-        said.contains("was used before with other values of these variables: T_ACCOUNT."),
-        "{said}"
-    );
+    said.has("was used before with other values of these variables: T_ACCOUNT.");
 }
 
 /// As one of an earlier `longhaul serve`, which has nothing to do with the command.
@@ -111,10 +105,7 @@ fn a_server_that_wrap_has_not_started_is_not_taken_for_its_own() {
     ];
     let (output, said) = said(longhaul(path), &wrap);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("is in use by a server that `longhaul wrap` has not started"),
-        "{said}"
-    );
+    said.has("is in use by a server that `longhaul wrap` has not started");
     assert!(!path.join("upstream-data/wrap.toml").exists());
 }
 
@@ -125,10 +116,7 @@ fn a_state_folder_that_cannot_be_used_is_named() {
     let wrap = ["wrap", "--data-dir", "file/own", "--", "true"];
     let (output, said) = said(longhaul(folder.path()), &wrap);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("cannot prepare the data directory /") && said.contains("file/own: "),
-        "{said}"
-    );
+    said.has("cannot prepare the data directory /").has("file/own: ");
 }
 
 #[test]
@@ -146,10 +134,8 @@ fn a_folder_that_cannot_be_used_is_refused_as_such() {
     let mut wrap = Command::new("sh");
     wrap.current_dir(folder.path().join("gone"));
     let (output, told) = said(wrap, &["-c", script, LONGHAUL]);
-    assert!(
-        output.status.code() == Some(1) && told.contains("not there any more"),
-        "{told}"
-    );
+    output.ends(1);
+    told.has("not there any more");
 }
 
 /// The host need not do anything: its session goes on, and what was not answered is answered with an error.
@@ -302,10 +288,7 @@ fn wrap_serve_and_admin_work_in_folders_with_long_paths() {
     let tasks = run(path, &["admin", "tasks", data_dir]);
     assert!(tasks.status.success(), "{tasks:?}");
     let doctor = run(path, &["admin", "doctor", data_dir]);
-    assert!(
-        !String::from_utf8_lossy(&doctor.stdout).contains("SIGKILL"),
-        "{doctor:?}"
-    );
+    doctor.prints_no("SIGKILL");
 }
 
 /// `wrap` is in front of one server, so hosts and people see that one.

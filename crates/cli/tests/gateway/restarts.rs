@@ -182,9 +182,6 @@ fn a_task_that_the_upstream_has_lost_with_its_session_is_interrupted() {
     let ended = run(folder, &["task", &gateway.url, &id, "--wait"]);
     assert!(!ended.status.success(), "{ended:?}");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(
-        said.contains("it is not known whether `gate` has run on upstream `up`"),
-        "{said}"
-    );
+    said.has("it is not known whether `gate` has run on upstream `up`");
     assert_eq!(starts(folder), 1, "it is not idempotent");
 }

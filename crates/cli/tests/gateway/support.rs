@@ -1,5 +1,6 @@
 //! A folder with an upstream and a gateway, and the command run in it.
 
+pub(crate) use crate::assertions::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{

@@ -2,8 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../assertions/mod.rs"]
+#[allow(dead_code)]
+mod assertions;
 mod served_file;
 
+use crate::assertions::*;
 use longhaul_schemas::MessageChecker;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -396,10 +400,7 @@ fn an_owner_that_cannot_start_says_why() {
     fs::write(place.data().join("attempts"), "").unwrap();
     let (status, said) = place.relay().finish();
     assert_eq!(status.code(), Some(1));
-    assert!(
-        said.contains("the server could not start") && said.contains("cannot use"),
-        "{said}"
-    );
+    said.has("the server could not start").has("cannot use");
 }
 
 #[test]
@@ -481,10 +482,7 @@ fn the_task_of_a_child_is_found_from_another_folder() {
     while !run(place.path(), &with_server(&["tasks"])).contains("succeeded") {}
     // What has ended stays so, and need not be asked about.
     let listed = run(elsewhere.path(), &["tasks"]);
-    assert!(
-        listed.contains("completed") && !listed.contains("not asked"),
-        "{listed}"
-    );
+    listed.has("completed").lacks("not asked");
     let result = run(elsewhere.path(), &["task", &id[..12], "--wait"]);
     assert_eq!(result, "through");
 }

@@ -1,6 +1,7 @@
 //! Which file a server has read, and what its clients are told of it, and of its end.
 
 use super::{Place, wait_until};
+use crate::assertions::*;
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use std::{
@@ -46,10 +47,7 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
 
     fs::write(&file, changed.replacen("[server]", "[server]\nmax_running = 3", 1)).unwrap();
     let (_, told) = listed("jobs.toml", &[]);
-    assert!(
-        told.contains("door") && told.contains("read at the next start"),
-        "{told}"
-    );
+    told.has("door").has("read at the next start");
 
     fs::write(place.path().join("other.toml"), &changed).unwrap();
     let of_other: [&[&str]; 6] = [
@@ -76,10 +74,7 @@ fn a_file_is_served_as_it_is_now_and_no_other_one() {
     assert!(has_stopped, "{said}");
     // What is left of it says nothing once it has ended.
     let (_, said) = run(&["admin", "tasks", "other.toml"], &[]);
-    assert!(
-        said.contains("no server runs") && !said.contains("is that of the server of"),
-        "{said}"
-    );
+    said.has("no server runs").lacks("is that of the server of");
 }
 
 /// Under its key the call is made again where its server is started again, and runs once.
