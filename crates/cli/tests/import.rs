@@ -2,7 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-#[path = "assertions/mod.rs"]
 #[allow(dead_code)]
 mod assertions;
 

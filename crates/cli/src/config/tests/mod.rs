@@ -5,7 +5,7 @@ mod shared_store;
 mod sound;
 mod warnings;
 
-use super::Environment;
+use super::{Config, ConfigError, Environment, load};
 use std::fs;
 use tempfile::TempDir;
 
@@ -28,4 +28,35 @@ fn folder_with(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.toml"), text).unwrap();
     folder
+}
+
+/// A file that is sound but for these keys of `[server]` and the sections behind them.
+fn folder_with_server(keys: &str) -> TempDir {
+    folder_with(&format!("{SERVER}{keys}\n{TOOL}command = [\"true\"]\n"))
+}
+
+/// A file that is sound but for these keys of its tool.
+fn folder_with_tool(keys: &str) -> TempDir {
+    folder_with(&format!("{SERVER}{TOOL}{keys}"))
+}
+
+fn load_in(folder: &TempDir) -> Result<Config, ConfigError> {
+    load(&folder.path().join("jobs.toml"), &environment())
+}
+
+/// What is wrong with the file, one line each, without the folder.
+fn problems_in(folder: &TempDir) -> Vec<String> {
+    let error = load_in(folder).unwrap_err().to_string();
+    error.lines().map(|line| without_folder(folder, line)).collect()
+}
+
+/// What is said about a file that is accepted.
+fn warnings_in(folder: &TempDir) -> Vec<String> {
+    let warnings = load_in(folder).unwrap().warnings;
+    let lines = warnings.iter().map(|warning| warning.at("jobs.toml"));
+    lines.map(|line| without_folder(folder, &line)).collect()
+}
+
+fn without_folder(folder: &TempDir, line: &str) -> String {
+    line.replace(&format!("{}/", folder.path().display()), "")
 }

@@ -1,19 +1,13 @@
 //! The keys of `[server]` about a database that servers share.
 
-use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::load;
+use super::{folder_with_server, load_in, problems_in, warnings_in};
 
 /// What is said about the keys: problems, or else warnings.
 fn said(keys: &str) -> Vec<String> {
-    let folder = folder_with(&format!("{SERVER}{keys}\n{TOOL}command = [\"true\"]\n"));
-    let prefix = format!("{}/", folder.path().display());
-    match load(&folder.path().join("jobs.toml"), &environment()) {
-        Ok(config) => config.warnings.iter().map(|warning| warning.at("jobs.toml")).collect(),
-        Err(error) => error
-            .to_string()
-            .lines()
-            .map(|line| line.replace(&prefix, ""))
-            .collect(),
+    let folder = folder_with_server(keys);
+    match load_in(&folder) {
+        Ok(_) => warnings_in(&folder),
+        Err(_) => problems_in(&folder),
     }
 }
 
@@ -21,47 +15,25 @@ const STORE: &str = "store = \"postgres://jobs@127.0.0.1/jobs\"\n";
 
 #[test]
 fn amounts_have_their_ranges() {
-    for (keys, wanted) in [
-        (
-            "store_connections = 4\nstore_statement_timeout = \"100ms\"\nstore_lock_timeout = \"10ms\"",
-            None,
-        ),
-        (
-            "store_connections = 1000\nstore_statement_timeout = \"10m\"\nstore_lock_timeout = \"10m\"",
-            None,
-        ),
+    for sound in [
+        "store_connections = 4\nstore_statement_timeout = \"100ms\"\nstore_lock_timeout = \"10ms\"",
+        "store_connections = 1000\nstore_statement_timeout = \"10m\"\nstore_lock_timeout = \"10m\"",
         // The default of the other timeout follows.
-        ("store_statement_timeout = \"1s\"", None),
-        (
-            "store_connections = 3",
-            Some("`store_connections` must be a whole number from 4 to 1000, not 3"),
-        ),
-        (
-            "store_connections = 1001",
-            Some("`store_connections` must be a whole number from 4 to 1000, not 1001"),
-        ),
-        (
-            "store_statement_timeout = \"99ms\"",
-            Some("`store_statement_timeout` must be 100ms to 10m"),
-        ),
-        (
-            "store_statement_timeout = \"11m\"",
-            Some("`store_statement_timeout` must be 100ms to 10m"),
-        ),
-        (
-            "store_lock_timeout = \"9ms\"",
-            Some("`store_lock_timeout` must be 10ms to 10m"),
-        ),
-        (
-            "store_lock_timeout = \"6s\"",
-            Some(
-                "`store_lock_timeout` must be at most `store_statement_timeout` (5s), which ends a statement that waits for a lock, too",
-            ),
-        ),
+        "store_statement_timeout = \"1s\"",
     ] {
-        let found = said(&format!("{STORE}{keys}"));
-        let wanted: Vec<String> = wanted.iter().map(|wanted| format!("jobs.toml:4: {wanted}")).collect();
-        assert_eq!(found, wanted, "{keys}");
+        assert_eq!(said(&format!("{STORE}{sound}")), [""; 0], "{sound}");
+    }
+    let longer = "must be at most `store_statement_timeout` (5s), which ends a statement that waits for a lock, too";
+    for (key, value, wanted) in [
+        ("connections", "3", "must be a whole number from 4 to 1000, not 3"),
+        ("connections", "1001", "must be a whole number from 4 to 1000, not 1001"),
+        ("statement_timeout", "\"99ms\"", "must be 100ms to 10m"),
+        ("statement_timeout", "\"11m\"", "must be 100ms to 10m"),
+        ("lock_timeout", "\"9ms\"", "must be 10ms to 10m"),
+        ("lock_timeout", "\"6s\"", longer),
+    ] {
+        let found = said(&format!("{STORE}store_{key} = {value}"));
+        assert_eq!(found, [format!("jobs.toml:4: `store_{key}` {wanted}")]);
     }
 }
 
@@ -76,9 +48,7 @@ fn they_mean_something_only_with_a_database() {
         "lost_after = \"1h\"",
     ] {
         let name = key.split(' ').next().unwrap();
-        assert_eq!(
-            said(key),
-            [format!("jobs.toml:3: `{name}` means something only with `store`")]
-        );
+        let wanted = format!("jobs.toml:3: `{name}` means something only with `store`");
+        assert_eq!(said(key), [wanted]);
     }
 }

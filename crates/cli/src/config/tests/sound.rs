@@ -1,6 +1,6 @@
 //! What a good file comes to.
 
-use super::{SERVER, TOOL, environment, folder_with};
+use super::{environment, folder_with, folder_with_server, folder_with_tool, load_in, problems_in, warnings_in};
 use crate::config::{
     AuditConfig, Listen, Output, ServerConfig, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
@@ -13,8 +13,8 @@ use std::{fs, num::NonZeroU32, path::Path};
 
 #[test]
 fn the_smallest_file_gets_every_default() {
-    let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"true\"]\n"));
-    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+    let folder = folder_with_tool("command = [\"true\"]\n");
+    let config = load_in(&folder).unwrap();
     assert_eq!(
         config.server,
         ServerConfig {
@@ -139,6 +139,16 @@ command = ["sh", "-c", "{word}"]
 allow_placeholders_in_scripts = true
 input_schema = "in.json"
 task = "always"
+
+[[tool]]
+name = "third"
+description = "what is the default"
+command = ["true"]
+cwd = "."
+allow_leading_dash = []
+output = "text"
+task = "optional"
+task_after = "5s"
 "#,
     );
     fs::create_dir(folder.path().join("sub")).unwrap();
@@ -147,7 +157,7 @@ task = "always"
     let in_json = r##"{"type":"object","properties":{"word":{"$ref":"#/$defs/w"}},"$defs":{"w":{"type":"string"}}}"##;
     fs::write(folder.path().join("in.json"), in_json).unwrap();
 
-    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+    let config = load_in(&folder).unwrap();
     assert_eq!(config.server.data_dir, Path::new("/home/me/data"));
     assert_eq!(config.server.listen.address(), "[::1]:0".parse().ok());
     assert_eq!(
@@ -230,47 +240,7 @@ task = "always"
     assert_eq!(config.tools[1].optional.iter().collect::<Vec<_>>(), ["word"]);
     assert_eq!(config.tools[1].task, TaskPolicy::Always);
     assert!(!tool.allow_placeholders_in_scripts && config.tools[1].allow_placeholders_in_scripts);
-}
-
-/// The block that documents every key, values included that are only there to show their form.
-#[test]
-fn the_documented_example_is_sound() {
-    let folder = folder_with(
-        r#"
-[server]                         # every key but `name` has a default
-name = "build-box"
-listen = "127.0.0.1:7411"
-data_dir = "~/.local/state/longhaul/build-box"
-max_running = 8
-max_body = "4MiB"
-strict_headers = false
-queue_timeout = "24h"
-
-[[tool]]
-name = "hash_tree"
-description = "SHA-256 of every file below a folder"
-command = ["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"]
-env = { LC_ALL = "C" }
-cwd = "."
-stdin = "{text}"
-input = { path = { type = "string", pattern = "^[/.]", description = "folder to hash" }, text = { type = "string" } }
-optional = ["text"]
-allow_leading_dash = []
-output = "text"
-progress = '(?<current>\d+)/(?<total>\d+)'
-task = "optional"
-task_after = "5s"
-deadline = "1h"
-retention = "24h"
-max_output = "1MiB"
-max_log = "256MiB"
-concurrency = 2
-retry = { attempts = 3, backoff = "10s", on = ["crash"] }
-annotations = { readOnlyHint = true, idempotentHint = true }
-"#,
-    );
-    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-    assert_eq!(config.tools[0].task, TaskPolicy::Optional);
+    assert_eq!(config.tools[2].task, TaskPolicy::Optional);
 }
 
 #[test]
@@ -287,45 +257,32 @@ fn a_unix_socket_has_a_path_and_a_mode() {
         ("socket_mode = \"0660\"", 0o660),
         ("socket_mode = 0o666", 0o666),
     ] {
-        let text = format!("{SERVER}listen = \"unix:run/mcp.sock\"\n{mode}\n{TOOL}command = [\"true\"]\n");
-        let folder = folder_with(&text);
-        let load = || load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let folder = folder_with_server(&format!("listen = \"unix:run/mcp.sock\"\n{mode}"));
         // A service manager may make it with the server.
-        let warned = load().warnings.remove(0);
-        assert!(
-            warned.message.contains("`listen`: there is no folder"),
-            "{}",
-            warned.message
-        );
-        std::fs::create_dir(folder.path().join("run")).unwrap();
-        let config = load();
+        let warned = warnings_in(&folder).remove(0);
+        assert!(warned.contains(": `listen`: there is no folder"), "{warned}");
+        fs::create_dir(folder.path().join("run")).unwrap();
+        let config = load_in(&folder).unwrap();
         assert_eq!(config.server.listen, Listen::Unix(folder.path().join("run/mcp.sock")));
-        assert_eq!(
-            (config.server.socket_mode, config.warnings.len()),
-            (expected, 0),
-            "{mode}"
-        );
+        let found = (config.server.socket_mode, config.warnings.len());
+        assert_eq!(found, (expected, 0), "{mode}");
     }
+    let with_tls = "listen = \"unix:a\"\ntls = { cert = \"a\", key = \"b\" }";
     for (wrong, why) in [
         ("listen = \"unix:\"", "`listen`:"),
         ("listen = \"unix:a\"\nsocket_mode = 660", "octal digits"),
         ("listen = \"unix:a\"\nsocket_mode = \"0999\"", "octal digits"),
-        (
-            "listen = \"unix:a\"\ntls = { cert = \"a\", key = \"b\" }",
-            "a Unix socket has no TLS",
-        ),
+        (with_tls, "a Unix socket has no TLS"),
     ] {
-        let folder = folder_with(&format!("{SERVER}{wrong}\n{TOOL}command = [\"true\"]\n"));
-        let error = load(&folder.path().join("jobs.toml"), &environment()).unwrap_err();
-        assert!(error.to_string().contains(why), "{wrong}: {error}");
+        let problems = problems_in(&folder_with_server(wrong)).concat();
+        assert!(problems.contains(why), "{wrong}: {problems}");
     }
 }
 
 #[test]
 fn the_admin_section_names_an_address_of_this_machine() {
-    let section = "[admin]\nlisten = \"localhost:7412\"\nsame_user = false\nmetrics_key = false\nallowed_hosts = [\"ops.example.com\"]\n";
-    let folder = folder_with(&format!("{SERVER}{section}{TOOL}command = [\"true\"]\n"));
-    let admin = load(&folder.path().join("jobs.toml"), &environment()).unwrap().admin;
+    let section = "[admin]\nlisten = \"localhost:7412\"\nsame_user = false\nmetrics_key = false\nallowed_hosts = [\"ops.example.com\"]";
+    let admin = load_in(&folder_with_server(section)).unwrap().admin;
     assert_eq!(admin.listen, Some("127.0.0.1:7412".parse().unwrap()));
     assert_eq!((admin.same_user, admin.metrics_key), (Some(false), false));
     assert_eq!(admin.allowed_hosts, ["ops.example.com".parse().unwrap()]);
@@ -333,47 +290,26 @@ fn the_admin_section_names_an_address_of_this_machine() {
 
 #[test]
 fn placeholders_whose_values_hold_nothing_for_a_shell_may_stand_in_scripts() {
-    for (command, schema) in [
-        ("[\"sh\", \"-c\", \"make {x}\"]", "{ enum = [\"all\", \"test\"] }"),
+    const LETTERS: &str = r#"{ type = "string", pattern = "^[a-z]+$" }"#;
+    const TARGETS: &str = r#"{ enum = ["all", "test"] }"#;
+    for (command, schema, is_sound) in [
+        (r#"["sh", "-c", "make {x}"]"#, TARGETS, true),
+        (r#"["sh", "-c", "make {x}"]"#, LETTERS, true),
         (
-            "[\"sh\", \"-c\", \"make {x}\"]",
-            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
+            r#"["sh", "-c", "sleep {x}"]"#,
+            r#"{ type = "integer", minimum = 0 }"#,
+            true,
         ),
-        ("[\"sh\", \"-c\", \"sleep {x}\"]", "{ type = \"integer\", minimum = 0 }"),
-        (
-            "[\"ssh\", \"host\", \"make\", \"{x}\"]",
-            "{ enum = [\"all\", \"test\"] }",
-        ),
-        ("[\"make\", \"{x}\"]", "{ type = \"string\", pattern = \"^[a-z]+$\" }"),
+        (r#"["ssh", "host", "make", "{x}"]"#, TARGETS, true),
+        (r#"["make", "{x}"]"#, LETTERS, true),
+        (r#"["sh", "-c", "make {x}"]"#, r#"{ type = "string" }"#, false),
+        (r#"["sh", "-c", "{x}"]"#, LETTERS, false),
+        (r#"["sh", "-c", "make {x}"]"#, r#"{ enum = ["all; reboot"] }"#, false),
+        (r#"["ssh", "host", "{x}"]"#, LETTERS, false),
+        (r#"["python3", "-c", "import {x}"]"#, LETTERS, false),
     ] {
-        let folder = folder_with(&format!(
-            "{SERVER}{TOOL}command = {command}\ninput = {{ x = {schema} }}\n"
-        ));
-        let loaded = load(&folder.path().join("jobs.toml"), &environment());
-        assert!(loaded.is_ok(), "{command} {schema}: {}", loaded.unwrap_err());
-    }
-    for (command, schema) in [
-        ("[\"sh\", \"-c\", \"make {x}\"]", "{ type = \"string\" }"),
-        (
-            "[\"sh\", \"-c\", \"{x}\"]",
-            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
-        ),
-        ("[\"sh\", \"-c\", \"make {x}\"]", "{ enum = [\"all; reboot\"] }"),
-        (
-            "[\"ssh\", \"host\", \"{x}\"]",
-            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
-        ),
-        (
-            "[\"python3\", \"-c\", \"import {x}\"]",
-            "{ type = \"string\", pattern = \"^[a-z]+$\" }",
-        ),
-    ] {
-        let folder = folder_with(&format!(
-            "{SERVER}{TOOL}command = {command}\ninput = {{ x = {schema} }}\n"
-        ));
-        assert!(
-            load(&folder.path().join("jobs.toml"), &environment()).is_err(),
-            "{command} {schema}"
-        );
+        let folder = folder_with_tool(&format!("command = {command}\ninput = {{ x = {schema} }}\n"));
+        let said = load_in(&folder).err().map(|error| error.to_string());
+        assert_eq!(said.is_none(), is_sound, "{command} {schema}: {said:?}");
     }
 }

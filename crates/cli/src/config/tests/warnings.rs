@@ -1,82 +1,90 @@
 //! What may be served and is hardly meant.
 
-use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::load;
+use super::{folder_with_server, folder_with_tool, load_in, warnings_in};
 use std::{fs, os::unix::fs::PermissionsExt as _};
+use tempfile::TempDir;
 
-/// What is said about a tool, without the folder.
-fn warnings_in(tool: &str) -> Vec<String> {
-    let folder = folder_with(&format!("{SERVER}{TOOL}{tool}"));
-    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-    let warnings = config.warnings.iter().map(|warning| warning.at("jobs.toml"));
-    let prefix = format!("{}/", folder.path().display());
-    warnings.map(|line| line.replace(&prefix, "")).collect()
+/// What is said about these keys of a tool.
+fn of_tool(keys: &str) -> Vec<String> {
+    warnings_in(&folder_with_tool(keys))
+}
+
+/// Each line has what is expected of it, and nothing else is said.
+#[track_caller]
+fn assert_said(found: &[String], expected: &[&str]) {
+    let all_fit = found
+        .iter()
+        .zip(expected)
+        .all(|(found, expected)| found.contains(expected));
+    assert!(found.len() == expected.len() && all_fit, "{expected:?}: {found:#?}");
+}
+
+#[track_caller]
+fn assert_warned(folder: &TempDir, part: &str, is_warned: bool, row: &str) {
+    let found = warnings_in(folder);
+    let has_part = found.iter().any(|found| found.contains(part));
+    assert_eq!(has_part, is_warned, "{row}: {found:?}");
 }
 
 #[test]
 fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
     let at = |schema: &str, argument: &str| {
-        warnings_in(&format!(
+        of_tool(&format!(
             "command = [\"true\", \"{argument}\"]\ninput = {{ n = {schema} }}\n"
         ))
     };
-    assert_eq!(
-        at("{ type = \"integer\" }", "{n}"),
-        [
-            "jobs.toml:6: `command`: `n` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--n={n}` if the program accepts that, or add it to `allow_leading_dash`"
-        ]
-    );
-    for negative in [
-        "{ type = \"number\" }",
-        "{ type = [\"integer\", \"null\"], minimum = -1 }",
-        "{ type = \"number\", exclusiveMinimum = -1 }",
-        "{ type = \"array\", items = { type = \"integer\" } }",
-        "{ type = \"integer\", enum = [1, -1] }",
+    let negative = "jobs.toml:6: `command`: `n` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--n={n}` if the program accepts that, or add it to `allow_leading_dash`";
+    let integer = r#"{ type = "integer" }"#;
+    for schema in [
+        integer,
+        r#"{ type = "number" }"#,
+        r#"{ type = ["integer", "null"], minimum = -1 }"#,
+        r#"{ type = "number", exclusiveMinimum = -1 }"#,
+        r#"{ type = "array", items = { type = "integer" } }"#,
+        r#"{ type = "integer", enum = [1, -1] }"#,
     ] {
-        assert_eq!(at(negative, "{n}").len(), 1, "{negative}");
+        let found = at(schema, "{n}");
+        assert!(
+            found.len() == 1 && (schema != integer || found[0] == negative),
+            "{schema}: {found:?}"
+        );
     }
     for never in [
-        "{ type = \"integer\", minimum = 0 }",
-        "{ type = \"integer\", exclusiveMinimum = -1 }",
-        "{ type = \"number\", exclusiveMinimum = 0 }",
-        "{ type = \"integer\", enum = [1, 2] }",
-        "{ type = \"boolean\" }",
-        "{ type = \"string\" }",
+        r#"{ type = "integer", minimum = 0 }"#,
+        r#"{ type = "integer", exclusiveMinimum = -1 }"#,
+        r#"{ type = "number", exclusiveMinimum = 0 }"#,
+        r#"{ type = "integer", enum = [1, 2] }"#,
+        r#"{ type = "boolean" }"#,
+        r#"{ type = "string" }"#,
     ] {
         assert_eq!(at(never, "{n}"), [""; 0], "{never}");
     }
-    assert_eq!(at("{ type = \"integer\" }", "--n={n}"), [""; 0]);
-    assert_eq!(
-        warnings_in(
-            "command = [\"true\", \"{n}\"]\ninput = { n = { type = \"integer\" } }\nallow_leading_dash = [\"n\"]\n"
-        ),
-        [""; 0]
-    );
-    assert_eq!(
-        warnings_in("command = [\"true\"]\nstdin = \"{n}\"\ninput = { n = { type = \"integer\" } }\n"),
-        [""; 0]
-    );
+    assert_eq!(at(integer, "--n={n}"), [""; 0]);
+    let input = format!("input = {{ n = {integer} }}\n");
+    let allowed = "command = [\"true\", \"{n}\"]\nallow_leading_dash = [\"n\"]\n";
+    for sound in [allowed, "command = [\"true\"]\nstdin = \"{n}\"\n"] {
+        assert_eq!(of_tool(&format!("{sound}{input}")), [""; 0], "{sound}");
+    }
 }
 
 #[test]
 fn a_program_that_is_missing_is_pointed_out() {
-    let at = |program: &str, more: &str| warnings_in(&format!("command = [\"{program}\"]\n{more}"));
-    assert_eq!(
-        at("sha265sum", ""),
-        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
-    );
-    assert_eq!(
-        at("./x.sh", ""),
-        ["jobs.toml:6: `command`: the program ./x.sh does not exist, so every call would fail"]
-    );
-    assert_eq!(
-        at("true", "cwd = \"nowhere\"\n"),
-        ["jobs.toml:7: `cwd`: nowhere is not a folder, so every call would fail"]
-    );
-    assert_eq!(
-        at("./jobs.toml", ""),
-        ["jobs.toml:6: `command`: the program ./jobs.toml is not executable, so every call would fail"]
-    );
+    let at = |program: &str, more: &str| of_tool(&format!("command = [\"{program}\"]\n{more}"));
+    for (program, more, why) in [
+        ("sha265sum", "", "6: `command`: there is no program `sha265sum` in PATH"),
+        ("./x.sh", "", "6: `command`: the program ./x.sh does not exist"),
+        ("true", "cwd = \"nowhere\"\n", "7: `cwd`: nowhere is not a folder"),
+        (
+            "./jobs.toml",
+            "",
+            "6: `command`: the program ./jobs.toml is not executable",
+        ),
+    ] {
+        assert_eq!(
+            at(program, more),
+            [format!("jobs.toml:{why}, so every call would fail")]
+        );
+    }
     assert_eq!(at("sh", "env = { PATH = \"/nowhere\" }\n").len(), 1);
     assert_eq!(at("sh", ""), [""; 0]);
     assert_eq!(at("/bin/sh", ""), [""; 0]);
@@ -86,27 +94,30 @@ fn a_program_that_is_missing_is_pointed_out() {
 #[test]
 fn a_program_that_cannot_be_started_is_pointed_out() {
     let warned = |first_line: &str, program: &str| {
-        let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"{program}\"]\n"));
+        let folder = folder_with_tool(&format!("command = [\"{program}\"]\n"));
         let script = folder.path().join("x.sh");
         fs::write(&script, format!("{first_line}\necho done\n")).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let mut warnings = config.warnings.iter().map(|warning| warning.message.clone());
-        warnings.next().unwrap_or_default()
+        let warnings = load_in(&folder).unwrap().warnings;
+        warnings
+            .first()
+            .map(|warning| warning.message.clone())
+            .unwrap_or_default()
     };
-    for program in ["./x.sh", "/etc/../etc"] {
-        let said = warned("#!/bin/sh\r", program);
-        let expected = match program {
-            "./x.sh" => "its interpreter `/bin/sh` is followed by a carriage return: save ",
-            _ => "the program /etc/../etc is a folder, so every call would fail",
-        };
+    let carriage_return = "its interpreter `/bin/sh` is followed by a carriage return: save ";
+    let no_interpreter = "x.sh cannot be started: its interpreter /nowhere/python3 does not exist";
+    for (first_line, program, expected) in [
+        ("#!/bin/sh\r", "./x.sh", carriage_return),
+        (
+            "#!/bin/sh\r",
+            "/etc/../etc",
+            "the program /etc/../etc is a folder, so every call would fail",
+        ),
+        ("#!/nowhere/python3 -u", "./x.sh", no_interpreter),
+    ] {
+        let said = warned(first_line, program);
         assert!(said.contains(expected), "{said}");
     }
-    let said = warned("#!/nowhere/python3 -u", "./x.sh");
-    assert!(
-        said.contains("x.sh cannot be started: its interpreter /nowhere/python3 does not exist"),
-        "{said}"
-    );
     for sound in ["#!/bin/sh", "#! /usr/bin/env nothing", "no script"] {
         assert_eq!(warned(sound, "./x.sh"), "", "{sound}");
     }
@@ -114,14 +125,12 @@ fn a_program_that_cannot_be_started_is_pointed_out() {
 
 #[test]
 fn a_missing_program_is_reported_beside_a_bad_template() {
-    let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"sha265sum\", \"{{undefined}}\"]\n"));
-    let error = load(&folder.path().join("jobs.toml"), &environment()).unwrap_err();
+    let folder = folder_with_tool("command = [\"sha265sum\", \"{undefined}\"]\n");
+    let error = load_in(&folder).unwrap_err();
     assert!(error.to_string().contains("`{undefined}` is not a property"), "{error}");
     let warnings: Vec<_> = error.warnings.iter().map(|warning| warning.at("jobs.toml")).collect();
-    assert_eq!(
-        warnings,
-        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
-    );
+    let missing = "jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail";
+    assert_eq!(warnings, [missing]);
 }
 
 /// Who comes in that is hardly meant to, and who does not.
@@ -133,7 +142,10 @@ fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
     let (keys, anyone) = ("api_keys = true", "unauthenticated = \"anyone may call every tool\"");
     let exposed = format!("listen = \"0.0.0.0:7411\"\n{plain}");
     let named = format!("{exposed}\nallowed_hosts = [\"box.example\"]");
-    let public = format!("{exposed}\npublic_url = \"https://box.example/mcp\"");
+    let public_url = "public_url = \"https://box.example/mcp\"";
+    let public = format!("{exposed}\n{public_url}");
+    let proxy = "trusted_proxies = [\"10.0.0.1\"]";
+    let public_proxy = format!("{proxy}\n{public_url}");
     for (server, auth, expected) in [
         ("", anyone, Some(EVERY_USER)),
         ("", "same_user = true", None),
@@ -141,55 +153,35 @@ fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
         (&*exposed, keys, Some(NO_NAME)),
         (&*named, keys, None),
         (&*public, keys, None),
-        ("trusted_proxies = [\"10.0.0.1\"]", keys, Some(NO_NAME)),
-        (
-            "trusted_proxies = [\"10.0.0.1\"]\npublic_url = \"https://box.example/mcp\"",
-            keys,
-            None,
-        ),
+        (proxy, keys, Some(NO_NAME)),
+        (&*public_proxy, keys, None),
     ] {
-        let text = format!("{SERVER}{server}\n[server.auth]\n{auth}\n{TOOL}command = [\"true\"]\n");
-        let folder = folder_with(&text);
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found = config
-            .warnings
-            .iter()
-            .filter(|warning| [EVERY_USER, NO_NAME].iter().any(|text| warning.message.contains(text)));
-        let found: Vec<&str> = found.map(|warning| &*warning.message).collect();
-        assert_eq!(
-            found.len(),
-            usize::from(expected.is_some()),
-            "{server} {auth}: {found:?}"
-        );
-        assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+        let mut found = warnings_in(&folder_with_server(&format!("{server}\n[server.auth]\n{auth}")));
+        found.retain(|warning| [EVERY_USER, NO_NAME].iter().any(|text| warning.contains(text)));
+        assert_said(&found, expected.as_slice());
     }
+}
+
+/// With a certificate and its key.
+fn folder_with_tls(certified: &rcgen::CertifiedKey<rcgen::KeyPair>, keys: &str) -> TempDir {
+    let folder = folder_with_server(&format!("{keys}\ntls = {{ cert = \"cert.pem\", key = \"key.pem\" }}"));
+    fs::write(folder.path().join("cert.pem"), certified.cert.pem()).unwrap();
+    fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
+    folder
 }
 
 #[test]
 fn a_public_url_without_tls_of_a_server_with_tls_is_pointed_out() {
     let certified = rcgen::generate_simple_self_signed(["box.example".to_owned()]).unwrap();
     for (scheme, warned) in [("http", true), ("https", false)] {
-        let folder = folder_with(&format!(
-            "{SERVER}public_url = \"{scheme}://box.example/mcp\"\ntls = {{ cert = \"cert.pem\", key = \"key.pem\" }}\n{TOOL}command = [\"true\"]\n"
-        ));
-        fs::write(folder.path().join("cert.pem"), certified.cert.pem()).unwrap();
-        fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
-        let is_warned = found
-            .iter()
-            .any(|found| found.contains("`public_url` begins with http://"));
-        assert_eq!(is_warned, warned, "{found:?}");
+        let folder = folder_with_tls(&certified, &format!("public_url = \"{scheme}://box.example/mcp\""));
+        assert_warned(&folder, "`public_url` begins with http://", warned, scheme);
     }
 }
 
 #[test]
 fn a_certificate_for_another_host_than_that_of_clients_is_pointed_out() {
-    let names = [
-        "box.example".to_owned(),
-        "*.lan.example".to_owned(),
-        "192.0.2.7".to_owned(),
-    ];
+    let names = ["box.example", "*.lan.example", "192.0.2.7"].map(str::to_owned);
     let certified = rcgen::generate_simple_self_signed(names).unwrap();
     for (host, more, warned) in [
         ("box.example", "", false),
@@ -198,15 +190,10 @@ fn a_certificate_for_another_host_than_that_of_clients_is_pointed_out() {
         ("mcp.example", "", true),
         ("192.0.2.8:7411", "", true),
         // Clients see the certificate of the proxy.
-        ("mcp.example", "trusted_proxies = [\"192.0.2.1\"]\n", false),
+        ("mcp.example", "trusted_proxies = [\"192.0.2.1\"]", false),
     ] {
-        let folder = folder_with(&format!(
-            "{SERVER}public_url = \"https://{host}/mcp\"\n{more}tls = {{ cert = \"cert.pem\", key = \"key.pem\" }}\n{TOOL}command = [\"true\"]\n"
-        ));
-        fs::write(folder.path().join("cert.pem"), certified.cert.pem()).unwrap();
-        fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        let folder = folder_with_tls(&certified, &format!("public_url = \"https://{host}/mcp\"\n{more}"));
+        let found = warnings_in(&folder);
         let is_warned = found
             .iter()
             .any(|found| found.contains("is not for ") && found.contains("box.example, *.lan.example"));
@@ -214,10 +201,23 @@ fn a_certificate_for_another_host_than_that_of_clients_is_pointed_out() {
     }
 }
 
+/// An issuer of tokens, for a file with this mode beside the configuration.
+#[cfg(unix)]
+fn folder_with_issuer(keys: &str, file: &str, text: &str, mode: u32) -> TempDir {
+    let folder = folder_with_server(&format!(
+        "public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\n{keys}"
+    ));
+    let file = folder.path().join(file);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    folder
+}
+
 #[cfg(unix)]
 #[test]
-fn a_secret_that_every_user_can_read_is_pointed_out() {
-    use std::os::unix::fs::PermissionsExt as _;
+fn files_of_an_issuer_that_every_user_can_read_or_replace_are_pointed_out() {
+    let by_secret =
+        "introspection = \"https://login.example/introspect\"\nclient_id = \"mcp\"\nclient_secret_file = \"secret\"";
     for (mode, warned) in [
         (0o644, true),
         (0o604, true),
@@ -225,40 +225,18 @@ fn a_secret_that_every_user_can_read_is_pointed_out() {
         (0o640, false),
         (0o600, false),
     ] {
-        let folder = folder_with(&format!(
-            "{SERVER}public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\n\
-             introspection = \"https://login.example/introspect\"\nclient_id = \"mcp\"\nclient_secret_file = \"secret\"\n\
-             {TOOL}command = [\"true\"]\n"
-        ));
-        let secret = folder.path().join("secret");
-        fs::write(&secret, "s3cret\n").unwrap();
-        fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
-        let is_warned = found
-            .iter()
-            .any(|found| found.contains("every user of this machine can read"));
-        assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
+        let folder = folder_with_issuer(by_secret, "secret", "s3cret\n", mode);
+        assert_warned(
+            &folder,
+            "every user of this machine can read",
+            warned,
+            &format!("{mode:o}"),
+        );
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn keys_of_an_issuer_that_every_user_can_replace_are_pointed_out() {
-    use std::os::unix::fs::PermissionsExt as _;
+    let key = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
     for (mode, warned) in [(0o666, true), (0o646, true), (0o664, false), (0o644, false)] {
-        let folder = folder_with(&format!(
-            "{SERVER}public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\njwks = \"keys.json\"\n\
-             {TOOL}command = [\"true\"]\n"
-        ));
-        let keys = folder.path().join("keys.json");
-        let key = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
-        fs::write(&keys, key).unwrap();
-        fs::set_permissions(&keys, fs::Permissions::from_mode(mode)).unwrap();
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
-        let is_warned = found.iter().any(|found| found.contains("can put a key into"));
-        assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
+        let folder = folder_with_issuer("jwks = \"keys.json\"", "keys.json", key, mode);
+        assert_warned(&folder, "can put a key into", warned, &format!("{mode:o}"));
     }
 }
 
@@ -272,66 +250,50 @@ fn issuers_that_some_clients_cannot_log_in_at_are_pointed_out() {
             "[upstream.a]\nurl = \"https://u.example/mcp\"\nauth = {{ client_id = \"x\", client_secret = \"y\", issuer = \"https://{name}\" }}\n"
         )
     };
-    let (private, scopes) = (
-        "is an address of a private network",
-        "the issuers have different `scopes`",
-    );
+    let two = |more: &str| issuer("one.example", "") + &issuer("two.example", more);
+    let private = "is an address of a private network";
+    let scopes = "the issuers have different `scopes`";
     for (sections, warned) in [
-        (issuer("login.example", ""), vec![]),
-        (issuer("10.0.0.5", ""), vec![private]),
-        (issuer("[fd00::1]", ""), vec![private]),
-        (issuer("one.example", "") + &issuer("two.example", ""), vec![]),
-        (
-            issuer("one.example", "") + &issuer("two.example", "scopes = false"),
-            vec![scopes],
-        ),
-        (upstream("login.example"), vec![]),
-        (upstream("127.0.0.1:9"), vec![]),
-        (upstream("192.168.1.2"), vec![private]),
+        (issuer("login.example", ""), None),
+        (issuer("10.0.0.5", ""), Some(private)),
+        (issuer("[fd00::1]", ""), Some(private)),
+        (two(""), None),
+        (two("scopes = false"), Some(scopes)),
+        (upstream("login.example"), None),
+        (upstream("127.0.0.1:9"), None),
+        (upstream("192.168.1.2"), Some(private)),
     ] {
-        let folder = folder_with(&format!(
-            "{SERVER}public_url = \"https://box.example/mcp\"\n{sections}{TOOL}command = [\"true\"]\n"
-        ));
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
-        assert_eq!(found.len(), warned.len(), "{sections}: {found:?}");
-        assert!(
-            warned.iter().zip(&found).all(|(warned, found)| found.contains(warned)),
-            "{sections}: {found:?}"
-        );
+        let folder = folder_with_server(&format!("public_url = \"https://box.example/mcp\"\n{sections}"));
+        assert_said(&warnings_in(&folder), warned.as_slice());
     }
 }
 
 #[test]
 fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
-    let at = |server: &str| {
-        let folder = folder_with(&format!("{SERVER}{server}\n{TOOL}command = [\"true\"]\n"));
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        config
-            .warnings
-            .iter()
-            .map(|warning| warning.message.clone())
-            .collect::<Vec<_>>()
-    };
-    let open = "unauthenticated = \"anyone may call every tool\"";
     for (mode, who) in [
-        ("0666", Some("every user of this machine")),
-        ("0602", Some("every user of this machine")),
-        ("0660", Some("every user of the socket's group")),
+        (
+            "0666",
+            Some(": `socket_mode`: every user of this machine may call every tool"),
+        ),
+        (
+            "0602",
+            Some(": `socket_mode`: every user of this machine may call every tool"),
+        ),
+        (
+            "0660",
+            Some(": `socket_mode`: every user of the socket's group may call every tool"),
+        ),
         ("0644", None),
         ("0600", None),
     ] {
-        let listen = format!("listen = \"unix:mcp.sock\"\nsocket_mode = \"{mode}\"\n[server.auth]\n");
-        let warnings = at(&format!("{listen}{open}"));
-        assert_eq!(warnings.len(), usize::from(who.is_some()), "{mode}: {warnings:?}");
-        for (warning, who) in warnings.iter().zip(who) {
-            assert!(
-                warning.starts_with(&format!("`socket_mode`: {who} may call every tool")),
-                "{warning}"
-            );
-        }
+        let at = |auth: &str| {
+            warnings_in(&folder_with_server(&format!(
+                "listen = \"unix:mcp.sock\"\nsocket_mode = \"{mode}\"\n[server.auth]\n{auth}"
+            )))
+        };
+        assert_said(&at("unauthenticated = \"anyone may call every tool\""), who.as_slice());
         // They need a key, whatever the mode is.
-        assert_eq!(at(&format!("{listen}api_keys = true")), [""; 0], "{mode}");
+        assert_eq!(at("api_keys = true"), [""; 0], "{mode}");
     }
 }
 
@@ -339,57 +301,42 @@ fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
 fn a_tool_that_ends_the_default_hand_off_is_pointed_out() {
     let tools = "command = [\"true\"]\n[[tool]]\nname = \"task_wait\"\ndescription = \"d\"\ncommand = [\"true\"]\n";
     let told = "no call is handed off to clients without tasks, since the server's own tool `task_wait` is needed for that: rename this one, or set handoff = \"0s\" for all tools";
-    assert_eq!(warnings_in(tools), [format!("jobs.toml:7: {told}")]);
+    assert_eq!(of_tool(tools), [format!("jobs.toml:7: {told}")]);
     let off = "handoff = \"0s\"\n";
-    assert_eq!(warnings_in(&[off, tools, off].concat()), [""; 0]);
+    assert_eq!(of_tool(&[off, tools, off].concat()), [""; 0]);
 }
 
 #[test]
 fn an_option_that_may_lose_its_value_is_pointed_out() {
     let at = |command: &str, more: &str| {
-        let input = "input = { tag = { type = \"string\" }, all = { type = \"array\", items = { type = \"string\" } }, path = { type = \"string\" } }";
-        warnings_in(&format!("command = [\"true\", {command}]\n{input}\n{more}"))
+        let input = r#"input = { tag = { type = "string" }, all = { type = "array", items = { type = "string" } }, path = { type = "string" } }"#;
+        of_tool(&format!("command = [\"true\", {command}]\n{input}\n{more}"))
     };
-    let used = "\"{path}\", \"{all}\"";
     let optional = "optional = [\"tag\"]\n";
-    assert_eq!(
-        at(&format!("\"--tag\", \"{{tag}}\", {used}"), optional),
-        [
-            "jobs.toml:6: `command`: `tag` may be absent, and then `--tag`, if it is an option with a value, takes the next argument for it: write \"--tag={tag}\", which is left out with it"
-        ]
-    );
-    assert!(at(&format!("\"-t\", \"{{tag}}\", {used}"), optional)[0].contains("write \"-t{tag}\""));
-    let array = at("\"--all\", \"{all}\", \"{tag}\", \"{path}\"", "");
-    assert!(
-        array[0].contains("`all` may be an empty array") && array.len() == 1,
-        "{array:?}"
-    );
-    for sound in [
-        format!("\"--tag={{tag}}\", {used}"),
-        format!("\"--\", \"{{tag}}\", {used}"),
-        format!("\"tag\", \"{{tag}}\", {used}"),
-    ] {
-        assert_eq!(at(&sound, optional), [""; 0], "{sound}");
+    let lost = "jobs.toml:6: `command`: `tag` may be absent, and then `--tag`, if it is an option with a value, takes the next argument for it: write \"--tag={tag}\", which is left out with it";
+    let of_tag = |element: &str| format!(r#"{element}, "{{path}}", "{{all}}""#);
+    assert_eq!(at(&of_tag(r#""--tag", "{tag}""#), optional), [lost]);
+    assert!(at(&of_tag(r#""-t", "{tag}""#), optional)[0].contains("write \"-t{tag}\""));
+    let array = at(r#""--all", "{all}", "{tag}", "{path}""#, "");
+    assert_said(&array, &["`all` may be an empty array"]);
+    for sound in [r#""--tag={tag}""#, r#""--", "{tag}""#, r#""tag", "{tag}""#] {
+        assert_eq!(at(&of_tag(sound), optional), [""; 0], "{sound}");
     }
-    assert_eq!(at(&format!("\"--tag\", \"{{tag}}\", {used}"), ""), [""; 0]);
+    assert_eq!(at(&of_tag(r#""--tag", "{tag}""#), ""), [""; 0]);
     let joined = |schema: &str, command: &str| {
         let input = format!("input = {{ t = {schema}, u = {{ type = \"string\" }} }}");
-        warnings_in(&format!("command = [\"true\", {command}]\n{input}\n"))
+        of_tool(&format!("command = [\"true\", {command}]\n{input}\n"))
     };
-    let text = "{ type = \"string\" }";
-    assert_eq!(
-        joined(text, "\"-t{t}\", \"--\", \"{u}\""),
-        [
-            "jobs.toml:6: `command`: `t` may be an empty text, and then `-t`, if it is an option with a value, takes the next argument for it: set `minLength = 1`"
-        ]
-    );
+    let (text, before) = (r#"{ type = "string" }"#, r#""-t{t}", "--", "{u}""#);
+    let empty = "jobs.toml:6: `command`: `t` may be an empty text, and then `-t`, if it is an option with a value, takes the next argument for it: set `minLength = 1`";
+    assert_eq!(joined(text, before), [empty]);
     for (schema, command) in [
-        ("{ type = \"string\", minLength = 1 }", "\"-t{t}\", \"--\", \"{u}\""),
-        ("{ type = \"string\", enum = [\"a\"] }", "\"-t{t}\", \"--\", \"{u}\""),
-        ("{ type = \"integer\", minimum = 0 }", "\"-t{t}\", \"--\", \"{u}\""),
-        (text, "\"--t={t}\", \"--\", \"{u}\""),
-        (text, "\"{u}\", \"-t{t}\""),
-        (text, "\"--\", \"-t{t}\", \"{u}\""),
+        (r#"{ type = "string", minLength = 1 }"#, before),
+        (r#"{ type = "string", enum = ["a"] }"#, before),
+        (r#"{ type = "integer", minimum = 0 }"#, before),
+        (text, r#""--t={t}", "--", "{u}""#),
+        (text, r#""{u}", "-t{t}""#),
+        (text, r#""--", "-t{t}", "{u}""#),
     ] {
         assert_eq!(joined(schema, command), [""; 0], "{schema} {command}");
     }
@@ -397,7 +344,7 @@ fn an_option_that_may_lose_its_value_is_pointed_out() {
 
 #[test]
 fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
-    let at = |elements: &str| warnings_in(&format!("command = [\"echo\", {elements}]\n"));
+    let at = |elements: &str| of_tool(&format!("command = [\"echo\", {elements}]\n"));
     for (element, named) in [
         ("$HOME/a", "`$HOME`"),
         ("--dir=${{MY_DIR}}/x", "`${{MY_DIR}}`"),
@@ -415,100 +362,82 @@ fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
         ("cost: 5$", ""),
         ("$x", ""),
     ] {
-        let found = at(&format!("\"{element}\""));
-        assert_eq!(found.len(), usize::from(!named.is_empty()), "{found:?}");
-        assert!(found.iter().all(|line| line.contains(named)), "{named}: {found:?}");
+        let expected = Some(named).filter(|named| !named.is_empty());
+        assert_said(&at(&format!("\"{element}\"")), expected.as_slice());
     }
     for operator in ["|", "&&", ">", "2>&1"] {
         let found = at(&format!("\"a\", \"{operator}\", \"b\""));
-        assert!(
-            found[0].contains(&format!("`{operator}` is passed to echo as an argument")),
-            "{found:?}"
-        );
+        let passed = format!("`{operator}` is passed to echo as an argument");
+        assert!(found[0].contains(&passed), "{found:?}");
     }
-    for (argument, count) in [
-        ("a;b", 1),
-        ("a;", 1),
-        ("a&", 1),
-        ("a&&b", 1),
-        ("<in", 1),
-        (">out.txt", 1),
-        ("2>/dev/null", 1),
-        ("<b>", 0),
-        (">=1.0", 0),
-        ("http://h/x?a=1&b=2", 0),
-        ("text/html;charset=utf-8", 0),
-        ("-a;b", 0),
-    ] {
-        assert_eq!(at(&format!("\"{argument}\"")).len(), count, "{argument}");
+    for joined in ["a;b", "a;", "a&", "a&&b", "<in", ">out.txt", "2>/dev/null"] {
+        assert_eq!(at(&format!("\"{joined}\"")).len(), 1, "{joined}");
     }
-    let pattern = "command = [\"find\", \".\", \"-name\", \"*.txt\"]\n";
-    assert_eq!(warnings_in(pattern), [""; 0]);
-    let stdin = |program: &str| warnings_in(&format!("command = [\"{program}\"]\nstdin = \"$HOME\"\n"));
+    for text in ["<b>", ">=1.0", "http://h/x?a=1&b=2", "text/html;charset=utf-8", "-a;b"] {
+        assert_eq!(at(&format!("\"{text}\"")), [""; 0], "{text}");
+    }
+    let stdin = |program: &str| of_tool(&format!("command = [\"{program}\"]\nstdin = \"$HOME\"\n"));
     assert!(stdin("cat")[0].contains("`stdin`: `$HOME` is passed as it stands"));
     assert_eq!(stdin("sh"), [""; 0]);
-    let none = [""; 0];
-    assert_eq!(
-        warnings_in("command = [\"sh\", \"-c\", \"echo $HOME | cat > ~/x\"]\n"),
-        none
-    );
-    assert_eq!(
-        warnings_in("command = [\"find\", \".\", \"-exec\", \"true\", \"{{}}\", \";\"]\n"),
-        none
-    );
-    assert_eq!(warnings_in("command = [\"expr\", \"1\", \">\", \"2\"]\n"), none);
-    let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${T}\", C = \"$PATH:/x\", D = \"~/y\", E = \"plain\" }\n";
-    let found = warnings_in(env);
-    let named = ["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"];
-    assert_eq!(found.len(), named.len(), "{found:?}");
-    for (line, named) in found.iter().zip(named) {
-        assert!(line.contains(named) && !line.contains("s3cret"), "{line}");
+    for sound in [
+        r#""find", ".", "-name", "*.txt""#,
+        r#""sh", "-c", "echo $HOME | cat > ~/x""#,
+        r#""find", ".", "-exec", "true", "{{}}", ";""#,
+        r#""expr", "1", ">", "2""#,
+    ] {
+        assert_eq!(of_tool(&format!("command = [{sound}]\n")), [""; 0], "{sound}");
     }
+    let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${T}\", C = \"$PATH:/x\", D = \"~/y\", E = \"plain\" }\n";
+    let found = of_tool(env);
+    assert_said(
+        &found,
+        &["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"],
+    );
+    assert!(!found.concat().contains("s3cret"), "{found:?}");
 }
 
 #[test]
 fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
     let at = |schema: &str| {
-        warnings_in(&format!(
+        of_tool(&format!(
             "command = [\"echo\", \"--x={{x}}\"]\ninput = {{ x = {schema} }}\n"
         ))
     };
     for (schema, named) in [
         (
-            "{ pattern = \"^a$\" }",
+            r#"{ pattern = "^a$" }"#,
             "`x`: `pattern` binds values of the type string only",
         ),
         ("{ minLength = 1 }", "an array passes"),
         ("{ maximum = 5 }", "add type = \"number\""),
-        ("{ allOf = [{ pattern = \"a\" }] }", "`pattern`"),
+        (r#"{ allOf = [{ pattern = "a" }] }"#, "`pattern`"),
         (
-            "{ type = \"string\", format = \"emial\" }",
+            r#"{ type = "string", format = "emial" }"#,
             "the format `emial` is not known",
         ),
         (
-            "{ type = \"string\", enum = [\"a\"], default = \"b\" }",
+            r#"{ type = "string", enum = ["a"], default = "b" }"#,
             "its default is refused by its own schema",
         ),
         (
-            "{ type = \"string\", format = \"date\", default = \"soon\" }",
+            r#"{ type = "string", format = "date", default = "soon" }"#,
             "its default is refused",
         ),
     ] {
-        let found = at(schema);
-        assert!(found.len() == 1 && found[0].contains(named), "{schema}: {found:?}");
+        assert_said(&at(schema), &[named]);
     }
     for sound in [
-        "{ type = \"string\", pattern = \"^a$\" }",
-        "{ type = \"string\", allOf = [{ pattern = \"a\" }, { pattern = \"b\" }] }",
-        "{ anyOf = [{ type = \"string\" }, { type = \"integer\" }], minLength = 2 }",
-        "{ enum = [\"a\", \"b\"], default = \"a\" }",
-        "{ type = \"string\", format = \"date\", default = \"2026-01-01\" }",
+        r#"{ type = "string", pattern = "^a$" }"#,
+        r#"{ type = "string", allOf = [{ pattern = "a" }, { pattern = "b" }] }"#,
+        r#"{ anyOf = [{ type = "string" }, { type = "integer" }], minLength = 2 }"#,
+        r#"{ enum = ["a", "b"], default = "a" }"#,
+        r#"{ type = "string", format = "date", default = "2026-01-01" }"#,
     ] {
         assert_eq!(at(sound), [""; 0], "{sound}");
     }
-    let unused = warnings_in("command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n");
+    let unused = "jobs.toml:7: `input`: `x` is used by neither `command` nor `stdin`, so the command does not get it";
     assert_eq!(
-        unused,
-        ["jobs.toml:7: `input`: `x` is used by neither `command` nor `stdin`, so the command does not get it"]
+        of_tool("command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n"),
+        [unused]
     );
 }
