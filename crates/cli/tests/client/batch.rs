@@ -78,9 +78,8 @@ fn each_line_ends_in_its_own_way() {
         "its question"
     );
     let id = of(2)["taskId"].as_str().unwrap().to_owned();
-    let said = stderr(&run);
-    said.has("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking");
-    assert!(said.contains("longhaul tasks"), "{said}");
+    run.says("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking");
+    run.says("longhaul tasks");
     // The task is recorded, and goes on.
     exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
     assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "booked for 2026-11-23");
@@ -149,8 +148,7 @@ fn ctrl_c_leaves_the_tasks_running() {
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     let ended = running.wait_with_output().unwrap();
     exit(&ended, 130);
-    let said = stderr(&ended);
-    said.has("20 calls: 20 not ended or not sent").has("longhaul tasks");
+    ended.says("20 calls: 20 not ended or not sent").says("longhaul tasks");
     assert_eq!(live(), 3, "no more than so many at once");
 }
 
@@ -266,9 +264,7 @@ fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
     assert_eq!(updates[0].body["params"]["taskId"], "task-3");
     *asking.lock().unwrap() = vec!["task-1", "task-3"];
     let refused = served.run(&["answer", "name=x"]);
-    exit(&refused, 2);
-    let said = stderr(&refused);
-    said.has("task-1").has("task-3").lacks("task-2");
+    refused.ends(2).says("task-1").says("task-3").says_no("task-2");
     asking.lock().unwrap().clear();
     exit(&served.run(&["answer", "name=x"]), 5);
     assert_eq!(served.calls_of("tasks/update").len(), 1);
@@ -296,8 +292,7 @@ fn all_questions_are_shown_with_their_keys() {
         assert!(said.contains(&format!("--question {key}")), "{said}");
     }
     let several = served.run(&["answer", "task-1", "--question", "question", "name=x"]);
-    exit(&several, 2);
-    assert!(stderr(&several).contains("is a part of several keys"), "{several:?}");
+    several.ends(2).says("is a part of several keys");
     exit(&served.run(&["answer", "task-1", "--question", "first", "name=x"]), 2);
     exit(
         &served.run(&["answer", "task-1", "--question", "ion-first", "name=x"]),
@@ -400,8 +395,7 @@ fn the_same_batch_again_continues_what_has_not_ended() {
     );
     let words = ["call", "--batch", file.to_str().unwrap()];
     let first = served.run(&words);
-    exit(&first, 7);
-    first.says("the same command continues this run");
+    first.ends(7).says("the same command continues this run");
     let tasks = || {
         json(&served.run(&["tasks", "--json"]))["calls"]
             .as_array()
@@ -452,9 +446,7 @@ fn a_line_with_a_key_of_its_own_is_continued_by_it() {
         fs::write(&file, lines).unwrap();
         let run = served.run(&words);
         exit(&run, 5);
-        let said = stderr(&run);
-        assert!(said.contains("2 calls: 1 unanswered, 1 refused"), "{said}");
-        assert!(said.contains("continues this run"), "{said}");
+        run.says("2 calls: 1 unanswered, 1 refused").says("continues this run");
     }
     let sent = served.calls_of("tools/call");
     let key = |seen: &&Received| seen.body["params"]["_meta"]["dev.longhaul/idempotency-key"] == "k";
@@ -498,8 +490,7 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
         again.says("3 calls: 2 completed, 1 of unknown outcome");
     }
     let repeated = served.run(&[&words[..], &["--repeat", "unknown"]].concat());
-    exit(&repeated, 0);
-    assert!(stderr(&repeated).contains("3 calls: 3 completed"), "{repeated:?}");
+    repeated.ends(0).says("3 calls: 3 completed");
     assert_eq!(calls(), 4);
     // The run is over.
     exit(&served.run(&words), 0);

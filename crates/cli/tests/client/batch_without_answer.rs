@@ -249,9 +249,8 @@ fn a_run_is_over_when_each_call_has_an_outcome() {
             let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
             exit(&run, 5);
             let said = stderr(&run);
-            assert!(said.contains("so this run is over"), "{said}");
-            assert!(!said.contains("continues"), "{said}");
-            assert!(!said.contains("--repeat unknown"), "{said}");
+            said.has("so this run is over").lacks("continues");
+            said.lacks("--repeat unknown");
             assert_eq!(served.calls_of("tools/call").len(), calls, "{said}");
         }
     }

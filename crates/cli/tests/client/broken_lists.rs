@@ -25,16 +25,13 @@ fn tools_before_a_page_that_fails_are_listed_and_called() {
     let lines = served.home.path().join("lines");
     std::fs::write(&lines, "{\"tool\": \"first\"}\n").unwrap();
     let batch = served.run(&["call", "--batch", lines.to_str().unwrap()]);
-    exit(&batch, 0);
-    assert!(stderr(&batch).contains("may have more tools"), "{batch:?}");
+    batch.ends(0).says("may have more tools");
 
     let listed = served.run(&["tools"]);
     assert_eq!(exit(&listed, 3), "first");
     assert!(stderr(&listed).contains("may have more tools"), "{listed:?}");
     let missing = served.run(&["call", "second"]);
-    exit(&missing, 3);
-    let said = stderr(&missing);
-    said.has("scripted").lacks("there is no tool");
+    missing.ends(3).says("scripted").says_no("there is no tool");
 }
 
 /// They cannot be used. A server that writes `isError` as a text has an error to report.

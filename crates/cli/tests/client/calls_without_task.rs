@@ -103,23 +103,16 @@ fn it_is_shown_and_answered() {
         let shown: Value = serde_json::from_str(&exit(&served.run(&["task", call, "--json"]), 0)).unwrap();
         let asked = shown["inputRequests"].as_object().unwrap();
         assert_eq!((shown["call"].as_str(), asked.len()), (Some(call), 1));
-        let waited = served.run(&["task", call, "--wait"]);
-        exit(&waited, 2);
-        assert!(stderr(&waited).contains("is no task"), "{waited:?}");
-        let without_values = served.run(&["answer", call]);
-        exit(&without_values, 2);
-        without_values.says("approved=boolean");
+        served.run(&["task", call, "--wait"]).ends(2).says("is no task");
+        served.run(&["answer", call]).ends(2).says("approved=boolean");
         // It is the only one that asks.
-        let answered = served.run(&["answer", "approved=true"]);
-        exit(&answered, 0);
-        assert!(stderr(&answered).contains("sends it"), "{answered:?}");
+        served.run(&["answer", "approved=true"]).ends(0).says("sends it");
         let Outcome::Result { json, .. } = first.ends().unwrap() else {
             panic!("no result")
         };
         assert!(json.as_str().contains("approved: true"), "{json:?}");
         let late = served.run(&["answer", call, "approved=true"]);
-        exit(&late, 5);
-        assert!(stderr(&late).contains("asks nothing now"), "{late:?}");
+        late.ends(5).says("asks nothing now");
     });
 }
 
@@ -130,15 +123,13 @@ fn it_is_cancelled() {
         let first = First::calls(&served, era);
         let call = first.asks(&served)["call"].as_str().unwrap().to_owned();
         let cancelled = served.run(&["cancel", &call]);
-        exit(&cancelled, 0);
-        cancelled.says(&format!("{call} is cancelled"));
+        cancelled.ends(0).says(&format!("{call} is cancelled"));
         let error = first.ends().unwrap_err();
         assert!(error.to_string().contains("another program has cancelled"), "{error}");
         let shown = exit(&served.run(&["task", &call]), 0);
         assert!(shown.contains("status    cancelled"), "{shown}");
         let again = served.run(&["cancel", &call]);
-        exit(&again, 5);
-        again.says("has ended (cancelled); nothing was cancelled");
+        again.ends(5).says("has ended (cancelled); nothing was cancelled");
     });
 }
 
@@ -232,8 +223,7 @@ fn an_interrupted_call_is_not_given_up_because_its_server_does_not_answer() {
     let shown = json(&longhaul(&["tasks", "--json", "--offline"], &home).output().unwrap());
     let call = shown["calls"][0]["call"].as_str().unwrap();
     let cancelled = longhaul(&["cancel", call], &home).output().unwrap();
-    exit(&cancelled, 3);
-    assert!(stderr(&cancelled).contains("is recorded as before"), "{cancelled:?}");
+    cancelled.ends(3).says("is recorded as before");
     let shown = exit(&longhaul(&["task", call], &home).output().unwrap(), 0);
     assert!(shown.contains("interrupted"), "{shown}");
 }
@@ -317,8 +307,7 @@ fn the_same_call_continues_one_whose_command_was_terminated() {
         has_begun.recv().unwrap();
         signal(&calling, "TERM");
         let ended = calling.wait_with_output().unwrap();
-        exit(&ended, 143);
-        assert!(stderr(&ended).contains("the same call again continues it"), "{ended:?}");
+        ended.ends(143).says("the same call again continues it");
         finish.send_replace(true);
         let again = served.run(&["call", "run", era]);
         assert_eq!(exit(&again, 0), "done");
@@ -440,8 +429,7 @@ fn ctrl_c_before_the_call_is_sent_says_that_nothing_was_called() {
 fn the_key_of_a_question_may_begin_with_a_hyphen() {
     let served = asking();
     let answered = served.run(&["answer", "no-such-task", "--question", "-k1", "--decline"]);
-    assert!(!stderr(&answered).contains("unexpected argument"), "{answered:?}");
-    assert!(stderr(&answered).contains("no-such-task"), "{answered:?}");
+    answered.says_no("unexpected argument").says("no-such-task");
 }
 
 fn signal(process: &std::process::Child, name: &str) {

@@ -174,9 +174,7 @@ fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
     let shown = longhaul(&["task"], &home).output().unwrap();
     assert!(exit(&shown, 0).contains("status    running"), "{shown:?}");
     let refused = longhaul(&["task", "--wait"], &home).output().unwrap();
-    exit(&refused, 2);
-    let text = stderr(&refused);
-    assert!(text.contains("which still runs") && !text.contains("lost"), "{text}");
+    refused.ends(2).says("which still runs").says_no("lost");
     assert_eq!(states(&home)[0]["state"], "working");
     running.kill().unwrap();
     running.wait().unwrap();
@@ -191,8 +189,7 @@ fn a_task_of_a_child_is_lost_when_the_command_was_killed() {
     running.kill().unwrap();
     running.wait().unwrap();
     // Without `tasks` before it: it is not the task that is meant.
-    let waited = longhaul(&["task", "--wait"], &home).output().unwrap();
-    exit(&waited, 2);
+    longhaul(&["task", "--wait"], &home).output().unwrap().ends(2);
     let lost = &states(&home)[0];
     assert_eq!(lost["state"], "lost", "{lost}");
     lost["detail"].as_str().unwrap().has("it has ended with the command");
@@ -236,8 +233,7 @@ fn a_task_of_a_pair_of_streams_is_not_detached() {
     let refused = longhaul(&["call", &peer.url(), "t", "--detach"], &home)
         .output()
         .unwrap();
-    exit(&refused, 2);
-    refused.says("--detach would lose the task; nothing was called");
+    refused.ends(2).says("--detach would lose the task; nothing was called");
     assert_eq!(peer.calls_of("tools/list").len(), 1);
     assert_eq!(peer.calls_of("tools/call").len(), 0);
 }
@@ -251,9 +247,7 @@ fn a_line_that_is_no_message_is_named_while_a_call_is_open() {
         .output()
         .unwrap();
     assert_eq!(exit(&called, 0), "done");
-    let said = stderr(&called);
-    assert!(said.contains("Traceback: 5 is no answer"), "{said}");
-    assert!(!said.contains("and more"), "{said}");
+    called.says("Traceback: 5 is no answer").says_no("and more");
 }
 
 /// As servers of that revision may.

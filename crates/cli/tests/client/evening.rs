@@ -300,8 +300,7 @@ fn the_list_fits_a_terminal_of_100_columns() {
     }
     exit(&longhaul(&["tasks"], &served.home).output().unwrap(), 0);
     terminal.clear();
-    let list = terminal.begin(&["tasks", "--offline"]);
-    list.ends(0);
+    terminal.begin(&["tasks", "--offline"]).ends(0);
     terminal.screen("listed");
 }
 

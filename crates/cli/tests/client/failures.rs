@@ -123,9 +123,7 @@ fn a_wrong_command_line_is_an_error_in_json() {
     // The words behind `--` are those of another command.
     let other = served.run(&["call", "t", "--bogus", "--", "server", "--json"]);
     assert_eq!(exit(&other, 2), "");
-    let nothing = served.run(&["tools", "--"]);
-    exit(&nothing, 2);
-    assert!(stderr(&nothing).contains("no command behind `--`"), "{nothing:?}");
+    served.run(&["tools", "--"]).ends(2).says("no command behind `--`");
 }
 
 #[test]
@@ -232,8 +230,7 @@ fn a_name_that_is_neither_a_task_nor_a_server_is_a_wrong_word() {
     let home = tempfile::tempdir().unwrap();
     let mut command = longhaul(&["tasks", "--offline"], &home);
     let listed = command.env("LONGHAUL_SERVER", "nosuch").output().unwrap();
-    exit(&listed, 2);
-    assert!(stderr(&listed).contains("there is no server `nosuch`"), "{listed:?}");
+    listed.ends(2).says("there is no server `nosuch`");
 }
 
 /// A command line that is not UTF-8 is refused like any other mistake.

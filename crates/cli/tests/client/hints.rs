@@ -397,9 +397,7 @@ fn ids_that_begin_with_a_dash_are_written_as_options() {
     watched.wait().unwrap();
     // What is typed without it says how.
     for command in ["task", "cancel", "watch", "answer"] {
-        let wrong = server.run(&[command, ID]);
-        exit(&wrong, 2);
-        assert!(stderr(&wrong).contains("'--id=ID'"), "{wrong:?}");
+        server.run(&[command, ID]).ends(2).says("'--id=ID'");
     }
 }
 

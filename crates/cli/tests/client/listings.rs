@@ -87,8 +87,7 @@ fn the_era_can_be_chosen_for_any_server() {
     let waited = served.run(&["task", "--wait", "--timeout", "100ms", "--json"]);
     exit(&waited, 124);
     assert_eq!(json(&waited)["interrupted"], true, "{waited:?}");
-    let wrong = served.run(&["tools", "--era", "new"]);
-    exit(&wrong, 2);
+    served.run(&["tools", "--era", "new"]).ends(2);
 }
 
 #[test]
@@ -96,9 +95,7 @@ fn an_option_that_is_none_is_explained() {
     let served = served();
     let wrong = served.run(&["call", "echo", "--text", "x"]);
     exit(&wrong, 2);
-    let explained = stderr(&wrong);
-    explained.has("written without dashes: 'text=VALUE'");
-    assert!(!explained.contains("-- --text"), "{explained}");
+    wrong.says("written without dashes: 'text=VALUE'").says_no("-- --text");
 }
 
 /// MCP wants a client to leave it out. Who looks for it is told why it is not there.
@@ -123,9 +120,7 @@ fn a_tool_that_cannot_be_called_is_named_with_the_reason() {
             .unwrap()
             .has("x-mcp-header at `region`");
     }
-    let called = served.run(&["call", "odd"]);
-    exit(&called, 2);
-    assert!(stderr(&called).contains(WHY), "{called:?}");
+    served.run(&["call", "odd"]).ends(2).says(WHY);
     assert!(served.calls_of("tools/call").is_empty());
 }
 

@@ -217,8 +217,7 @@ async fn a_login_that_fails_says_how_to_go_on() {
     };
     let contains = |said: String, expected: &str| assert!(said.contains(expected), "{expected}: {said}");
     contains(said(&["login", &url, "--no-browser"], 5), "nothing was pasted\n");
-    let refused = said(&["tools", &url], 5);
-    refused.has("longhaul login http").lacks("--key");
+    said(&["tools", &url], 5).has("longhaul login http").lacks("--key");
     server.issued(|issued| issued.metadata = serde_json::json!({"registration_endpoint": null}));
     let other = tempdir().unwrap();
     let mut unregistered = longhaul(&["login", &url, "--no-browser"], &other);
@@ -279,9 +278,7 @@ async fn a_key_is_kept_or_configured() {
         command.output().unwrap()
     };
     exit(&run(&["call", "prod", "deploy"], "lhk_1"), 0);
-    let refused = run(&["call", "prod", "deploy"], "lhk_2");
-    exit(&refused, 5);
-    assert!(!String::from_utf8_lossy(&refused.stderr).contains("lhk_2"));
+    run(&["call", "prod", "deploy"], "lhk_2").ends(5).says_no("lhk_2");
     exit(&run(&["login", "prod"], "lhk_1"), 2);
 }
 
@@ -297,8 +294,7 @@ async fn a_key_is_checked_before_it_is_kept() {
     server.issued(|issued| issued.refuses_because = Some("it was revoked"));
     let refused = with_key(&home, &["login", "--key", &url], "lhk_2");
     exit(&refused, 5);
-    let said = stderr(&refused);
-    said.has("it was revoked; the key is not kept").lacks("lhk_2");
+    refused.says("it was revoked; the key is not kept").says_no("lhk_2");
     let file = home.path().join("longhaul/.client/tokens.json");
     let kept = || fs::read_to_string(&file).unwrap();
     assert!(kept().contains("lhk_1") && !kept().contains("lhk_2"));
@@ -306,16 +302,14 @@ async fn a_key_is_checked_before_it_is_kept() {
     // Nobody listens there.
     let nowhere = "http://127.0.0.1:1/mcp";
     let unchecked = with_key(&home, &["login", "--key", nowhere], "lhk_3");
-    exit(&unchecked, 0);
-    assert!(stderr(&unchecked).contains("not checked: "), "{unchecked:?}");
+    unchecked.ends(0).says("not checked: ");
     assert!(kept().contains("lhk_3"));
 
     // As another machine, as far as the address says.
     server.issued(|issued| issued.refuses_because = None);
     let elsewhere = url.replace("127.0.0.1", "0.0.0.0");
     let refused = with_key(&home, &["login", "--key", &elsewhere], "lhk_1");
-    exit(&refused, 2);
-    assert!(stderr(&refused).contains("`--plain-http`"), "{refused:?}");
+    refused.ends(2).says("`--plain-http`");
     let permitted = with_key(&home, &["login", "--key", "--plain-http", &elsewhere], "lhk_1");
     exit(&permitted, 0);
     let used = longhaul(&["call", &elsewhere, "deploy"], &home).output().unwrap();
@@ -453,8 +447,7 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
     shown.has("without  deploy: asked for, and not granted by this name");
     let logins = server.issued(|issued| issued.asked.len());
     for _ in 0..2 {
-        let said = call(5);
-        said.has("does not grant deploy").has("once it does");
+        call(5).has("does not grant deploy").has("once it does");
     }
 
     // A login that the user begins asks again.
@@ -504,8 +497,7 @@ async fn s_33_the_url_of_a_metadata_document_is_checked() {
     ] {
         let words = ["login", &server.url(), "--client-metadata-url", wrong];
         let refused = longhaul(&words, &home).output().unwrap();
-        exit(&refused, 2);
-        refused.says("--client-metadata-url");
+        refused.ends(2).says("--client-metadata-url");
     }
     exit(
         &longhaul(&["login", &server.url(), "--scope", ""], &home)

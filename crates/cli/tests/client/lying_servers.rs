@@ -53,10 +53,8 @@ fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
     }
     let answer = || longhaul(&["answer", "a=b"], &home).output().unwrap();
     let refused = answer();
-    exit(&refused, 2);
-    let said = stderr(&refused);
-    assert!(said.contains("task-one  optional  asking  "), "{said}");
-    said.has("task-two  optional  running (invalid answer)  ");
+    refused.ends(2).says("task-one  optional  asking  ");
+    refused.says("task-two  optional  running (invalid answer)  ");
     asks.store(false, Ordering::SeqCst);
     let refused = answer();
     exit(&refused, 2);
@@ -75,8 +73,7 @@ fn an_answer_without_an_id_names_the_task_that_cannot_be_read() {
     let home = tempfile::tempdir().unwrap();
     exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     let refused = longhaul(&["answer", "a=b"], &home).output().unwrap();
-    exit(&refused, 3);
-    refused.says(&format!("task task-one on {}", peer.url()));
+    refused.ends(3).says(&format!("task task-one on {}", peer.url()));
 }
 
 #[test]
@@ -189,8 +186,7 @@ fn a_task_that_asks_what_nobody_can_answer_is_named() {
     called.until(r#""taskId":"task-one""#);
     called.ends(5);
     let asked = run_at(&url, &home, &["call", "optional"]);
-    let said = stderr(&asked);
-    said.has("task-one --wait`, or end it with `longhaul cancel");
+    asked.says("task-one --wait`, or end it with `longhaul cancel");
 }
 
 /// No value fits it, so only a refusal is offered.
@@ -207,8 +203,7 @@ fn a_form_that_is_no_object_can_only_be_declined() {
     said.has("the form is invalid")
         .has("longhaul answer task-one --question q --decline");
     let refused = run_at(&peer.url(), &home, &["answer", "task-one", "a=b"]);
-    exit(&refused, 2);
-    assert!(stderr(&refused).contains("the form is invalid"), "{refused:?}");
+    refused.ends(2).says("the form is invalid");
     assert!(peer.calls_of("tasks/update").is_empty());
     exit(&run_at(&peer.url(), &home, &["answer", "task-one", "--decline"]), 0);
 }

@@ -77,9 +77,7 @@ fn a_detached_task_is_answered_later() {
             "the task does not ask `x`",
         ),
     ] {
-        let refused = served.run(wrong);
-        exit(&refused, 2);
-        assert!(stderr(&refused).contains(why), "{refused:?}");
+        served.run(wrong).ends(2).says(why);
     }
     exit(&served.run(&["answer", &id, "approved=true", "copies=3"]), 0);
     assert_eq!(
@@ -87,8 +85,7 @@ fn a_detached_task_is_answered_later() {
         "approved: true, copies: Some(3)"
     );
     let late = served.run(&["answer", &id, "approved=true"]);
-    exit(&late, 5);
-    late.says("the task asks nothing now (succeeded)");
+    late.ends(5).says("the task asks nothing now (succeeded)");
 }
 
 #[test]
@@ -121,14 +118,11 @@ fn without_values_and_terminal_nothing_is_agreed_to() {
         Ok(format!("dropped: {:?}", answer.note))
     });
     let served = Served::new(Server::new("consent", "1").tool(drop));
-    let called = served.run(&["call", "drop"]);
-    exit(&called, 7);
+    served.run(&["call", "drop"]).ends(7);
     let id = served.only_asking();
     for words in [&["answer"][..], &["answer", &id]] {
         let looked = served.run(words);
-        exit(&looked, 2);
-        let said = stderr(&looked);
-        assert!(said.contains("--accept; the fields are:\n  note=string"), "{said}");
+        looked.ends(2).says("--accept; the fields are:\n  note=string");
     }
     served.asks(&id, 1);
     exit(&served.run(&["answer", &id, "--accept"]), 0);
@@ -264,9 +258,7 @@ fn servers_have_names() {
     assert_eq!(exit(&run(&["call", "mine", "now"]), 0), "at once");
     assert_eq!(exit(&run(&["call", "-s", "mine", "now"]), 0), "at once");
     assert!(exit(&run(&["tools", "mine"]), 0).contains("ship\n"));
-    let unknown = run(&["call", "-s", "mime", "now"]);
-    exit(&unknown, 2);
-    assert!(stderr(&unknown).contains("did you mean `mine`?"), "{unknown:?}");
+    run(&["call", "-s", "mime", "now"]).ends(2).says("did you mean `mine`?");
     let file = served.home.path().join("clients.json");
     fs::write(
         &file,
@@ -296,9 +288,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     // Without an id: the only one.
     assert!(exit(&run(&["task"]), 0).contains("Ship it?"));
     let other = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
-    let several = run(&["task"]);
-    exit(&several, 2);
-    several.says(&id).says(&other);
+    run(&["task"]).ends(2).says(&id).says(&other);
     exit(&run(&["cancel"]), 2);
     exit(&run(&["cancel", &other[6..]]), 0);
     exit(&run(&["task", &other[6..], "--wait"]), 4);
@@ -308,8 +298,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
         "approved: true, copies: None"
     );
     let none = run(&["task"]);
-    exit(&none, 2);
-    none.says("none is recorded that has not ended");
+    none.ends(2).says("none is recorded that has not ended");
     let states = exit(&run(&["tasks"]), 0);
     assert!(states.contains("succeeded") && states.contains("cancelled"), "{states}");
 }
@@ -347,8 +336,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     let again = longhaul(&["call", &url, "optional", "--timeout", "5s", "--json"], &served.home)
         .output()
         .unwrap();
-    let warned = stderr(&again);
-    warned.has("ago, and may have been carried out; this is a new call");
+    again.says("ago, and may have been carried out; this is a new call");
     let shown = exit(&again, 124);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["taskId"], &shown["interrupted"]), (&Value::Null, &true.into()));
@@ -379,8 +367,7 @@ fn the_time_of_a_call_includes_that_of_the_connection() {
     let output = longhaul(&["call", &url, "any", "--timeout", "100ms"], &served.home)
         .output()
         .unwrap();
-    exit(&output, 124);
-    assert!(stderr(&output).contains("nothing was called"), "{output:?}");
+    output.ends(124).says("nothing was called");
 }
 
 /// The relay and the process behind it.
@@ -443,11 +430,8 @@ fn a_server_is_started_as_a_child() {
         .args(["tools", "--", "no-such-program-here"])
         .output()
         .unwrap();
-    exit(&failed, 3);
-    failed.says("`no-such-program-here` could not be started");
-    let failed = run(&["tools"], &std::env::temp_dir());
-    exit(&failed, 3);
-    assert!(stderr(&failed).contains("standard error"), "{failed:?}");
+    failed.ends(3).says("`no-such-program-here` could not be started");
+    run(&["tools"], &std::env::temp_dir()).ends(3).says("standard error");
 }
 
 /// There is no task to leave running, so nothing was detached.

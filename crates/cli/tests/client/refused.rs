@@ -15,9 +15,7 @@ use std::{fs, time::Duration};
 fn a_call_that_is_forbidden_or_too_large_is_refused() {
     for status in [403, 413] {
         let served = scripted(move |_| Reply::json(status, json!({"error": "no"})));
-        let called = served.run(&["call", "t"]);
-        exit(&called, 5);
-        assert!(!stderr(&called).contains("may or may not"), "{called:?}");
+        served.run(&["call", "t"]).ends(5).says_no("may or may not");
         let listed = json(&served.run(&["tasks", "--json", "--offline"]));
         assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
     }
@@ -52,8 +50,7 @@ fn an_id_of_a_task_rewrites_no_terminal() {
     let called = served.run(&["call", "t", "--detach"]);
     let shown = r"$'task-\x1b[31mred\x0aline'";
     assert_eq!(exit(&called, 0), shown);
-    let said = stderr(&called);
-    assert!(said.contains(&format!("longhaul task {shown} --wait")), "{said}");
+    called.says(&format!("longhaul task {shown} --wait"));
 }
 
 /// One cause has one status in all commands, and no other server is asked instead.
@@ -97,8 +94,7 @@ fn a_damaged_journal_has_one_status() {
     assert_eq!(served.calls_of("tools/call").len(), 1);
     exit(&served.run(&["call", "t", "--unrecorded", "--detach"]), 2);
     // Its server is said.
-    let run = served.run(&["task", &served.url, "task-1"]);
-    exit(&run, 5);
+    served.run(&["task", &served.url, "task-1"]).ends(5);
 }
 
 /// As on a full disk. The id of a task that only this command knows would be of no use.
@@ -120,8 +116,7 @@ fn a_call_that_cannot_be_recorded_is_not_sent() {
             words.contains(&"--json"),
             "{shown}"
         );
-        let said = stderr(&refused);
-        said.has("nothing was sent").has("--unrecorded");
+        refused.says("nothing was sent").says("--unrecorded");
     }
     let refused = served.run(&["call", "t", &batch]);
     assert!(exit(&refused, 2).contains("--unrecorded"), "{refused:?}");
@@ -142,9 +137,7 @@ fn a_recorded_task_needs_no_valid_default_server() {
     assert!(exit(&run(&["task", "task-1"]), 0).contains("running"));
     assert!(exit(&run(&["task"]), 0).contains("running"));
     for other in [&["task", "task-2"][..], &["call", "t"], &["tasks"]] {
-        let refused = run(other);
-        exit(&refused, 2);
-        assert!(stderr(&refused).contains("there is no server `nobody`"), "{refused:?}");
+        run(other).ends(2).says("there is no server `nobody`");
     }
 }
 
@@ -164,8 +157,7 @@ fn hints_name_the_file_of_another_client() {
     let option = format!("--mcp-config={}", file.display());
     let called = served.run(&["call", "other", "t", "--detach", &option]);
     exit(&called, 0);
-    let said = stderr(&called);
-    said.has(&format!("longhaul task {option} other task-1 --wait"));
+    called.says(&format!("longhaul task {option} other task-1 --wait"));
     // The name is found in the file also if only the task is named.
     exit(
         &longhaul(&["task", "task-1", &option], &served.home).output().unwrap(),
@@ -204,7 +196,5 @@ fn a_legacy_task_that_asks_long_before_its_answer_is_not_given_up() {
         }
         _ => Reply::empty(202),
     });
-    let called = served.run(&["call", "t"]);
-    exit(&called, 7);
-    assert!(stderr(&called).contains("the task asks: Who?"), "{called:?}");
+    served.run(&["call", "t"]).ends(7).says("the task asks: Who?");
 }

@@ -41,8 +41,7 @@ fn a_call_under_a_known_key_says_that_it_is_not_made_again() {
     }
     let other = ["call", "echo", "text=one", "--idempotency-key", "other", "--json"];
     let first = served.run(&other);
-    exit(&first, 0);
-    assert!(!stderr(&first).contains(SAID), "{first:?}");
+    first.ends(0).says_no(SAID);
     assert_eq!(json(&first)["repeated"], Value::Null, "{first:?}");
 }
 
@@ -94,9 +93,7 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
         ended.says("the task was made before, and has ended: cancelled");
         assert!(!stderr(&ended).contains("keeps running"), "{ended:?}");
         let waited = served.run(&call);
-        exit(&waited, 4);
-        assert!(!stderr(&waited).contains("running"), "{waited:?}");
-        assert!(!stderr(&waited).contains("is waited for"), "{waited:?}");
+        waited.ends(4).says_no("running").says_no("is waited for");
     }
 }
 
@@ -134,8 +131,7 @@ fn a_line_does_not_repeat_the_call_of_another_line() {
             count > 1,
             "{run:?}"
         );
-        assert!(!stderr(&run).contains("the same call was made"), "{run:?}");
-        assert!(!stderr(&run).contains("lines repeat"), "{run:?}");
+        run.says_no("the same call was made").says_no("lines repeat");
     }
     // In another run they are.
     let anew = served.run(&[&words[..], &["--repeat", "all"]].concat());
@@ -163,8 +159,6 @@ fn a_call_that_repeats_another_one_says_how_that_stands() {
         ("", "its task has not ended, as far as is recorded; this is"),
     ] {
         *status.lock().unwrap() = now;
-        let again = served.run(&["call", "t", "--detach"]);
-        exit(&again, 0);
-        assert!(stderr(&again).contains(said), "{again:?}");
+        served.run(&["call", "t", "--detach"]).ends(0).says(said);
     }
 }

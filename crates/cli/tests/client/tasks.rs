@@ -20,9 +20,7 @@ fn an_answer_that_does_not_fit_is_refused_before_it_is_sent() {
             "`people` takes a whole number of at most 64 bits, in digits alone, not `1e0`",
         ),
     ] {
-        let wrong = served.run(&["answer", &id, given]);
-        exit(&wrong, 2);
-        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+        served.run(&["answer", &id, given]).ends(2).says(reason);
     }
     let wrong = served.run(&["answer", &id, "day=2026-11-23", "people=12"]);
     exit(&wrong, 2);
@@ -64,8 +62,7 @@ fn several_tasks_are_cancelled_at_once_and_waited_for() {
         ("cancelled".into(), "cancelled".into())
     );
     let refused = served.run(&["cancel", "no-such-task", &tasks[2], "--wait", "--json"]);
-    exit(&refused, 5);
-    assert!(stderr(&refused).contains("no-such-task: "), "{refused:?}");
+    refused.ends(5).says("no-such-task: ");
     assert_eq!(shown(&tasks[2]), "cancelled");
 }
 
@@ -78,8 +75,7 @@ fn a_finished_task_is_deleted_and_a_live_one_is_not() {
         served.asks(&id, 1);
         let listed = || stdout(&served.run(&["tasks", "--offline"]));
         let live = served.run(&["task", "--era", era, &id, "--delete"]);
-        exit(&live, 5);
-        live.says("Task has not ended: cancel it first");
+        live.ends(5).says("Task has not ended: cancel it first");
         exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
         exit(&served.run(&["task", "--era", era, &id, "--wait"]), 0);
         assert!(listed().contains(&id[..12]), "{era}: {}", listed());
@@ -102,8 +98,7 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
     let served = served();
     let (id, shown) = served.detach_before_it_asks();
     let way = format!("longhaul answer --era=legacy {id}");
-    assert!(stderr(&shown).contains(&way), "{shown:?}");
-    assert!(stdout(&shown).contains("tool      late"), "{shown:?}");
+    shown.says(&way).prints("tool      late");
     let unknown = served.run(&["answer", &id, "--era=legacy", "--question=when", "day=2026-11-23"]);
     exit(&unknown, 2);
     // The command may get the question, and record it, before it looks for a key.
@@ -117,9 +112,7 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
         (&["day=monday"], "it must be a date, such as 2026-11-23"),
     ] {
         let words = [&["answer", &id, "--era=legacy"], given].concat();
-        let wrong = served.run(&words);
-        exit(&wrong, 2);
-        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+        served.run(&words).ends(2).says(reason);
     }
     // The question is still open.
     let answered = served.run(&["answer", &id, "--era=legacy", "day=2026-11-23"]);
@@ -159,8 +152,7 @@ fn one_of_several_legacy_questions_is_answered() {
         );
     }
     let result = served.run(&["task", &id, "--wait", "--era=legacy"]);
-    let result = exit(&result, 0);
-    result.has("2026-11-23").has("2026-11-24");
+    exit(&result, 0).has("2026-11-23").has("2026-11-24");
 }
 
 #[test]
@@ -176,13 +168,10 @@ fn a_task_is_shown_with_its_tool_and_server() {
     );
     for options in [&["--log"][..], &["--log", "--follow"]] {
         let log = served.run(&[&["task", &id], options].concat());
-        exit(&log, 5);
-        let said = stderr(&log);
-        said.has("the task has no log").lacks("--history");
+        log.ends(5).says("the task has no log").says_no("--history");
     }
     let unknown = served.run(&["task", "01m85dh0m4rtrfmkapghhfnyt4e3paw59rpa", "--log"]);
-    exit(&unknown, 5);
-    assert!(!stderr(&unknown).contains("--history"), "{unknown:?}");
+    unknown.ends(5).says_no("--history");
 }
 
 /// A list shows what a server tells, and is not held up by one that is silent or gone.
@@ -331,8 +320,7 @@ fn a_call_that_is_made_twice_has_one_task() {
 fn without_a_terminal_a_legacy_question_stays() {
     let served = served();
     let called = served.run(&["call", "book", "--era=legacy"]);
-    exit(&called, 7);
-    assert!(stderr(&called).contains("longhaul answer --era=legacy"), "{called:?}");
+    called.ends(7).says("longhaul answer --era=legacy");
     exit(&served.run(&["answer", "day=2026-11-23"]), 0);
     assert_eq!(exit(&served.run(&["task", "--wait"]), 0), "booked for 2026-11-23");
 }
@@ -344,8 +332,7 @@ fn a_call_that_repeats_an_unfinished_one_says_so() {
     let first = served.detach("wait");
     let second = served.run(&["call", "wait", "--detach"]);
     let way = format!("longhaul task {first} --wait");
-    second.says("its task has not ended; this is a new call");
-    assert!(stderr(&second).contains(&way), "{second:?}");
+    second.says("its task has not ended; this is a new call").says(&way);
     assert_ne!(exit(&second, 0), first);
     let third = served.run(&["call", "wait", "--detach"]);
     assert!(stderr(&third).contains("(1 more: `longhaul tasks`)"), "{third:?}");
@@ -370,9 +357,7 @@ fn arguments_are_checked_before_the_call() {
             "`text`: null is not of type \"string\"; nothing was called",
         ),
     ] {
-        let wrong = served.run(&["call", "echo", given]);
-        exit(&wrong, 2);
-        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+        served.run(&["call", "echo", given]).ends(2).says(reason);
     }
     let listed = json(&served.run(&["tasks", "--json"]));
     assert_eq!(listed["calls"], serde_json::json!([]), "nothing was recorded");
@@ -382,8 +367,7 @@ fn arguments_are_checked_before_the_call() {
 fn a_list_of_a_server_that_cannot_be_reached_is_no_empty_list() {
     let served = served();
     let gone = served.run(&["tasks", "http://127.0.0.1:1/mcp"]);
-    exit(&gone, 3);
-    assert!(stderr(&gone).contains("cannot be reached"), "{gone:?}");
+    gone.ends(3).says("cannot be reached");
 }
 
 /// A legacy server asks only who waits. What it has asked then is recorded, and shown and answered as that of a modern one.
@@ -399,10 +383,8 @@ fn a_question_of_a_legacy_server_has_a_key_and_is_answered_later() {
     let shown = served.run(&["task", id, "--json", "--era=legacy"]);
     assert_eq!(json(&shown)["inputRequests"], *questions);
     let other = served.run(&["answer", id, "--question=other", "day=2026-01-02", "--era=legacy"]);
-    exit(&other, 2);
-    assert!(stderr(&other).contains(&format!("it asks {key}")), "{other:?}");
-    let wrong = served.run(&["answer", id, "day=tomorrow", "--era=legacy"]);
-    exit(&wrong, 2);
+    other.ends(2).says(&format!("it asks {key}"));
+    served.run(&["answer", id, "day=tomorrow", "--era=legacy"]).ends(2);
     let answered = served.run(&["answer", id, "day=2026-01-02", "--json", "--era=legacy"]);
     exit(&answered, 0);
     assert_eq!(json(&answered)["answered"], key.as_str());
@@ -421,11 +403,8 @@ fn a_recorded_task_is_found_whatever_the_default_server_is() {
         .output();
     assert_eq!(json(&shown.unwrap())["server"], served.url.as_str());
     let unknown = served.run(&["task", "no-such-task"]);
-    exit(&unknown, 5);
-    unknown.says("no recorded task has the id `no-such-task`");
-    let short = served.run(&["task", "xy"]);
-    exit(&short, 2);
-    assert!(stderr(&short).contains("4 characters or more"), "{short:?}");
+    unknown.ends(5).says("no recorded task has the id `no-such-task`");
+    served.run(&["task", "xy"]).ends(2).says("4 characters or more");
     let unreachable = longhaul(&["watch", "no-such-task", "-s", "http://127.0.0.1:1/mcp"], &served.home);
     let mut unreachable = unreachable;
     exit(&unreachable.output().unwrap(), 3);

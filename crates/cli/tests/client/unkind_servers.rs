@@ -92,8 +92,7 @@ fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
             "the task keeps running; after a login (`longhaul login {}`)",
             peer.url()
         );
-        assert!(said.contains(&way), "{said}");
-        said.has("wait for it with `longhaul task task-1 --wait`");
+        said.has(&way).has("wait for it with `longhaul task task-1 --wait`");
     }
     let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "working", "{listed}");
@@ -206,8 +205,7 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
         let home = tempfile::tempdir().unwrap();
         let called = run_at(&peer.url(), &home, &["call", "optional"]);
         exit(&called, 3);
-        let said = stderr(&called);
-        said.has("the call may or may not have run, and was not sent again");
+        called.says("the call may or may not have run, and was not sent again");
         assert_eq!(peer.calls_of("tools/call").len(), 1);
         let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
         assert!(listed.contains("optional  outcome unknown"), "{listed}");
@@ -255,8 +253,7 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
         &home,
         &["call", "optional", "--timeout=1s", "--era=legacy"],
     );
-    exit(&called, 124);
-    assert!(stderr(&called).contains("task-1 --wait"), "{called:?}");
+    called.ends(124).says("task-1 --wait");
     let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
     assert!(listed.starts_with("task-1  optional  running"), "{listed}");
 }
@@ -318,8 +315,7 @@ fn a_question_that_is_asked_again_is_answered_once() {
     let waited = run_at(&peer.url(), &home, &["task", "task-1", "--wait", "--json"]);
     let failed: Value = serde_json::from_str(&exit(&waited, 3)).unwrap();
     assert_eq!(failed["error"]["kind"], "invalid_answer");
-    let said = stderr(&waited);
-    said.has("the task cannot go on; end it with `longhaul cancel task-1`");
+    waited.says("the task cannot go on; end it with `longhaul cancel task-1`");
     assert_eq!(peer.calls_of("tasks/update").len(), 1);
     exit(&run_at(&peer.url(), &home, &["cancel", "task-1"]), 0);
 }
@@ -389,9 +385,8 @@ fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() 
     let home = tempfile::tempdir().unwrap();
     let called = run_at(&peer.url(), &home, &["call", "optional", "--json"]);
     exit(&called, 5);
-    let said = stderr(&called);
-    said.has("Connect (it asks to open https://acme.example/a?b=1)");
-    assert!(said.contains("has not run") && !said.contains("may"), "{said}");
+    called.says("Connect (it asks to open https://acme.example/a?b=1)");
+    called.says("has not run").says_no("may");
     let error = &json(&called)["error"];
     error.has_members(json!({"kind": "refused", "mayHaveRun": false}));
     let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
@@ -438,8 +433,7 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
     let called = run_at(&peer.url(), &home, &["call", "optional", "--detach"]);
     exit(&called, 0);
     assert_eq!(stdout(&called), "task-1");
-    let said = stderr(&called);
-    assert!(said.contains("the task asks: Which one?"), "{said}");
+    called.says("the task asks: Which one?");
     let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
     assert_eq!(
         shown["inputRequests"]["q1"]["params"]["message"], "Which one?",
@@ -475,8 +469,7 @@ fn an_address_that_is_no_web_page_is_not_shown_as_one() {
     exit(&refused, 2);
     for said in [&called, &shown, &refused] {
         let said = format!("{}{}", stdout(said), stderr(said));
-        assert!(said.contains("begins with `javascript:`"), "{said}");
-        assert!(!said.contains("alert(document.cookie)"), "{said}");
+        said.has("begins with `javascript:`").lacks("alert(document.cookie)");
     }
     assert!(stderr(&called).contains("--question q --decline"), "{called:?}");
     assert!(answers.lock().unwrap().is_empty());

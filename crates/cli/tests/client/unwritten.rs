@@ -22,8 +22,7 @@ fn run_unwritten(served: &Served, words: &[&str]) {
         closed.env(name, value.unwrap_or_default());
     }
     let output = closed.output().unwrap();
-    exit(&output, 74);
-    output.says("cannot be written: it is closed");
+    output.ends(74).says("cannot be written: it is closed");
 }
 
 #[test]
@@ -50,6 +49,5 @@ fn a_list_may_be_read_in_part() {
     let served = served();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = served.command(&["tools"]).stdout(writer).output().unwrap();
-    exit(&output, 0);
+    served.command(&["tools"]).stdout(writer).output().unwrap().ends(0);
 }

@@ -43,8 +43,7 @@ fn a_status_that_mcp_does_not_know_is_shown_as_the_server_says_it() {
     let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
     assert_eq!(listed["calls"][0]["state"], STATUS);
     let answered = run_at(&peer.url(), &home, &["answer", "task-1", "--decline"]);
-    exit(&answered, 5);
-    assert!(stderr(&answered).contains("(paused [31m)"), "{answered:?}");
+    answered.ends(5).says("(paused [31m)");
     for words in [&["task", "task-1", "--wait"][..], &["watch", "task-1"]] {
         polls.store(3, Ordering::SeqCst);
         let waited = run_at(&peer.url(), &home, words);

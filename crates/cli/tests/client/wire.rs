@@ -77,9 +77,7 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
     let failed = served.run(&["inspect", "--era=legacy", "tools/call", "name=fail"]);
     exit(&failed, 1);
 
-    let refused = served.run(&["inspect", "no/such/method"]);
-    exit(&refused, 5);
-    assert!(stdout(&refused).contains("-32601"), "{refused:?}");
+    served.run(&["inspect", "no/such/method"]).ends(5).prints("-32601");
     let refused = served.run(&["inspect", "no/such/method", "--json"]);
     exit(&refused, 5);
     let last = messages(&refused).pop().unwrap();
@@ -110,8 +108,6 @@ fn a_child_is_inspected() {
     let inspected = longhaul(&[&["inspect", "--era=legacy"], &words[..]].concat(), &home)
         .output()
         .unwrap();
-    exit(&inspected, 3);
-    let shown = stdout(&inspected);
-    assert!(shown.contains("--token ***") && !shown.contains("t0psecret"), "{shown}");
-    assert!(shown.contains("--> sh -c") && !shown.contains("HTTP"), "{shown}");
+    inspected.ends(3).prints("--token ***").prints_no("t0psecret");
+    inspected.prints("--> sh -c").prints_no("HTTP");
 }

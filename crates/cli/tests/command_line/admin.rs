@@ -138,15 +138,13 @@ fn what_cannot_be_done_is_said_with_its_status() {
         json!({"message": "the task is not blocked", "kind": "not_now"})
     );
     let filter = admin(&served, "tasks", &["--state", "runing"]);
-    assert_eq!(exit(&filter), 2);
-    assert!(stderr(&filter).contains("`state` cannot be \"runing\""), "{filter:?}");
+    filter.ends(2).says("`state` cannot be \"runing\"");
     for id in ["../stats", "a b", ""] {
         assert_eq!(exit(&admin(&served, "task", &[id])), 2, "{id:?}");
     }
     for action in ["task", "cancel"] {
         let short = admin(&served, action, &[&id[..4]]);
-        assert_eq!(exit(&short), 2);
-        short.says("may be a part of the ids of several tasks");
+        short.ends(2).says("may be a part of the ids of several tasks");
     }
     assert_eq!(exit(&admin(&served, "cancel", &[&id])), 0);
     state(&served, &id, "cancelled");
@@ -154,8 +152,7 @@ fn what_cannot_be_done_is_said_with_its_status() {
     served.kill();
     let gone = admin(&served, "stats", &["--json"]);
     assert_eq!((exit(&gone), &json(&gone)["error"]["kind"]), (3, &json!("unreachable")));
-    let elsewhere = run(&["admin", "stats", "/nonexistent/jobs.toml"]);
-    assert_eq!(exit(&elsewhere), 2);
+    run(&["admin", "stats", "/nonexistent/jobs.toml"]).ends(2);
 }
 
 #[test]
@@ -294,8 +291,7 @@ fn the_doctor_finds_what_is_wrong() {
     let mode = |mode| fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0o755);
     let open = admin(&served, "doctor", &[]);
-    assert_eq!(exit(&open), 1);
-    open.prints("other users can read").prints("chmod 700");
+    open.ends(1).prints("other users can read").prints("chmod 700");
     mode(0o700);
     let id = gate(&served, 0);
     state(&served, &id, "running");
@@ -452,8 +448,7 @@ fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
     }
     let unread = doctor.output().unwrap();
     mode(&data, 0o700);
-    assert_eq!(exit(&unread), 5, "{unread:?}");
-    unread.says("cannot be read: Permission denied");
+    unread.ends(5).says("cannot be read: Permission denied");
 }
 
 /// A process that is stopped accepts connections, and answers nothing.
@@ -499,11 +494,9 @@ fn many_tasks_are_acted_on_with_a_filter() {
     let ids = [gate(&served, 0), gate(&served, 0)];
     ids.iter().for_each(|id| drop(state(&served, id, "running")));
     let asked = admin(&served, "cancel", &["--all", "--tool", "gate"]);
-    assert_eq!(exit(&asked), 2);
-    asked.says("cancel 2 tasks? Nothing was changed: --yes");
+    asked.ends(2).says("cancel 2 tasks? Nothing was changed: --yes");
     let unfiltered = admin(&served, "cancel", &["--all", "--yes"]);
-    assert_eq!(exit(&unfiltered), 2);
-    assert!(stderr(&unfiltered).contains("such as `tool`"), "{unfiltered:?}");
+    unfiltered.ends(2).says("such as `tool`");
     assert_eq!(
         exit(&admin(&served, "cancel", &[&ids[0], "--tool", "gate"])),
         2,
@@ -535,9 +528,7 @@ fn the_admin_address_needs_a_key_of_whoever_is_not_the_servers_user() {
         .spawn()
         .unwrap();
     let url = report(&mut child)["admin"].as_str().unwrap().to_owned();
-    let refused = run(&["admin", "stats", &url]);
-    assert_eq!(exit(&refused), 5);
-    assert!(stderr(&refused).contains("--key-file"), "{refused:?}");
+    run(&["admin", "stats", &url]).ends(5).says("--key-file");
     let key = folder.path().join("data/admin.key");
     let granted = run(&["admin", "stats", &url, "--json", "--key-file", key.to_str().unwrap()]);
     assert_eq!(json(&granted)["name"], "test");

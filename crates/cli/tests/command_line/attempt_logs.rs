@@ -71,8 +71,7 @@ task = "always"
     let tail = log(&["--tail"]);
     assert!(tail.stdout.len() <= 64 * 1024 + 1, "{}", tail.stdout.len());
     served.open_gate();
-    let ended = run(&["task", url, &id, "--wait"]);
-    assert_eq!(exit(&ended), 0);
+    run(&["task", url, &id, "--wait"]).ends(0);
     let read: Value = serde_json::from_str(stdout(&log(&["--json"]))).unwrap();
     assert!(read["log"] == format!("{all}go on? yes\n"), "{}", stderr(&log(&[])));
     assert_eq!(read["taskId"], id);

@@ -368,8 +368,7 @@ fn keys_are_revoked_with_mistakes_elsewhere_in_the_configuration() {
 
     // Nobody knows where the keys are, except whoever says it.
     fs::write(&file, "[server\n").unwrap();
-    let unknown = keys(&["list"]);
-    unknown.ends(2).says("--data-dir");
+    keys(&["list"]).ends(2).says("--data-dir");
     let data = folder.path().join("data");
     let listed = keys(&["list", "--data-dir", data.to_str().unwrap()]);
     assert!(exit(&listed) == 0 && stdout(&listed).contains("revoked"), "{listed:?}");
@@ -513,8 +512,7 @@ fn a_user_whose_programs_are_taken_for_proxies_is_not_announced() {
         let proxies = "trusted_proxies = [\"127.0.0.1\"]";
         let server = Protected::start(proxies, &format!("{auth}\n{AUDIT}"), "127.0.0.1:0");
         assert_eq!(server.post("", "tools/list", json!({})).0, 401);
-        let text = audited(&server);
-        text.has(&format!("access: {who}")).lacks(own);
+        audited(&server).has(&format!("access: {who}")).lacks(own);
         let file = server.folder.path().join("jobs.toml");
         let checked = run(&["check", file.to_str().unwrap()]);
         let told = stdout(&checked);

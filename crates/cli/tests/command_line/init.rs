@@ -30,9 +30,7 @@ fn the_example_is_valid_and_its_call_is_a_task() {
     let (mut child, address) = serve(folder.path(), "127.0.0.1:0");
     let url = format!("http://{address}/mcp");
     let called = run(&["call", &url, "count", "steps=2"]);
-    assert_eq!(exit(&called), 0, "{called:?}");
-    assert!(stdout(&called).contains("counted to 2"), "{called:?}");
-    assert!(stderr(&called).contains("task "), "{called:?}");
+    called.ends(0).prints("counted to 2").says("task ");
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -66,9 +64,7 @@ fn nothing_is_ever_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jobs.toml");
     fs::write(&file, "mine").unwrap();
-    let refused = init(folder.path(), &["--yes"]);
-    assert_eq!(exit(&refused), 2);
-    assert!(stderr(&refused).contains("longhaul check jobs.toml"), "{refused:?}");
+    init(folder.path(), &["--yes"]).ends(2).says("longhaul check jobs.toml");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     // Nor what a link leads to, or would lead to.
     symlink("nowhere", folder.path().join("link.toml")).unwrap();
@@ -85,8 +81,6 @@ fn nothing_is_ever_overwritten() {
 #[test]
 fn without_a_terminal_nobody_is_asked() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = init(folder.path(), &[]);
-    assert_eq!(exit(&refused), 2);
-    assert!(stderr(&refused).contains("use --yes"), "{refused:?}");
+    init(folder.path(), &[]).ends(2).says("use --yes");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -170,8 +170,6 @@ fn a_server_that_does_not_run_is_started_so() {
         &["resources", nowhere],
         &["prompts", nowhere],
     ] {
-        let output = run(words);
-        assert_eq!(exit(&output), 3, "{output:?}");
-        output.says("start it with `longhaul serve FILE`");
+        run(words).ends(3).says("start it with `longhaul serve FILE`");
     }
 }

@@ -259,9 +259,7 @@ fn a_full_disk_refuses_calls_and_loses_no_task() {
                 _ => {}
             }
         };
-        assert_eq!(exit(&refused), 3, "{refused:?}");
-        let told = stderr(&refused);
-        assert!(told.contains("no room to write") && !told.contains("may"), "{told}");
+        refused.ends(3).says("no room to write").says_no("may");
         let look = run(&["task", &served.url, &waiting.id]);
         assert!(stdout(&look).contains("running"), "reading goes on: {look:?}");
 

@@ -115,8 +115,7 @@ fn check_and_start_say_that_there_is_tls_and_what_is_wrong_with_it() {
     fs::copy(other.path().join("key.pem"), good.path().join("key.pem")).unwrap();
     for words in [&words[..], &["check", path.to_str().unwrap()]] {
         let refused = run(words);
-        assert!(exit(&refused) == 2, "{refused:?}");
-        assert!(stderr(&refused).contains("jobs.toml:3: the key in "), "{refused:?}");
+        refused.ends(2).says("jobs.toml:3: the key in ");
         refused.says("is not that of the first certificate in");
     }
 }

@@ -199,8 +199,7 @@ fn a_server_that_only_reads_says_how_it_goes_on() {
         );
     }
     // Clients are not told what they cannot do.
-    let refused = copy.run(&["task", &queued, "--cancel"]);
-    refused.says_no("--accept");
+    copy.run(&["task", &queued, "--cancel"]).says_no("--accept");
 }
 
 /// The folders are copied after the database, and may know more than it does.

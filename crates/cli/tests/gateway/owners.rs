@@ -287,8 +287,7 @@ fn wrap_serve_and_admin_work_in_folders_with_long_paths() {
     let _server = serve(path, &["upstream.toml", "--data-dir", data_dir]);
     let tasks = run(path, &["admin", "tasks", data_dir]);
     assert!(tasks.status.success(), "{tasks:?}");
-    let doctor = run(path, &["admin", "doctor", data_dir]);
-    doctor.prints_no("SIGKILL");
+    run(path, &["admin", "doctor", data_dir]).prints_no("SIGKILL");
 }
 
 /// `wrap` is in front of one server, so hosts and people see that one.

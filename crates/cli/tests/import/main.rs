@@ -370,8 +370,7 @@ fn nothing_is_changed_without_consent() {
     assert_eq!(host.report(&["--dry-run", "--json"]), report);
     let output = host.run(&["--dry-run"]);
     assert!(output.status.success(), "{output:?}");
-    let shown = String::from_utf8_lossy(&output.stdout);
-    shown.has("- git: ").has("+ git: ");
+    String::from_utf8_lossy(&output.stdout).has("- git: ").has("+ git: ");
     assert_eq!(host.text(), host.sample);
     assert!(!host.copy().exists());
 }

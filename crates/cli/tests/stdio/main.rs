@@ -481,8 +481,7 @@ fn the_task_of_a_child_is_found_from_another_folder() {
     place.open_gate();
     while !run(place.path(), &with_server(&["tasks"])).contains("succeeded") {}
     // What has ended stays so, and need not be asked about.
-    let listed = run(elsewhere.path(), &["tasks"]);
-    listed.has("completed").lacks("not asked");
+    run(elsewhere.path(), &["tasks"]).has("completed").lacks("not asked");
     let result = run(elsewhere.path(), &["task", &id[..12], "--wait"]);
     assert_eq!(result, "through");
 }
