@@ -2,28 +2,20 @@
 
 use crate::{
     batch_without_answer::with_keys,
-    scripted::{Received, Reply, scripted, scripted_legacy, task},
+    scripted::{Received, Reply, asks, created, form, scripted, scripted_legacy, task},
     support::*,
     terminal::{Keys, Terminal},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 use std::{
-    fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-
-fn write(served: &Served, lines: &str) -> PathBuf {
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, lines).unwrap();
-    file
-}
 
 pub(crate) fn lines(output: &std::process::Output) -> Vec<Value> {
     let text = stdout(output);
@@ -35,113 +27,93 @@ fn all_calls_of_a_file_are_made() {
     let served = served();
     let calls: String = (1..=300).map(|n| format!("{{\"text\": \"{n}\"}}\n\n")).collect();
     // Some editors write a byte order mark before it.
-    let file = write(&served, &format!("\u{feff}{calls}"));
-    let run = served.run(&["call", "echo", "--batch", file.to_str().unwrap(), "--concurrency", "8"]);
-    exit(&run, 0);
-    let mut results: Vec<(u64, String)> = lines(&run)
+    let file = served.batch_file(&format!("\u{feff}{calls}"));
+    let run = served.run(&["call", "echo", "--batch", &file, "--concurrency", "8"]);
+    let text = |line: &Value| line["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let results = lines(&run);
+    let mut results: Vec<_> = results
         .iter()
-        .map(|line| {
-            let text = line["result"]["content"][0]["text"].as_str().unwrap();
-            (line["line"].as_u64().unwrap(), text.to_owned())
-        })
+        .map(|line| (line["line"].as_u64().unwrap(), text(line)))
         .collect();
     results.sort();
     let expected: Vec<_> = (1..=300u64).map(|n| (n * 2 - 1, n.to_string())).collect();
     assert_eq!(results, expected);
-    assert!(stderr(&run).ends_with("300 calls: 300 completed"), "{}", stderr(&run));
-    assert!(stderr(&run).contains("(300 of 300)"));
+    run.ends(0).says("(300 of 300)");
+    stderr(&run).finishes_with("300 calls: 300 completed");
 }
 
 /// The status is that of the first line that has not succeeded, whichever ended first.
 #[test]
 fn each_line_ends_in_its_own_way() {
     let served = served();
-    let file = write(
-        &served,
+    let file = served.batch_file(
         r#"{"tool": "echo", "arguments": {"text": "one"}}
 {"tool": "book"}
 {"tool": "fail", "idempotencyKey": "a"}
 {"tool": "echo", "arguments": {"text": "two"}, "idempotencyKey": "b"}
 "#,
     );
-    let run = served.run(&["call", "--batch", file.to_str().unwrap()]);
+    let run = served.run(&["call", "--batch", &file]);
     exit(&run, 7);
-    let of = |number: u64| lines(&run).into_iter().find(|line| line["line"] == number).unwrap();
     assert_eq!(
-        (&of(1)["exit"], &of(2)["exit"], &of(3)["exit"], &of(4)["exit"]),
-        (&0.into(), &7.into(), &1.into(), &0.into())
+        [1, 2, 3, 4].map(|number| of(&run, number)["exit"].clone()),
+        [0, 7, 1, 0]
     );
-    assert_eq!(of(2)["asks"], true);
+    let asking = of(&run, 2);
+    assert_eq!(asking["asks"], true);
     assert_eq!(
-        of(2)["inputRequests"].as_object().map(Map::len),
+        asking["inputRequests"].as_object().map(Map::len),
         Some(1),
         "its question"
     );
-    let id = of(2)["taskId"].as_str().unwrap().to_owned();
+    let id = asking["taskId"].as_str().unwrap().to_owned();
     run.says("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking");
     run.says("longhaul tasks");
     // The task is recorded, and goes on.
-    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "booked for 2026-11-23");
+    served.done(&["answer", &id, "day=2026-11-23"]);
+    assert_eq!(served.done(&["task", &id, "--wait"]), "booked for 2026-11-23");
 }
 
 #[test]
 fn a_mistake_in_any_line_keeps_all_from_being_sent() {
     let served = served();
+    let sound = r#"{"tool": "wait", "idempotencyKey": "k"}"#;
     for (text, problem) in [
+        (r#"{"tool": "ecco"}"#, "there is no tool `ecco`; did you mean `echo`?"),
         (
-            "{\"tool\": \"ecco\"}",
-            ":2: there is no tool `ecco`; did you mean `echo`?",
+            r#"{"tool": "echo", "arguments": {}}"#,
+            "\"text\" is a required property",
         ),
         (
-            "{\"tool\": \"echo\", \"arguments\": {}}",
-            ":2: \"text\" is a required property",
+            r#"{"tool": "echo", "arguments": {"text": 5}}"#,
+            "`text`: 5 is not of type \"string\"",
         ),
-        (
-            "{\"tool\": \"echo\", \"arguments\": {\"text\": 5}}",
-            ":2: `text`: 5 is not of type \"string\"",
-        ),
-        ("{\"tool\": \"echo\", \"argument\": {}}", ":2: it must be {\"tool\": "),
-        ("[]", ":2: it must be {\"tool\": "),
-        ("[\"echo\", {}]", ":2: it must be {\"tool\": "),
-        (
-            "{\"tool\": \"wait\", \"idempotencyKey\": \"k\"}",
-            ":2: another line has the idempotency key `k`",
-        ),
+        (r#"{"tool": "echo", "argument": {}}"#, "it must be {\"tool\": "),
+        ("[]", "it must be {\"tool\": "),
+        (r#"["echo", {}]"#, "it must be {\"tool\": "),
+        (sound, "another line has the idempotency key `k`"),
     ] {
-        let file = write(
-            &served,
-            &format!("{{\"tool\": \"wait\", \"idempotencyKey\": \"k\"}}\n{text}\n"),
-        );
-        let run = served.run(&["call", "--batch", file.to_str().unwrap()]);
+        let file = served.batch_file(&format!("{sound}\n{text}\n"));
+        let run = served.run(&["call", "--batch", &file]);
         assert_eq!(exit(&run, 2), "", "{run:?}");
-        run.says(problem);
+        run.says(&format!(":2: {problem}"));
         stderr(&run).finishes_with("nothing was called");
     }
     assert_eq!(stderr(&served.run(&["tasks"])), "no calls are recorded");
-    let file = write(&served, "\n");
-    exit(&served.run(&["call", "--batch", file.to_str().unwrap()]), 2);
-    exit(
-        &served.run(&["call", "echo", "text=x", "--batch", file.to_str().unwrap()]),
-        2,
-    );
+    let file = served.batch_file("\n");
+    exit(&served.run(&["call", "--batch", &file]), 2);
+    exit(&served.run(&["call", "echo", "text=x", "--batch", &file]), 2);
     exit(&served.run(&["call", "--batch", "/dev/null"]), 2);
 }
 
 #[test]
 fn ctrl_c_leaves_the_tasks_running() {
     let served = served();
-    let file = write(&served, &"{}\n".repeat(20));
-    let words = ["call", "wait", "--batch", file.to_str().unwrap(), "--concurrency", "3"];
+    let file = served.batch_file(&"{}\n".repeat(20));
+    let words = ["call", "wait", "--batch", &file, "--concurrency", "3"];
     let running = served.command(&words).spawn().unwrap();
-    let live = || {
-        json(&served.run(&["tasks", "--json"]))["calls"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|call| call["state"] == "working" && call["taskId"].is_string())
-            .count()
-    };
+    let is_live = |call: &&Value| call["state"] == "working" && call["taskId"].is_string();
+    let live = || served.listed(&[]).iter().filter(is_live).count();
     while live() < 3 {
         std::thread::yield_now();
     }
@@ -187,26 +159,14 @@ fn a_server_that_is_gone_ends_the_batch() {
         }
     });
     serving.unwrap();
-    let file = write(&served, &"{}\n".repeat(50));
-    let run = served.run(&[
-        "call",
-        &url,
-        "hang",
-        "--batch",
-        file.to_str().unwrap(),
-        "--concurrency",
-        "1",
-    ]);
+    let file = served.batch_file(&"{}\n".repeat(50));
+    let run = served.run(&["call", &url, "hang", "--batch", &file, "--concurrency=1"]);
     exit(&run, 3);
     assert_eq!(lines(&run).len(), 1, "{run:?}");
     run.says("50 calls: 1 of unknown outcome, 49 not ended or not sent");
-    let listed = json(&served.run(&["tasks", &url, "--json", "--offline"]));
-    let calls = listed["calls"].as_array().unwrap();
-    assert_eq!(calls.len(), 1, "{listed}");
-    assert!(
-        calls[0]["state"].as_str().unwrap().starts_with("outcome unknown"),
-        "{listed}"
-    );
+    let calls = served.listed(&[&url, "--offline"]);
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    calls[0]["state"].as_str().unwrap().begins_with("outcome unknown");
 }
 
 /// A call that was refused because the server is busy has not run. It waits, and so do the others.
@@ -220,9 +180,8 @@ fn a_busy_server_is_waited_for() {
         3 => seen.error(500, -32603),
         _ => seen.result(json!({"resultType": "complete", "content": []})),
     });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n{}\n{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"]);
+    let file = served.batch_file("{}\n{}\n{}\n");
+    let run = served.run(&["call", "t", "--batch", &file, "--concurrency", "1"]);
     let exits: Vec<Value> = lines(&run).iter().map(|line| line["exit"].clone()).collect();
     assert_eq!(exits, [0, 3, 0], "{run:?}");
     let sent = served.calls_of("tools/call");
@@ -234,31 +193,27 @@ fn a_busy_server_is_waited_for() {
 #[test]
 fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
     let asking = Arc::new(Mutex::new(vec!["task-2"]));
-    let (asks, made) = (Arc::clone(&asking), AtomicUsize::new(0));
-    let question = json!({"q": {"method": "elicitation/create", "params": {
-        "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-    }}});
+    let (now_asking, made) = (Arc::clone(&asking), AtomicUsize::new(0));
+    let question = json!({"q": form("Who?", json!({"name": {"type": "string"}}))});
     let served = scripted(move |seen| {
         let id = seen.body["params"]["taskId"].as_str().unwrap_or_default();
         match seen.method() {
             "tools/call" => {
                 let id = format!("task-{}", made.fetch_add(1, Ordering::SeqCst) + 1);
-                seen.result(task(&id, "working", json!({"resultType": "task"})))
+                seen.result(created(&id))
             }
-            "tasks/get" if asks.lock().unwrap().contains(&id) => {
-                seen.result(task(id, "input_required", json!({"inputRequests": question})))
-            }
+            "tasks/get" if now_asking.lock().unwrap().contains(&id) => seen.result(asks(id, question.clone())),
             "tasks/get" => seen.result(task(id, "working", json!({}))),
             _ => seen.result(json!({"resultType": "complete"})),
         }
     });
     for _ in 0..3 {
-        exit(&served.run(&["call", "t", "--detach"]), 0);
+        served.done(&["call", "t", "--detach"]);
     }
     // The journal learns of one that asks, and then another one does.
-    exit(&served.run(&["task", "task-2"]), 0);
+    served.done(&["task", "task-2"]);
     *asking.lock().unwrap() = vec!["task-3"];
-    exit(&served.run(&["answer", "name=x"]), 0);
+    served.done(&["answer", "name=x"]);
     let updates = served.calls_of("tasks/update");
     assert_eq!(updates.len(), 1);
     assert_eq!(updates[0].body["params"]["taskId"], "task-3");
@@ -273,15 +228,11 @@ fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
 /// Without a terminal each question of a task is shown with its key, and a part of a long key names it.
 #[test]
 fn all_questions_are_shown_with_their_keys() {
-    let question = |text: &str| {
-        json!({"method": "elicitation/create", "params": {
-            "message": text, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-        }})
-    };
+    let question = |text: &str| form(text, json!({"name": {"type": "string"}}));
     let questions = json!({"question-first": question("Who?"), "question-second": question("Where?")});
     let served = scripted(move |seen| match seen.method() {
-        "tools/call" => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
-        "tasks/get" => seen.result(task("task-1", "input_required", json!({"inputRequests": questions}))),
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" => seen.result(asks("task-1", questions.clone())),
         _ => seen.result(json!({"resultType": "complete"})),
     });
     let called = served.run(&["call", "t"]);
@@ -294,10 +245,7 @@ fn all_questions_are_shown_with_their_keys() {
     let several = served.run(&["answer", "task-1", "--question", "question", "name=x"]);
     several.ends(2).says("is a part of several keys");
     exit(&served.run(&["answer", "task-1", "--question", "first", "name=x"]), 2);
-    exit(
-        &served.run(&["answer", "task-1", "--question", "ion-first", "name=x"]),
-        0,
-    );
+    served.done(&["answer", "task-1", "--question", "ion-first", "name=x"]);
     let updates = served.calls_of("tasks/update");
     assert_eq!(updates.len(), 1);
     assert!(updates[0].body["params"]["inputResponses"]["question-first"].is_object());
@@ -329,7 +277,7 @@ fn a_hangup_that_was_ignored_from_the_start_ends_nothing() {
         assert!(said.read_line(&mut line).unwrap() > 0);
     }
     kill_process(Pid::from_child(&running), Signal::HUP).unwrap();
-    exit(&served.run(&["cancel", &id]), 0);
+    served.done(&["cancel", &id]);
     assert_eq!(running.wait().unwrap().code(), Some(4));
 }
 
@@ -358,25 +306,20 @@ fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
         _ => Reply::empty(202),
     });
     for served in [modern, legacy] {
-        let file = served.home.path().join("calls.jsonl");
-        fs::write(&file, "{\"asks\": true}\n{\"asks\": false}\n").unwrap();
-        let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+        let file = served.batch_file("{\"asks\": true}\n{\"asks\": false}\n");
+        let run = served.run(&["call", "t", "--batch", &file]);
         exit(&run, 5);
-        let ends = lines(&run);
-        let of = |number: u64| ends.iter().find(|line| line["line"] == number).unwrap();
-        assert_eq!((&of(1)["exit"], &of(2)["exit"]), (&5.into(), &0.into()), "{ends:?}");
-        let why = of(1)["error"]["message"].as_str().unwrap();
-        assert_eq!(
-            why,
-            "the tool asks before there is a task, which only a call on a terminal, without --batch, can answer; the call is cancelled: which?"
-        );
-        assert_eq!(of(1)["error"]["mayHaveRun"], true, "as far as to its question");
+        assert_eq!([1, 2].map(|number| of(&run, number)["exit"].clone()), [5, 0], "{run:?}");
+        let error = of(&run, 1)["error"].clone();
+        let why = error["message"].as_str().unwrap();
+        let expected = "the tool asks before there is a task, which only a call on a terminal, without --batch, can answer; the call is cancelled: which?";
+        assert_eq!(why, expected);
+        assert_eq!(error["mayHaveRun"], true, "as far as to its question");
         let answers =
             |seen: &Received| !seen.body["params"]["inputResponses"].is_null() || !seen.body["result"].is_null();
         assert!(!served.messages().iter().any(answers), "{:?}", served.messages());
-        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
-        let calls = listed["calls"].as_array().unwrap();
-        assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{listed}");
+        let calls = served.listed(&["--offline"]);
+        assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{calls:?}");
     }
 }
 
@@ -389,19 +332,13 @@ fn of(output: &std::process::Output, number: u64) -> Value {
 #[test]
 fn the_same_batch_again_continues_what_has_not_ended() {
     let served = served();
-    let file = write(
-        &served,
+    let file = served.batch_file(
         "{\"tool\": \"echo\", \"arguments\": {\"text\": \"one\"}}\n{\"tool\": \"book\"}\n{\"tool\": \"fail\"}\n{\"tool\": \"fail\"}\n",
     );
-    let words = ["call", "--batch", file.to_str().unwrap()];
+    let words = ["call", "--batch", &file];
     let first = served.run(&words);
     first.ends(7).says("the same command continues this run");
-    let tasks = || {
-        json(&served.run(&["tasks", "--json"]))["calls"]
-            .as_array()
-            .unwrap()
-            .len()
-    };
+    let tasks = || served.listed(&[]).len();
     let before = tasks();
     let id = of(&first, 2)["taskId"].as_str().unwrap().to_owned();
     // What was interrupted is still open.
@@ -409,7 +346,7 @@ fn the_same_batch_again_continues_what_has_not_ended() {
     exit(&second, 7);
     assert_eq!(of(&second, 2)["taskId"], id.as_str());
     assert!(stderr(&second).contains("this continues the run of "), "{second:?}");
-    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+    served.done(&["answer", &id, "day=2026-11-23"]);
     let third = served.run(&words);
     exit(&third, 1);
     assert_eq!(of(&third, 1)["result"]["content"][0]["text"], "one");
@@ -437,13 +374,13 @@ fn a_line_with_a_key_of_its_own_is_continued_by_it() {
             false => seen.error(200, -32602),
         }
     });
-    let file = served.home.path().join("calls.jsonl");
-    let words = ["call", "--batch", file.to_str().unwrap(), "--concurrency", "1"];
+    let file = served.batch_file("");
+    let words = ["call", "--batch", &file, "--concurrency", "1"];
     for lines in [
         "{\"tool\": \"t\", \"idempotencyKey\": \"k\"}\n{\"tool\": \"t\"}\n",
         "{\"tool\": \"t\", \"idempotencyKey\": \"l\"}\n{\"tool\": \"t\", \"idempotencyKey\": \"k\"}\n",
     ] {
-        fs::write(&file, lines).unwrap();
+        served.batch_file(lines);
         let run = served.run(&words);
         exit(&run, 5);
         run.says("2 calls: 1 unanswered, 1 refused").says("continues this run");
@@ -466,9 +403,8 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
             false => seen.result(done),
         }
     });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n").unwrap();
-    let words = ["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"];
+    let file = served.batch_file("{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n");
+    let words = ["call", "t", "--batch", &file, "--concurrency", "1"];
     let calls = || served.calls_of("tools/call").len();
     let mut first = served.command(&words).spawn().unwrap();
     while calls() < 2 {
@@ -493,7 +429,7 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
     repeated.ends(0).says("3 calls: 3 completed");
     assert_eq!(calls(), 4);
     // The run is over.
-    exit(&served.run(&words), 0);
+    served.done(&words);
     assert_eq!(calls(), 7);
 }
 
@@ -501,11 +437,9 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
 #[test]
 fn the_bar_counts_each_line_once() {
     let served = served();
-    let file = write(
-        &served,
+    let file = served.batch_file(
         "{\"tool\": \"echo\", \"arguments\": {\"text\": \"one\"}}\n{\"tool\": \"fail\"}\n{\"tool\": \"fail\"}\n{\"tool\": \"book\"}\n{\"tool\": \"wait\"}\n",
     );
-    let file = file.to_str().unwrap().to_owned();
     let mut terminal = Terminal::wide(&served, "bar", 120);
     for _ in 0..2 {
         terminal.clear();
@@ -527,16 +461,14 @@ fn the_summary_counts_every_line() {
         3 => seen.result(json!({"resultType": "unheard of"})),
         _ => seen.result(json!({"resultType": "complete", "content": [], "isError": true})),
     });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n{}\n{}\n{}\n{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"]);
+    let file = served.batch_file("{}\n{}\n{}\n{}\n{}\n");
+    let run = served.run(&["call", "t", "--batch", &file, "--concurrency", "1"]);
     let said = stderr(&run);
-    let summary = said.lines().find(|line| line.starts_with("5 calls: ")).unwrap();
-    assert_eq!(
-        summary,
-        "5 calls: 1 completed, 1 failed with an error of the tool, 2 refused or failed without a result, 1 of unknown outcome"
-    );
-    assert!(said.contains("line 4: of unknown outcome (4 of 5)"), "{said}");
+    let summary = said.lines().find_map(|line| line.strip_prefix("5 calls: ")).unwrap();
+    let counts =
+        "1 completed, 1 failed with an error of the tool, 2 refused or failed without a result, 1 of unknown outcome";
+    assert_eq!(summary, counts);
+    said.has("line 4: of unknown outcome (4 of 5)");
 }
 
 /// The others go on, each to its own end, and what is said of the next run is true of it.
@@ -559,11 +491,9 @@ fn a_line_that_the_server_refuses_changes_no_other() {
             _ => Reply::empty(404),
         }
     });
-    let file = served.home.path().join("calls.jsonl");
     let calls: String = (1..=6).map(|n| format!("{{\"n\": {n}}}\n")).collect();
-    fs::write(&file, calls).unwrap();
-    let file = file.to_str().unwrap();
-    let run = served.run(&["call", "t", "--batch", file, "--concurrency", "6", "--repeat", "all"]);
+    let file = served.batch_file(&calls);
+    let run = served.run(&["call", "t", "--batch", &file, "--concurrency", "6", "--repeat", "all"]);
     exit(&run, 4);
     let ends: Vec<_> = (1..=6).map(|number| of(&run, number)["exit"].clone()).collect();
     assert_eq!(ends, [0, 0, 0, 4, 5, 0]);

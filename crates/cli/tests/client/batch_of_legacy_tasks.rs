@@ -2,31 +2,22 @@
 
 use crate::{
     batch::lines,
-    scripted::{Reply, Scripted, scripted_legacy},
+    scripted::{Reply, Scripted, legacy_form, legacy_task, scripted_legacy},
     support::*,
 };
 use serde_json::{Value, json};
 use std::{
-    fs,
     io::{BufRead, BufReader},
     sync::{Arc, Condvar, Mutex},
 };
 
 fn state(status: &str) -> Value {
-    json!({
-        "taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
-    })
+    legacy_task("task-1", status)
 }
 
 /// What the task asks, on a stream.
 fn question() -> Reply {
-    Reply::stream(
-        &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-            "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-        }}),
-    )
+    Reply::stream(&legacy_form(7, "Who?", json!({"name": {"type": "string"}})))
 }
 
 /// As the Python SDK 1.30 does: the status says that the task asks, and the question comes on the stream of `tasks/result`.
@@ -43,9 +34,8 @@ fn a_legacy_task_that_asks_on_another_stream_names_its_question() {
 
 #[track_caller]
 fn its_line_names_the_question(served: &Scripted) {
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+    let file = served.batch_file("{}\n");
+    let run = served.run(&["call", "t", "--batch", &file]);
     exit(&run, 7);
     let line = &lines(&run)[0];
     assert_eq!(line["asks"], true, "{run:?}");
@@ -72,17 +62,11 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
         _ => Reply::empty(202),
     });
     its_line_names_the_question(&served);
-    let listed = json(&served.run(&["tasks", "--json"]));
-    let of_list = &listed["calls"][0];
-    assert_eq!(
-        (&of_list["status"], &of_list["asks"]),
-        (&"working".into(), &true.into()),
-        "{listed}"
-    );
+    served.listed(&[])[0].has_members(json!({"status": "working", "asks": true}));
     // The other commands say the same.
-    let told = exit(&served.run(&["task", "task-1"]), 0);
+    let told = served.done(&["task", "task-1"]);
     assert!(told.contains("status    asking\n"), "{told}");
-    let told = json(&served.run(&["task", "task-1", "--json"]));
+    let told = served.shown(&["task", "task-1", "--json"]);
     told.has_members(json!({"state": "working", "status": "working", "asks": true}));
     let first_line = |words: &[&str]| {
         let mut watching = served.command(words).spawn().unwrap();

@@ -6,10 +6,7 @@ use crate::{
     support::*,
 };
 use serde_json::{Value, json};
-use std::{
-    fs,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How a line has ended in a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,18 +23,14 @@ struct End {
 
 /// A batch of one line and another one that is refused each time, so that the run goes on: twice, and then with `--repeat unknown`.
 fn runs(served: &Scripted) -> [End; 3] {
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n{\"refused\": true}\n").unwrap();
-    let words = ["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"];
+    let file = served.batch_file("{}\n{\"refused\": true}\n");
+    let words = ["call", "t", "--batch", &file, "--concurrency", "1"];
     let repeated = [&words[..], &["--repeat", "unknown"]].concat();
     [&words[..], &words[..], &repeated[..]].map(|words| {
         let run = served.run(words);
         let line = lines(&run).into_iter().find(|line| line["line"] == 1).unwrap();
-        assert_eq!(
-            run.status.code(),
-            line["exit"].as_i64().map(|exit| exit as i32),
-            "{run:?}"
-        );
+        let exit = line["exit"].as_i64().map(|exit| exit as i32);
+        assert_eq!(run.status.code(), exit, "{run:?}");
         let said = stderr(&run);
         assert!(said.contains("continues this run"), "one line is refused: {said}");
         let counts = said.lines().find_map(|line| line.strip_prefix("2 calls: "));
@@ -133,9 +126,8 @@ fn a_call_whose_question_has_no_answer_is_not_made_again() {
             seen.result(json!({"resultType": "input_required", "inputRequests": asked, "requestState": "s"}))
         });
         assert_settled(&served, &end(5, "unanswered", "unanswered"));
-        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
-        let calls = listed["calls"].as_array().unwrap();
-        assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{listed}");
+        let calls = served.listed(&["--offline"]);
+        assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{calls:?}");
     }
 }
 
@@ -239,14 +231,11 @@ fn a_run_is_over_when_each_call_has_an_outcome() {
                 _ => seen.error(200, -32603),
             },
         );
-        let file = served.home.path().join("calls.jsonl");
-        fs::write(
-            &file,
+        let file = served.batch_file(
             "{\"how\": \"asks\"}\n{\"how\": \"does not fit\"}\n{\"how\": \"fails\"}\n{\"how\": \"breaks\"}\n",
-        )
-        .unwrap();
+        );
         for calls in [4, 8] {
-            let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+            let run = served.run(&["call", "t", "--batch", &file]);
             exit(&run, 5);
             let said = stderr(&run);
             said.has("so this run is over").lacks("continues");

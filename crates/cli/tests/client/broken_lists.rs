@@ -21,7 +21,7 @@ fn tools_before_a_page_that_fails_are_listed_and_called() {
         }
         _ => seen.error(500, -32603),
     });
-    assert_eq!(exit(&served.run(&["call", "first"]), 0), "called");
+    assert_eq!(served.done(&["call", "first"]), "called");
     let lines = served.home.path().join("lines");
     std::fs::write(&lines, "{\"tool\": \"first\"}\n").unwrap();
     let batch = served.run(&["call", "--batch", lines.to_str().unwrap()]);
@@ -59,7 +59,7 @@ fn entries_without_a_name_and_results_with_a_text_for_a_flag() {
     let prompts = served.run(&["prompts"]);
     assert_eq!(exit(&prompts, 0), "p");
     assert!(stderr(&prompts).contains("1 of the list cannot be used"), "{prompts:?}");
-    assert_eq!(exit(&served.run(&["resources"]), 0), "x:/a\nx:/b  b");
+    assert_eq!(served.done(&["resources"]), "x:/a\nx:/b  b");
 
     // A byte order mark is no part of what a file says.
     let file = served.home.path().join("marked");

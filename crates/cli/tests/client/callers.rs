@@ -1,28 +1,23 @@
 //! Several callers of one server.
 
 use crate::{
-    scripted::{scripted, task},
+    scripted::{completed, created, scripted},
     support::*,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fs;
 
 /// Two names of one URL with different keys: each task is read with the key of its own name.
 #[test]
 fn tasks_of_two_names_are_watched_each_with_its_own_key() {
     let served = scripted(|seen| {
-        let caller = seen.headers["authorization"].trim_start_matches("Bearer ").to_owned();
+        let id = format!(
+            "task-of-{}",
+            seen.headers["authorization"].trim_start_matches("Bearer ")
+        );
         match seen.method() {
-            "tools/call" => seen.result(task(
-                &format!("task-of-{caller}"),
-                "working",
-                json!({"resultType": "task"}),
-            )),
-            "tasks/get" if seen.body["params"]["taskId"] == format!("task-of-{caller}") => seen.result(task(
-                &format!("task-of-{caller}"),
-                "completed",
-                json!({"result": {"content": []}}),
-            )),
+            "tools/call" => seen.result(created(&id)),
+            "tasks/get" if seen.body["params"]["taskId"] == id.as_str() => seen.result(completed(&id, "")),
             _ => seen.error(200, -32602),
         }
     });
@@ -36,7 +31,7 @@ fn tasks_of_two_names_are_watched_each_with_its_own_key() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("servers.toml"), entry("al") + &entry("bo")).unwrap();
     for name in ["al", "bo"] {
-        exit(&served.run(&["call", name, "t", "--detach"]), 0);
+        served.done(&["call", name, "t", "--detach"]);
     }
     let mut watch = longhaul(&["watch", "--json"], &served.home);
     let watched = watch.output().unwrap();

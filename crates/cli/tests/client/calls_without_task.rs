@@ -1,18 +1,16 @@
 //! What a call asks before it is a task, or as a plain call of a legacy server, from a second terminal while the first one asks it.
 
 use crate::{
-    peer::{Peer, plain},
-    questions::{asking, silent_at_calls},
+    peer::{Peer, ReceivedRequest, plain},
+    questions::{asking, silence, silent_at_calls},
     support::*,
 };
 use axum::{body::Body, http::Response};
-use futures_util::stream;
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult};
 use longhaul_client::{CallError, CallOptions, Client, Connection, EraChoice, Inputs, Options, Outcome};
 use longhaul_ledger::ClientJournal;
 use serde_json::{Map, Value, json};
 use std::{
-    convert::Infallible,
     io::{BufRead, Read},
     sync::{
         Arc,
@@ -30,11 +28,7 @@ struct First {
 
 impl First {
     fn calls(served: &Served, era: EraChoice) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = one_worker();
         let journal = served.home.path().join("longhaul/.client/handles.db");
         let url = served.url.clone();
         let calling = runtime.spawn(async move {
@@ -60,7 +54,7 @@ impl First {
     /// Waits until the journal shows that the call asks, and returns the call.
     fn asks(&self, served: &Served) -> Value {
         loop {
-            let shown = exit(&served.run(&["tasks", "--json", "--offline"]), 0);
+            let shown = served.done(&["tasks", "--json", "--offline"]);
             let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
             if shown["calls"][0]["asks"] == true {
                 return shown["calls"][0].clone();
@@ -72,6 +66,11 @@ impl First {
     fn ends(self) -> Result<Outcome, CallError> {
         self.runtime.block_on(self.calling).unwrap()
     }
+}
+
+fn one_worker() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
 }
 
 fn in_both_eras(test: impl Fn(EraChoice)) {
@@ -88,19 +87,14 @@ fn it_is_shown_and_answered() {
         let listed = first.asks(&served);
         assert_eq!(listed["state"], "asking");
         let call = listed["call"].as_str().unwrap();
-        let line = exit(&served.run(&["tasks", "--offline"]), 0);
+        let line = served.done(&["tasks", "--offline"]);
         assert!(line.starts_with(&format!("{call}  early  asking  ")), "{line}");
         let shown = served.run(&["task", call]);
-        let said = stderr(&shown);
-        let lines = exit(&shown, 0);
-        lines
-            .has("asks      Start? [")
-            .has("approved=boolean  Whether to ship it.");
-        assert!(
-            said.contains(&format!("answer {call}")) || said.contains(&format!(" {call} --question ")),
-            "{said}"
-        );
-        let shown: Value = serde_json::from_str(&exit(&served.run(&["task", call, "--json"]), 0)).unwrap();
+        shown.ends(0).prints("asks      Start? [");
+        shown.prints("approved=boolean  Whether to ship it.");
+        let ways = [format!("answer {call}"), format!(" {call} --question ")];
+        assert!(ways.iter().any(|way| stderr(&shown).contains(way)), "{shown:?}");
+        let shown: Value = serde_json::from_str(&served.done(&["task", call, "--json"])).unwrap();
         let asked = shown["inputRequests"].as_object().unwrap();
         assert_eq!((shown["call"].as_str(), asked.len()), (Some(call), 1));
         served.run(&["task", call, "--wait"]).ends(2).says("is no task");
@@ -126,7 +120,7 @@ fn it_is_cancelled() {
         cancelled.ends(0).says(&format!("{call} is cancelled"));
         let error = first.ends().unwrap_err();
         assert!(error.to_string().contains("another program has cancelled"), "{error}");
-        let shown = exit(&served.run(&["task", &call]), 0);
+        let shown = served.done(&["task", &call]);
         assert!(shown.contains("status    cancelled"), "{shown}");
         let again = served.run(&["cancel", &call]);
         again.ends(5).says("has ended (cancelled); nothing was cancelled");
@@ -158,14 +152,10 @@ fn a_plain_call_that_runs_is_ended() {
         let mut calling = served.command(&["call", "run", era]);
         let calling = calling.spawn().unwrap();
         has_begun.recv().unwrap();
-        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+        let listed = served.shown(&["tasks", "--json", "--offline"]);
         let call = listed["calls"][0]["call"].as_str().unwrap();
         let cancelled = served.run(&["cancel", call]);
-        exit(&cancelled, 0);
-        assert!(
-            stderr(&cancelled).contains(&format!("{call} is cancelled")),
-            "{era}: {cancelled:?}"
-        );
+        cancelled.ends(0).says(&format!("{call} is cancelled"));
         has_ended.recv().unwrap();
         let ended = calling.wait_with_output().unwrap();
         exit(&ended, 4);
@@ -183,49 +173,57 @@ fn a_call_whose_command_has_ended_is_cancelled_at_its_server() {
             has_begun.recv().unwrap();
             signal(&calling, how);
             calling.wait().unwrap();
-            let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+            let listed = served.shown(&["tasks", "--json", "--offline"]);
             assert_eq!(listed["calls"][0]["state"], state, "{listed}");
-            let open = json(&served.run(&["tasks", "--json", "--offline", "--open"]));
+            let open = served.shown(&["tasks", "--json", "--offline", "--open"]);
             assert_eq!(open["calls"][0].is_object(), how == "KILL", "{open}");
             let call = listed["calls"][0]["call"].as_str().unwrap();
-            let cancelled = json(&served.run(&["cancel", call, "--json"]));
+            let cancelled = served.shown(&["cancel", call, "--json"]);
             assert_eq!(cancelled["cancelled"], true, "{era}: {cancelled}");
             has_ended.recv().unwrap();
-            assert!(exit(&served.run(&["task", call]), 0).contains("cancelled"));
+            assert!(served.done(&["task", call]).contains("cancelled"));
             exit(&served.run(&["cancel", call]), 5);
         }
     }
+}
+
+/// A server with these tools that knows idempotency keys, and answers no call.
+fn silent_with_keys(seen: &ReceivedRequest, idempotency: Value, tools: &[&str]) -> Response<Body> {
+    let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
+    match seen.method() {
+        "server/discover" => seen.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": idempotency}},
+        })),
+        "tools/list" => seen.result(json!({"tools": tools.iter().map(tool).collect::<Vec<_>>()})),
+        _ => silence(),
+    }
+}
+
+/// Makes a call, and kills its command when it was sent.
+fn call_and_kill(peer: &Peer, at: &At, words: &[&str]) {
+    let mut calling = at.command(&[&["call"], words].concat()).spawn().unwrap();
+    while peer.calls_of("tools/call").is_empty() {
+        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
+    }
+    calling.kill().unwrap();
+    calling.wait().unwrap();
 }
 
 /// Giving it up would make the same call a new one, which runs beside it.
 #[test]
 fn an_interrupted_call_is_not_given_up_because_its_server_does_not_answer() {
     let peer = Peer::start(|seen| match seen.method() {
-        "server/discover" => seen.result(json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": {"cancel": true}}},
-        })),
-        "tools/list" => seen.result(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
         "dev.longhaul/calls/cancel" => plain(503, "away"),
-        _ => {
-            let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
-            let response = Response::builder().header("content-type", "application/json");
-            response.body(body).unwrap()
-        }
+        _ => silent_with_keys(seen, json!({"cancel": true}), &["t"]),
     });
-    let home = tempfile::tempdir().unwrap();
-    let mut calling = longhaul(&["call", &peer.url(), "t"], &home).spawn().unwrap();
-    while peer.calls_of("tools/call").is_empty() {
-        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
-    }
-    calling.kill().unwrap();
-    calling.wait().unwrap();
-    let shown = json(&longhaul(&["tasks", "--json", "--offline"], &home).output().unwrap());
-    let call = shown["calls"][0]["call"].as_str().unwrap();
-    let cancelled = longhaul(&["cancel", call], &home).output().unwrap();
-    cancelled.ends(3).says("is recorded as before");
-    let shown = exit(&longhaul(&["task", call], &home).output().unwrap(), 0);
-    assert!(shown.contains("interrupted"), "{shown}");
+    let at = At::new(&peer.url());
+    call_and_kill(&peer, &at, &["t"]);
+    let listed = at.listed(&["--offline"]);
+    let call = listed[0]["call"].as_str().unwrap();
+    let run = |words: &[&str]| longhaul(words, &at.home).output().unwrap();
+    run(&["cancel", call]).ends(3).says("is recorded as before");
+    run(&["task", call]).ends(0).prints("interrupted");
 }
 
 /// Whoever trusts that it has not run would do the work twice.
@@ -235,55 +233,27 @@ fn a_call_that_would_continue_an_interrupted_one_may_have_run() {
     let closed = Arc::clone(&is_closed);
     let mut peer = Peer::start(move |seen| match seen.method() {
         "tools/call" if closed.load(Ordering::Relaxed) => plain(401, ""),
-        "server/discover" => seen.result(json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": {}}},
-        })),
-        "tools/list" => seen.result(json!({"tools": [
-            {"name": "t", "inputSchema": {"type": "object"}}, {"name": "other", "inputSchema": {"type": "object"}},
-        ]})),
-        _ => {
-            let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
-            let response = Response::builder().header("content-type", "application/json");
-            response.body(body).unwrap()
-        }
+        _ => silent_with_keys(seen, json!({}), &["t", "other"]),
     });
-    let home = tempfile::tempdir().unwrap();
-    let url = peer.url();
-    let mut calling = longhaul(&["call", &url, "t", "--idempotency-key=k"], &home)
-        .spawn()
-        .unwrap();
-    while peer.calls_of("tools/call").is_empty() {
-        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
-    }
-    calling.kill().unwrap();
-    calling.wait().unwrap();
-    let file = home.path().join("calls.jsonl");
-    std::fs::write(&file, "{}\n").unwrap();
-    let batch = format!("--batch={}", file.display());
+    let at = At::new(&peer.url());
+    call_and_kill(&peer, &at, &["t", "--idempotency-key=k"]);
+    let batch = format!("--batch={}", at.batch_file("{}\n"));
     let fails = |words: &[&str], kind: &str, may_have_run: bool| {
-        let words = [&["call", &url, "--json"], words].concat();
-        let failed = longhaul(&words, &home).output().unwrap();
-        let error = &json(&failed)["error"];
-        assert_eq!(
-            (&error["kind"], &error["mayHaveRun"]),
-            (&Value::from(kind), &Value::from(may_have_run)),
-            "{words:?}: {failed:?}"
-        );
+        let failed = at.shown(&[&["call", "--json"], words].concat());
+        let found = json!([failed["error"]["kind"], failed["error"]["mayHaveRun"]]);
+        assert_eq!(found, json!([kind, may_have_run]), "{words:?}: {failed}");
     };
     // It is refused before the server has looked for its key, and stays what it was.
     is_closed.store(true, Ordering::Relaxed);
     fails(&["t"], "login_required", true);
-    let listed = json(&longhaul(&["tasks", "--json", "--offline"], &home).output().unwrap());
-    assert_eq!(listed["calls"][0]["state"], "interrupted", "{listed}");
+    assert_eq!(at.listed(&["--offline"])[0]["state"], "interrupted");
     fails(&["other"], "login_required", false);
     peer.kill();
     fails(&["t"], "unreachable", true);
     fails(&["t", "--idempotency-key=k"], "unreachable", true);
     fails(&["t", "--idempotency-key=new"], "unreachable", false);
     fails(&["other"], "unreachable", false);
-    let batches = longhaul(&["call", &url, "t", &batch], &home).output().unwrap();
-    assert!(stderr(&batches).contains("cannot be reached"), "{batches:?}");
+    at.run(&["call", "t", &batch]).says("cannot be reached");
 }
 
 /// Nobody may be there to read the key, as at a shutdown.
@@ -321,28 +291,17 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
     let silent = silent_at_calls();
     let url = silent.url();
     let served = asking();
-    let mut calling = longhaul(&["call", &url, "optional", "--json"], &served.home);
-    calling
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let calling = calling.spawn().unwrap();
-    let call = loop {
-        let shown = longhaul(&["tasks", "--json", "--offline"], &served.home)
-            .output()
-            .unwrap();
-        let shown = exit(&shown, 0);
-        let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
-        if let Some(call) = shown["calls"][0]["call"].as_str() {
-            break call.to_owned();
-        }
-    };
-    exit(&served.run(&["cancel", &call]), 0);
+    let calling = longhaul(&["call", &url, "optional", "--json"], &served.home)
+        .spawn()
+        .unwrap();
+    let call = first_recorded(&served);
+    served.done(&["cancel", &call]);
     let ended = calling.wait_with_output().unwrap();
     let shown: Value = serde_json::from_str(&exit(&ended, 4)).unwrap();
     shown.has_members(json!({"cancelled": true, "mayHaveRun": true}));
-    let message = shown["message"].as_str().unwrap();
-    assert!(message.contains("another command has cancelled the call"), "{message}");
-    ended.says("another command has cancelled the call");
+    let said = "another command has cancelled the call";
+    shown["message"].as_str().unwrap().has(said);
+    ended.says(said);
 }
 
 /// The caller dies before it can cancel the call. By its key it is cancelled all the same.
@@ -367,22 +326,12 @@ fn a_call_whose_caller_dies_while_it_is_cancelled() {
             false => (silent.url(), "optional"),
         };
         let mut calling = longhaul(&["call", &url, tool], &served.home).spawn().unwrap();
-        let call = loop {
-            let listed = longhaul(&["tasks", "--json", "--offline"], &served.home).output();
-            let shown = json(&listed.unwrap());
-            if let Some(call) = shown["calls"][0]["call"].as_str() {
-                break call.to_owned();
-            }
-        };
+        let call = first_recorded(&served);
         if has_key {
             has_begun.recv().unwrap();
         }
         signal(&calling, "STOP");
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = one_worker();
         let cancelling = runtime.block_on(async {
             let path = served.home.path().join("longhaul/.client/handles.db");
             let journal = ClientJournal::open(&path).await.unwrap();
@@ -399,7 +348,7 @@ fn a_call_whose_caller_dies_while_it_is_cancelled() {
         let said = stderr(&cancelled);
         assert_eq!(said.contains("was given up"), !has_key, "{said}");
         assert_eq!(said.contains("is cancelled"), has_key, "{said}");
-        let shown = exit(&served.run(&["task", &call]), 0);
+        let shown = served.done(&["task", &call]);
         assert_eq!(shown.contains("outcome unknown"), !has_key, "{shown}");
     }
 }
@@ -430,6 +379,17 @@ fn the_key_of_a_question_may_begin_with_a_hyphen() {
     let served = asking();
     let answered = served.run(&["answer", "no-such-task", "--question", "-k1", "--decline"]);
     answered.says_no("unexpected argument").says("no-such-task");
+}
+
+/// Waits until a call is recorded.
+fn first_recorded(served: &Served) -> String {
+    loop {
+        let shown = longhaul(&["tasks", "--json", "--offline"], &served.home).output();
+        let shown: Value = serde_json::from_str(&exit(&shown.unwrap(), 0)).unwrap_or_default();
+        if let Some(call) = shown["calls"][0]["call"].as_str() {
+            return call.to_owned();
+        }
+    }
 }
 
 fn signal(process: &std::process::Child, name: &str) {

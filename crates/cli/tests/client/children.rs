@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, ChildStderr, Command},
+    process::{Child, ChildStderr, Command, Output},
     sync::{Arc, Mutex},
 };
 use tempfile::TempDir;
@@ -56,9 +56,17 @@ fn with(cases: &str) -> String {
 }
 
 fn call(home: &TempDir, status: &str, options: &[&str]) -> Command {
-    let server = with(&PLAIN.replace("STATUS", status));
-    let words = [&["call", "t"], options, &["--", "sh", "-c", &server]].concat();
+    command(home, options, &with(&PLAIN.replace("STATUS", status)))
+}
+
+fn command(home: &TempDir, options: &[&str], server: &str) -> Command {
+    let words = [&["call", "t"], options, &["--", "sh", "-c", server]].concat();
     longhaul(&words, home)
+}
+
+/// Calls the tool of this server.
+fn call_of(home: &TempDir, options: &[&str], server: &str) -> Output {
+    command(home, options, server).output().unwrap()
 }
 
 /// Makes a call, and waits until its task is working.
@@ -82,19 +90,12 @@ fn states(home: &TempDir) -> Vec<Value> {
 fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     let home = tempfile::tempdir().unwrap();
     let called = call(&home, "input_required", &["--json"]).output().unwrap();
-    let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
-    assert_eq!((&shown["taskId"], &shown["cancelled"]), (&json!("t-1"), &json!(true)));
-    let error = &shown["error"];
-    assert_eq!(
-        (&error["kind"], &error["taskId"], &error["mayHaveRun"]),
-        (&json!("unanswered"), &json!("t-1"), &json!(true)),
-        "{shown}"
-    );
-    let said = stderr(&called);
+    let shown = json(&called);
+    shown.has_members(json!({"taskId": "t-1", "cancelled": true}));
+    shown["error"].has_members(json!({"kind": "unanswered", "taskId": "t-1", "mayHaveRun": true}));
     // The question has no text.
-    assert!(said.contains("(tool t, task t-1)"), "{said}");
-    said.has("the task would end with this command, so it is cancelled");
-    assert!(!said.contains("longhaul answer"), "{said}");
+    called.ends(5).says("(tool t, task t-1)").says_no("longhaul answer");
+    called.says("the task would end with this command, so it is cancelled");
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
 
@@ -104,20 +105,11 @@ fn a_task_of_a_child_that_asks_in_a_batch_is_unanswered_in_each_run() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("calls.jsonl");
     std::fs::write(&file, "{}\n").unwrap();
-    let words = [
-        "call",
-        "t",
-        "--batch",
-        file.to_str().unwrap(),
-        "--",
-        "sh",
-        "-c",
-        &with(ASKING),
-    ];
     for _ in 0..3 {
-        let called = longhaul(&words, &home).output().unwrap();
-        let line: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+        let called = call_of(&home, &["--batch", file.to_str().unwrap()], &with(ASKING));
+        let line = json(&called);
         assert_eq!(line["error"]["kind"], "unanswered", "{line}");
+        exit(&called, 5);
         assert_eq!(states(&home).len(), 1, "one call in all runs");
     }
 }
@@ -126,13 +118,11 @@ fn a_task_of_a_child_that_asks_in_a_batch_is_unanswered_in_each_run() {
 #[test]
 fn what_a_task_of_a_child_has_asked_without_a_terminal_is_shown() {
     let home = tempfile::tempdir().unwrap();
-    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &with(ASKING)], &home)
-        .output()
-        .unwrap();
-    let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+    let called = call_of(&home, &["--json"], &with(ASKING));
+    let shown = json(&called);
     assert_eq!(shown["asks"], true, "{shown}");
     assert_eq!(shown["question"]["params"]["message"], "Who?", "{shown}");
-    assert!(stderr(&called).contains("the task asks: Who?"), "{called:?}");
+    called.ends(5).says("the task asks: Who?");
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
 
@@ -144,7 +134,7 @@ fn a_task_of_a_child_is_answered_from_another_terminal() {
     let mut call = terminal.begin(&["call", "t", "--", "sh", "-c", &with(ASKING)]);
     call.until("Who?");
     call.until("? name");
-    let shown = json(&served.run(&["task", "t-1", "--json"]));
+    let shown = served.shown(&["task", "t-1", "--json"]);
     let asked = shown["inputRequests"].as_object().unwrap();
     assert_eq!(asked.values().next().unwrap()["params"]["message"], "Who?", "{shown}");
     let answered = served.run(&["answer", "t-1", "name=ann"]);
@@ -168,23 +158,13 @@ fn a_task_of_a_child_is_cancelled_from_another_terminal() {
 
 /// Another terminal cannot reach its server, and shows what is recorded.
 #[test]
-fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
+fn a_task_of_a_child_is_lost_only_when_its_command_was_killed() {
     let home = tempfile::tempdir().unwrap();
     let (mut running, _said) = begin_call(&home);
     let shown = longhaul(&["task"], &home).output().unwrap();
     assert!(exit(&shown, 0).contains("status    running"), "{shown:?}");
     let refused = longhaul(&["task", "--wait"], &home).output().unwrap();
     refused.ends(2).says("which still runs").says_no("lost");
-    assert_eq!(states(&home)[0]["state"], "working");
-    running.kill().unwrap();
-    running.wait().unwrap();
-    assert_eq!(states(&home)[0]["state"], "lost");
-}
-
-#[test]
-fn a_task_of_a_child_is_lost_when_the_command_was_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let (mut running, _said) = begin_call(&home);
     assert_eq!(states(&home)[0]["state"], "working");
     running.kill().unwrap();
     running.wait().unwrap();
@@ -243,9 +223,7 @@ fn a_task_of_a_pair_of_streams_is_not_detached() {
 fn a_line_that_is_no_message_is_named_while_a_call_is_open() {
     let home = tempfile::tempdir().unwrap();
     let cases = r#"*'"tools/call"'*) echo 'Traceback: 5 is no answer'; echo 'and more'; said=done; result ;;"#;
-    let called = longhaul(&["call", "t", "--", "sh", "-c", &with(cases)], &home)
-        .output()
-        .unwrap();
+    let called = call_of(&home, &[], &with(cases));
     assert_eq!(exit(&called, 0), "done");
     called.says("Traceback: 5 is no answer").says_no("and more");
 }
@@ -258,9 +236,7 @@ fn a_call_that_is_answered_in_a_batch_ends() {
         r#"*'"tools/call"'*) printf '[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}},{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"RESULT"}]}}]\n' "$id" ;;"#,
     );
     let server = server.replace("2025-11-25", "2025-03-26");
-    let called = longhaul(&["call", "t", "--", "sh", "-c", &server], &home)
-        .output()
-        .unwrap();
+    let called = call_of(&home, &[], &server);
     assert_eq!(exit(&called, 0), "RESULT");
 }
 
@@ -277,9 +253,7 @@ fn the_messages_of_the_progress_of_a_task_are_shown() {
     esac ;;
     *'"tasks/result"'*) said=done; result ;;"#,
     );
-    let called = longhaul(&["call", "t", "--", "sh", "-c", &server], &home)
-        .output()
-        .unwrap();
+    let called = call_of(&home, &[], &server);
     assert_eq!(exit(&called, 0), "done");
     assert!(stderr(&called).contains("packing boxes"), "{called:?}");
 }
@@ -293,16 +267,10 @@ fn a_task_that_is_over_without_a_result_is_said_to_be_over() {
     *'"tasks/get"'*) answer "$(task completed)" ;;
     *'"tasks/result"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"expired"}}\n' "$id" ;;"#,
     );
-    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &server], &home)
-        .output()
-        .unwrap();
+    let called = call_of(&home, &["--json"], &server);
     let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
     let error = &shown["error"];
-    assert_eq!(
-        (&error["kind"], &error["mayHaveRun"]),
-        (&json!("lost"), &json!(true)),
-        "{shown}"
-    );
+    error.has_members(json!({"kind": "lost", "mayHaveRun": true}));
     let message = error["message"].as_str().unwrap();
     message.has("is over (completed)").lacks("may go on");
     assert_eq!(states(&home)[0]["state"], "lost");
@@ -312,9 +280,7 @@ fn a_task_that_is_over_without_a_result_is_said_to_be_over() {
 fn a_revision_that_nobody_knows_is_an_invalid_answer() {
     let home = tempfile::tempdir().unwrap();
     let server = with("").replace("2025-11-25", "2031-01-01");
-    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &server], &home)
-        .output()
-        .unwrap();
+    let called = call_of(&home, &["--json"], &server);
     let shown: Value = serde_json::from_str(&exit(&called, 3)).unwrap();
     assert_eq!(shown["error"]["kind"], "invalid_answer", "{shown}");
     shown["error"]["message"].as_str().unwrap().has("2031-01-01");

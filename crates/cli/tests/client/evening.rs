@@ -7,6 +7,9 @@ use crate::{
     terminal::{Keys, Terminal},
 };
 
+const CLOSED: &str =
+    "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more";
+
 #[test]
 fn an_evening() {
     let served = served();
@@ -117,7 +120,7 @@ fn a_withdrawn_form_reads_no_more_keys() {
     call.until("day");
     let id = served.only_asking();
     served.asks(&id, 2);
-    exit(&served.run(&["answer", &id, "--question", "in-1", "day=2026-01-01"]), 0);
+    served.done(&["answer", &id, "--question", "in-1", "day=2026-01-01"]);
     call.until("Second?");
     call.press("2026-02-13");
     call.until("2026-02-13");
@@ -163,10 +166,8 @@ fn a_form_that_is_closed_leaves_a_clean_terminal() {
     let mut call = terminal.begin(&["call", "ship"]);
     call.until("type to filter]");
     let id = served.only_asking();
-    exit(&served.run(&["cancel", &id]), 0);
-    call.until(
-        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more",
-    );
+    served.done(&["cancel", &id]);
+    call.until(CLOSED);
     call.ends(4);
     terminal.is_usable();
 
@@ -182,38 +183,35 @@ fn a_form_that_is_closed_leaves_a_clean_terminal() {
 /// `answer` shows what somebody else may answer, too: its form is closed then, and nothing is answered twice.
 #[test]
 fn the_form_of_an_answer_is_closed_when_its_question_is_gone() {
-    const CLOSED: &str =
-        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more";
     let served = served();
     let mut terminal = Terminal::new(&served, "answer");
     for (era, key) in [("--era=modern", "in-1"), ("--era=legacy", "q1")] {
-        let call = |tool: &str| exit(&served.run(&["call", tool, "--detach", era]), 0);
+        let call = |tool: &str| served.done(&["call", tool, "--detach", era]);
         let id = call("pair");
         served.asks(&id, 2);
         terminal.clear();
         let mut answer = terminal.begin(&["answer", &id]);
         answer.until("First?");
         answer.until("day");
-        exit(&served.run(&["answer", &id, "--question", key, "day=2026-01-01"]), 0);
+        served.done(&["answer", &id, "--question", key, "day=2026-01-01"]);
         answer.until(CLOSED);
         answer.until("is already answered, or withdrawn; nothing was answered");
         // The other question is still open.
         answer.until("Second?");
         answer.until("? day");
-        answer.press("2026-02-13");
-        answer.press(Keys::ENTER);
+        answer.press("2026-02-13\r");
         answer.until("? people");
         answer.press(Keys::ENTER);
         answer.ends(0);
         terminal.is_usable();
-        assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "2026-01-01 2026-02-13");
+        assert_eq!(served.done(&["task", &id, "--wait"]), "2026-01-01 2026-02-13");
 
         let id = call("ship");
         served.asks(&id, 1);
         terminal.clear();
         let mut answer = terminal.begin(&["answer", &id]);
         answer.until("type to filter]");
-        exit(&served.run(&["cancel", &id]), 0);
+        served.done(&["cancel", &id]);
         answer.until(CLOSED);
         answer.until("the task has ended (cancelled); nothing was answered");
         answer.ends(5);
@@ -229,7 +227,7 @@ fn the_form_of_an_answer_to_a_call_is_closed_when_the_call_is_answered() {
     let mut call = first.begin(&["call", "early"]);
     call.until("Start?");
     call.until("approved");
-    let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+    let listed = served.shown(&["tasks", "--json", "--offline"]);
     let name = listed["calls"][0]["call"].as_str().unwrap();
     let mut answer = second.begin(&["answer", name]);
     answer.until("Start?");
@@ -237,9 +235,7 @@ fn the_form_of_an_answer_to_a_call_is_closed_when_the_call_is_answered() {
     call.press("y\r");
     call.until("copies");
     call.press(Keys::ENTER);
-    answer.until(
-        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more",
-    );
+    answer.until(CLOSED);
     answer.until("any more; nothing was answered");
     answer.ends(5);
     call.until("approved: ");
@@ -264,7 +260,7 @@ fn all_questions_of_a_task_are_answered_in_one_command() {
         answer.press(Keys::ENTER);
     }
     answer.ends(0);
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "2026-01-01 2026-02-13");
+    assert_eq!(served.done(&["task", &id, "--wait"]), "2026-01-01 2026-02-13");
 }
 
 /// Tasks of two servers with all columns: names are shortened, and ids are not.
@@ -288,7 +284,7 @@ fn the_list_fits_a_terminal_of_100_columns() {
     ];
     served.says(&ids[0], "packing 3/10");
     served.asks(&ids[2], 1);
-    exit(&served.run(&["cancel", &ids[2]]), 0);
+    served.done(&["cancel", &ids[2]]);
     while json(
         &longhaul(&["task", &other.url, &ids[1], "--json"], &served.home)
             .output()
@@ -315,8 +311,7 @@ fn what_is_typed_before_the_question_does_not_answer_it() {
     call.until("2026-01-01");
     served.may_ask.send(true).unwrap();
     call.until("? day");
-    call.press("2026-02-13");
-    call.press(Keys::ENTER);
+    call.press("2026-02-13\r");
     call.until("? people");
     call.press(Keys::ENTER);
     call.until("booked for 2026-02-13");

@@ -1,7 +1,7 @@
 //! What a failure says, to people and as JSON.
 
 use crate::{
-    scripted::{Reply, created, scripted, task},
+    scripted::{Received, Reply, created, scripted, task},
     support::*,
 };
 use serde_json::json;
@@ -13,42 +13,30 @@ use std::{
 /// A script must know whether it may call again.
 #[test]
 fn a_failed_call_says_whether_it_may_have_run() {
-    type Script = fn(&crate::scripted::Received) -> Reply;
+    type Script = fn(&Received) -> Reply;
+    let other_id = |_: &Received| Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}}));
+    let both = |seen: &Received| {
+        let error = json!({"code": -1, "message": "x"});
+        Reply::json(
+            200,
+            json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}, "error": error}),
+        )
+    };
     let cases: [(&str, Script, bool, bool); 6] = [
         ("refused", |seen| seen.error(200, -32021), false, false),
         // As some servers say also of the result of a tool.
         ("invalid", |seen| seen.error(200, -32602), true, false),
         ("failed", |seen| seen.error(200, -32603), true, false),
-        (
-            "wrong id",
-            |_| Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}})),
-            true,
-            true,
-        ),
-        (
-            "both",
-            |seen| {
-                let id = &seen.body["id"];
-                Reply::json(
-                    200,
-                    json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": -1, "message": "x"}}),
-                )
-            },
-            true,
-            true,
-        ),
+        ("wrong id", other_id, true, true),
+        ("both", both, true, true),
         ("no MCP", |_| Reply::json(200, json!([1])), true, true),
     ];
     for (name, script, may_have_run, is_said) in cases {
         let served = scripted(script);
         let called = served.run(&["call", "t", "--json"]);
         assert_eq!(json(&called)["error"]["mayHaveRun"], may_have_run, "{name}: {called:?}");
-        let said = stderr(&called);
-        assert_eq!(
-            said.contains("the call may or may not have run"),
-            is_said,
-            "{name}: {said}"
-        );
+        let says_so = stderr(&called).contains("the call may or may not have run");
+        assert_eq!(says_so, is_said, "{name}: {called:?}");
     }
     let served = scripted(|_| Reply::empty(202));
     let wrong = served.run(&["call", "nosuch", "--json"]);
@@ -70,8 +58,8 @@ fn a_failed_task_is_named() {
         exit(&failed, 5);
         let error = &json(&failed)["error"];
         assert_eq!(
-            (&error["kind"], &error["taskId"]),
-            (&"failed".into(), &"t-1".into()),
+            [&error["kind"], &error["taskId"]],
+            ["failed", "t-1"],
             "{words:?}: {failed:?}"
         );
     }
@@ -86,13 +74,12 @@ fn each_failed_line_of_a_batch_says_whether_it_may_have_run() {
             ("tools/call", "refused") => seen.error(200, -32021),
             ("tools/call", "failed") => seen.error(200, -32603),
             ("tools/call", "nonsense") => Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}})),
-            ("tools/call", how) => seen.result(task(how, "working", json!({"resultType": "task"}))),
+            ("tools/call", how) => seen.result(created(how)),
             ("tasks/get", _) if seen.body["params"]["taskId"] == "broken" => seen.error(200, -32603),
-            ("tasks/get", _) => seen.result(task(
-                "ended",
-                "failed",
-                json!({"error": {"code": -32603, "message": "it does not work"}}),
-            )),
+            ("tasks/get", _) => {
+                let error = json!({"code": -32603, "message": "it does not work"});
+                seen.result(task("ended", "failed", json!({"error": error})))
+            }
             _ => seen.error(404, -32601),
         }
     });
@@ -129,7 +116,7 @@ fn a_wrong_command_line_is_an_error_in_json() {
 #[test]
 fn a_call_that_is_terminated_says_how_to_go_on() {
     let served = scripted(|seen| match seen.method() {
-        "tools/call" => seen.result(task("t-1", "working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created("t-1")),
         _ => seen.result(task("t-1", "working", json!({}))),
     });
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::HUP] {

@@ -1,7 +1,7 @@
 //! The commands that are printed for what to do next.
 
 use crate::{
-    scripted::{Received, Reply, Scripted, scripted, scripted_legacy, task},
+    scripted::{Received, Reply, Scripted, created, scripted, scripted_legacy, task},
     support::*,
 };
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn modal(is_legacy: bool) -> (Scripted, Arc<Mutex<Mode>>) {
         let result = json!({"content": []});
         match (seen.method(), mode) {
             ("tools/call", _) if is_legacy => seen.result(json!({"task": task(ID, "working", json!({}))})),
-            ("tools/call", _) => seen.result(task(ID, "working", json!({"resultType": "task"}))),
+            ("tools/call", _) => seen.result(created(ID)),
             ("tasks/get", Mode::LoggedOut) => Reply::empty(401),
             ("tasks/get", Mode::Fails) => seen.error(200, -32603),
             ("tasks/get", Mode::Working) => seen.result(task(ID, "working", json!({}))),
@@ -102,228 +102,82 @@ fn modal(is_legacy: bool) -> (Scripted, Arc<Mutex<Mode>>) {
     (server, mode)
 }
 
-/// What is done, with what exit status, and the commands that it names: they begin like this.
-struct Case {
-    name: &'static str,
-    is_legacy: bool,
-    /// What is done before, each with success.
-    before: &'static [&'static [&'static str]],
-    mode: Mode,
-    words: &'static [&'static str],
-    exit: i32,
-    hints: &'static [&'static str],
-}
-
 const IDENTIFIED: &str = "--id=-UnsR-w=";
-const DETACH: &[&str] = &["call", "t", "--detach"];
-const WAIT: &str = "longhaul task --id=-UnsR-w= --wait";
 const ANSWER: &str = "longhaul answer --id=-UnsR-w=";
-const CANCEL: &str = "longhaul cancel --id=-UnsR-w=";
 
 /// Every hint that a server over HTTP provokes, for both eras where they differ. A hint that is missing here fails the test of its case, and one that cannot be
-/// followed, too.
-const CASES: [Case; 17] = [
-    Case {
-        name: "a detached call",
-        is_legacy: false,
-        before: &[],
-        mode: Mode::Working,
-        words: DETACH,
-        exit: 0,
-        hints: &[WAIT],
-    },
-    Case {
-        name: "a call that asks",
-        is_legacy: false,
-        before: &[],
-        mode: Mode::Asks,
-        words: &["call", "t"],
-        exit: 7,
-        hints: &[WAIT, ANSWER],
-    },
-    Case {
-        name: "a legacy call that asks",
-        is_legacy: true,
-        before: &[],
-        mode: Mode::Asks,
-        words: &["call", "t"],
-        exit: 7,
-        hints: &[WAIT, ANSWER],
-    },
-    Case {
-        name: "the time is over",
-        is_legacy: false,
-        before: &[],
-        mode: Mode::Working,
-        words: &["call", "t", "--timeout=1s"],
-        exit: 124,
-        hints: &[WAIT, WAIT],
-    },
-    Case {
-        name: "the same call again",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::Working,
-        words: DETACH,
-        exit: 0,
-        hints: &[WAIT, WAIT],
-    },
-    Case {
-        name: "a task that asks",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::Asks,
-        words: &["task", IDENTIFIED],
-        exit: 0,
-        hints: &[ANSWER],
-    },
-    Case {
-        name: "a legacy task that asks",
-        is_legacy: true,
-        before: &[DETACH],
-        mode: Mode::Asks,
-        words: &["task", IDENTIFIED],
-        exit: 0,
-        hints: &[ANSWER],
-    },
-    Case {
-        name: "a task that asks much",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::AsksMuch,
-        words: &["task", IDENTIFIED],
-        exit: 0,
-        hints: &[
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            ANSWER,
-            "longhaul task --id=-UnsR-w= --json",
-        ],
-    },
-    Case {
-        name: "a poll that fails",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::Fails,
-        words: &["task", IDENTIFIED, "--wait"],
-        exit: 5,
-        hints: &[WAIT],
-    },
-    Case {
-        name: "a login that has ended",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::LoggedOut,
-        words: &["task", IDENTIFIED, "--wait"],
-        exit: 5,
-        hints: &[
-            "longhaul login --key ",
-            "longhaul login http",
-            "longhaul login http",
-            WAIT,
-        ],
-    },
-    Case {
-        name: "a question that is asked again",
-        is_legacy: false,
-        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
-        mode: Mode::Asks,
-        words: &["answer", IDENTIFIED, "day=mo"],
-        exit: 5,
-        hints: &[CANCEL],
-    },
-    Case {
-        name: "a task whose question is asked again",
-        is_legacy: false,
-        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
-        mode: Mode::Asks,
-        words: &["task", IDENTIFIED],
-        exit: 0,
-        hints: &[CANCEL],
-    },
-    Case {
-        name: "a wait for such a task",
-        is_legacy: false,
-        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
-        mode: Mode::Asks,
-        words: &["task", IDENTIFIED, "--wait"],
-        exit: 3,
-        hints: &[WAIT, CANCEL],
-    },
-    Case {
-        name: "no log",
-        is_legacy: true,
-        before: &[DETACH],
-        mode: Mode::Working,
-        words: &["task", IDENTIFIED, "--log"],
-        exit: 5,
-        hints: &[],
-    },
-    Case {
-        name: "no log to follow",
-        is_legacy: false,
-        before: &[DETACH],
-        mode: Mode::Working,
-        words: &["task", IDENTIFIED, "--log", "--follow"],
-        exit: 5,
-        hints: &[],
-    },
-    Case {
-        name: "no history",
-        is_legacy: true,
-        before: &[DETACH],
-        mode: Mode::Working,
-        words: &["task", IDENTIFIED, "--history"],
-        exit: 5,
-        hints: &[],
-    },
-    Case {
-        name: "an id that is too short",
-        is_legacy: false,
-        before: &[],
-        mode: Mode::Working,
-        words: &["task", "x"],
-        exit: 2,
-        hints: &["longhaul tasks"],
-    },
-];
+/// followed, too. What is done before, how the task stands then, the command, its exit status, and the commands that it names, which begin like this.
+const CASES: &str = "
+modern |                                       | Working   | call t --detach        | 0   | task ID --wait
+modern |                                       | Asks      | call t                 | 7   | task ID --wait, answer ID
+legacy |                                       | Asks      | call t                 | 7   | task ID --wait, answer ID
+modern |                                       | Working   | call t --timeout=1s    | 124 | 2 * task ID --wait
+modern | call t --detach                       | Working   | call t --detach        | 0   | 2 * task ID --wait
+modern | call t --detach                       | Asks      | task ID                | 0   | answer ID
+legacy | call t --detach                       | Asks      | task ID                | 0   | answer ID
+modern | call t --detach                       | AsksMuch  | task ID                | 0   | 10 * answer ID, task ID --json
+modern | call t --detach                       | Fails     | task ID --wait         | 5   | task ID --wait
+modern | call t --detach                       | LoggedOut | task ID --wait         | 5   | login --key http, 2 * login http, task ID --wait
+modern | call t --detach, answer ID --decline  | Asks      | answer ID day=mo       | 5   | cancel ID
+modern | call t --detach, answer ID --decline  | Asks      | task ID                | 0   | cancel ID
+modern | call t --detach, answer ID --decline  | Asks      | task ID --wait         | 3   | task ID --wait, cancel ID
+legacy | call t --detach                       | Working   | task ID --log          | 5   |
+modern | call t --detach                       | Working   | task ID --log --follow | 5   |
+legacy | call t --detach                       | Working   | task ID --history      | 5   |
+modern |                                       | Working   | task x                 | 2   | tasks
+";
+
+/// The hints of a list with counts, in full.
+fn wanted_hints(list: &str) -> Vec<String> {
+    let hints = list.split(", ").filter(|hint| !hint.is_empty());
+    let counted = hints.flat_map(|hint| {
+        let (count, hint) = hint.split_once(" * ").unwrap_or(("1", hint));
+        vec![format!("longhaul {hint}"); count.parse().unwrap()]
+    });
+    counted.collect()
+}
 
 #[test]
 fn every_command_that_is_suggested_runs() {
-    for case in CASES {
-        let (server, mode) = modal(case.is_legacy);
-        // An answer wants a task that asks.
-        let first = match case.before.len() {
-            2 => Mode::Asks,
-            _ => Mode::Working,
+    for case in CASES.trim().lines() {
+        let fields = case.replace("ID", IDENTIFIED);
+        let fields: Vec<&str> = fields.split('|').map(str::trim).collect();
+        let [era, before, stands, words, status, wanted] = fields[..] else {
+            panic!("{case}")
         };
-        *mode.lock().unwrap() = first;
-        for words in case.before {
-            exit(&server.run(words), 0);
+        let words: Vec<&str> = words.split(' ').collect();
+        let case_mode = match stands {
+            "Working" => Mode::Working,
+            "Asks" => Mode::Asks,
+            "AsksMuch" => Mode::AsksMuch,
+            "Fails" => Mode::Fails,
+            "LoggedOut" => Mode::LoggedOut,
+            _ => panic!("{case}"),
+        };
+        let (server, mode) = modal(era == "legacy");
+        // An answer wants a task that asks.
+        if before.contains("answer") {
+            *mode.lock().unwrap() = Mode::Asks;
         }
-        *mode.lock().unwrap() = case.mode;
-        let mut command = server.command(case.words);
-        if case.words == ["task", "x"] {
+        for words in before.split(", ").filter(|words| !words.is_empty()) {
+            server.done(&words.split(' ').collect::<Vec<_>>());
+        }
+        *mode.lock().unwrap() = case_mode;
+        let mut command = server.command(&words);
+        if words == ["task", "x"] {
             // The default server is asked otherwise.
             command.env_remove("LONGHAUL_SERVER");
         }
         let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(case.exit), "{}: {output:?}", case.name);
-        let (mut named, mut wanted) = (hints(&output), case.hints.to_vec());
+        assert_eq!(output.status.code(), status.parse().ok(), "{case}: {output:?}");
+        let (mut named, mut wanted) = (hints(&output), wanted_hints(wanted));
         named.sort();
         wanted.sort_unstable();
-        let fits = |(named, wanted): (&String, &&str)| named.starts_with(wanted);
+        let fits = |(named, wanted): (&String, &String)| named.starts_with(wanted);
         let fits = named.len() == wanted.len() && named.iter().zip(&wanted).all(fits);
-        assert!(fits, "{}: {named:?}: {output:?}", case.name);
+        assert!(fits, "{case}: {named:?}: {output:?}");
         // What waits comes to an end.
-        if !matches!(case.mode, Mode::Asks | Mode::AsksMuch) || case.exit == 3 {
+        if !matches!(case_mode, Mode::Asks | Mode::AsksMuch) || status == "3" {
             *mode.lock().unwrap() = Mode::Completed;
         }
         for hint in named {
@@ -356,7 +210,7 @@ fn a_history_is_suggested_only_where_there_is_one() {
         match has_history {
             true => {
                 assert_eq!(hints, [format!("longhaul task {id} --history")]);
-                exit(&served.run(&["task", &id, "--history"]), 0);
+                served.done(&["task", &id, "--history"]);
             }
             false => assert!(hints.is_empty(), "{hints:?}"),
         }
@@ -372,7 +226,7 @@ fn question() -> Value {
 #[test]
 fn ids_that_begin_with_a_dash_are_written_as_options() {
     let server = scripted(|seen| match seen.method() {
-        "tools/call" => seen.result(task(ID, "working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created(ID)),
         "tasks/get" => seen.result(task(ID, "input_required", json!({"inputRequests": question()}))),
         _ => seen.result(json!({"resultType": "complete"})),
     });
@@ -399,20 +253,4 @@ fn ids_that_begin_with_a_dash_are_written_as_options() {
     for command in ["task", "cancel", "watch", "answer"] {
         server.run(&[command, ID]).ends(2).says("'--id=ID'");
     }
-}
-
-#[test]
-fn hints_for_legacy_tasks_take_ids_that_begin_with_a_dash() {
-    let server = scripted_legacy(|seen| match (seen.verb.as_str(), seen.method()) {
-        (_, "tools/call") => seen.result(json!({"task": task(ID, "working", json!({}))})),
-        (_, "tasks/get") => seen.result(task(ID, "input_required", json!({}))),
-        ("POST", _) => seen.error(200, -32602),
-        _ => Reply::empty(405),
-    });
-    let called = server.run(&["call", "t", "--detach"]);
-    assert_eq!(exit(&called, 0), ID);
-    let shown = server.run(&["task", &format!("--id={ID}")]);
-    exit(&shown, 0);
-    let hint = hints(&shown);
-    assert_eq!(hint, [format!("longhaul answer --id={ID}")]);
 }

@@ -3,7 +3,7 @@
 use crate::{
     assertions::*,
     authorization_server::Protected,
-    support::{exit, longhaul},
+    support::{exit, longhaul, stderr},
 };
 use reqwest::{Client, Url, redirect::Policy};
 use serde_json::Value;
@@ -39,10 +39,7 @@ fn client(policy: Policy) -> Client {
 async fn a_browser_logs_in_and_later_commands_are_logged_in() {
     let (server, home, folder) = (Protected::start().await, tempdir().unwrap(), tempdir().unwrap());
     let url = server.url();
-    let refused = longhaul(&["call", &url, "deploy"], &home).output().unwrap();
-    exit(&refused, 5);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains(&format!("longhaul login {url}")), "{said}");
+    calls_deploy(&home, &url, 5).has(&format!("longhaul login {url}"));
 
     let opened = folder.path().join("opened");
     let mut login = longhaul(&["login", &url, "--json"], &home);
@@ -61,25 +58,23 @@ async fn a_browser_logs_in_and_later_commands_are_logged_in() {
     assert!(page.text().await.unwrap().contains("close this window"));
     let logged_in = exit(&login.wait_with_output().unwrap(), 0);
     let logged_in: Value = serde_json::from_str(&logged_in).unwrap();
-    assert_eq!(
-        (&logged_in["loggedIn"], &logged_in["scopes"][0]),
-        (&Value::Bool(true), &"read".into())
-    );
+    assert_eq!(logged_in["loggedIn"], true);
+    assert_eq!(logged_in["scopes"][0], "read");
 
-    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
-    assert_eq!(
-        json(&mut longhaul(&["whoami", &url, "--json"], &home), 0)["issuer"],
-        server.origin.as_str()
-    );
-    assert_eq!(
-        json(&mut longhaul(&["logout", &url, "--json"], &home), 0)["loggedOut"],
-        true
-    );
-    assert_eq!(
-        json(&mut longhaul(&["whoami", &url, "--json"], &home), 5)["loggedIn"],
-        false
-    );
-    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 5);
+    calls_deploy(&home, &url, 0);
+    let shown = |command: &str, status| json(&mut longhaul(&[command, &url, "--json"], &home), status);
+    assert_eq!(shown("whoami", 0)["issuer"], server.origin.as_str());
+    assert_eq!(shown("logout", 0)["loggedOut"], true);
+    assert_eq!(shown("whoami", 5)["loggedIn"], false);
+    calls_deploy(&home, &url, 5);
+}
+
+/// Calls the tool, which ends with this status, and returns what is said.
+#[track_caller]
+fn calls_deploy(home: &TempDir, url: &str, status: i32) -> String {
+    let called = longhaul(&["call", url, "deploy"], home).output().unwrap();
+    exit(&called, status);
+    stderr(&called)
 }
 
 /// The command, with all three streams in the test's hands.
@@ -95,29 +90,16 @@ fn piped(mut command: Command) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_browser_the_address_is_pasted() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
-    let mut login = piped(longhaul(&["login", &server.url(), "--no-browser"], &home));
-    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
-    let line = lines.next().unwrap().unwrap();
-    let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
-    let answer = client(Policy::none()).get(shown).send().await.unwrap();
-    let location = answer.headers()["location"].to_str().unwrap();
-    writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
-    assert!(login.wait().unwrap().success());
-    exit(
-        &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
-        0,
-    );
+    pasted_login(&home, &server.url(), &[]).await;
+    calls_deploy(&home, &server.url(), 0);
 
     // A token of long ago, which nothing refreshes.
     let file = home.path().join("longhaul/.client/tokens.json");
     let mut kept: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let credentials = &mut kept["servers"][server.url()]["credentials"];
     credentials["token_received_at"] = 1_000_000_000.into();
-    let removed = credentials["token_response"]
-        .as_object_mut()
-        .unwrap()
-        .remove("refresh_token");
-    assert!(removed.is_some());
+    let response = credentials["token_response"].as_object_mut().unwrap();
+    assert!(response.remove("refresh_token").is_some());
     fs::write(&file, kept.to_string()).unwrap();
     let shown = exit(&longhaul(&["whoami", &server.url()], &home).output().unwrap(), 5);
     assert!(shown.contains("ended    2001-09-09"), "{shown}");
@@ -138,10 +120,7 @@ async fn a_login_that_permits_too_little_is_made_again_with_more() {
     }
     exit(&login.wait_with_output().unwrap(), 0);
     assert_eq!(server.issued(|issued| issued.asked.clone()), ["", "read"]);
-    exit(
-        &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
-        0,
-    );
+    calls_deploy(&home, &server.url(), 0);
 }
 
 /// A server may have its challenge on POST alone, with its permissions and the place of its metadata.
@@ -151,14 +130,7 @@ async fn the_challenge_of_a_post_is_what_a_login_follows() {
     server.issued(|issued| issued.described_at = vec!["/elsewhere"]);
     let url = server.url();
     assert_eq!(client(Policy::none()).get(&url).send().await.unwrap().status(), 405);
-    let mut login = piped(longhaul(&["login", &url, "--no-browser"], &home));
-    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
-    let line = lines.next().unwrap().unwrap();
-    let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
-    let answer = client(Policy::none()).get(shown).send().await.unwrap();
-    let location = answer.headers()["location"].to_str().unwrap();
-    writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
-    assert!(login.wait().unwrap().success());
+    pasted_login(&home, &url, &[]).await;
     assert_eq!(server.issued(|issued| issued.asked.clone()), ["read"]);
 }
 
@@ -167,11 +139,9 @@ async fn the_challenge_of_a_post_is_what_a_login_follows() {
 fn a_server_that_needs_no_login_says_so() {
     let (served, home) = (crate::support::served(), tempdir().unwrap());
     let said = longhaul(&["login", &served.url], &home).output().unwrap();
-    exit(&said, 0);
-    let text = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(text.contains("needs no login") && text.contains("--key`"), "{text}");
+    said.ends(0).says("needs no login").says("--key`");
     let said = json(&mut longhaul(&["login", &served.url, "--json"], &home), 0);
-    assert_eq!((&said["loggedIn"], &said["needed"]), (&false.into(), &false.into()));
+    said.has_members(serde_json::json!({"loggedIn": false, "needed": false}));
     exit(&longhaul(&["whoami", &served.url], &home).output().unwrap(), 5);
 }
 
@@ -209,44 +179,31 @@ fn keys_only() -> String {
 async fn a_login_that_fails_says_how_to_go_on() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
     let url = server.url();
-    let said = |words: &[&str], status| {
-        let mut command = longhaul(words, &home);
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        exit(&output, status);
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    let contains = |said: String, expected: &str| assert!(said.contains(expected), "{expected}: {said}");
-    contains(said(&["login", &url, "--no-browser"], 5), "nothing was pasted\n");
-    said(&["tools", &url], 5).has("longhaul login http").lacks("--key");
+    let run = |words: &[&str]| longhaul(words, &home).output().unwrap();
+    run(&["login", &url, "--no-browser"])
+        .ends(5)
+        .says("nothing was pasted\n");
+    run(&["tools", &url])
+        .ends(5)
+        .says("longhaul login http")
+        .says_no("--key");
     server.issued(|issued| issued.metadata = serde_json::json!({"registration_endpoint": null}));
     let other = tempdir().unwrap();
-    let mut unregistered = longhaul(&["login", &url, "--no-browser"], &other);
-    let unregistered = unregistered.stdin(Stdio::null()).output().unwrap();
-    contains(
-        String::from_utf8_lossy(&unregistered.stderr).into_owned(),
-        "`--client-id`",
-    );
+    let unregistered = longhaul(&["login", &url, "--no-browser"], &other).output();
+    unregistered.unwrap().says("`--client-id`");
     let keys_only = keys_only();
     let kept_with = format!("longhaul login --key {keys_only}");
-    contains(said(&["login", &keys_only], 5), &kept_with);
-    contains(said(&["tools", &keys_only], 5), &kept_with);
+    run(&["login", &keys_only]).ends(5).says(&kept_with);
+    run(&["tools", &keys_only]).ends(5).says(&kept_with);
     let mut unreadable = longhaul(&["tools", "https://127.0.0.1:1/mcp"], &home);
-    let unreadable = unreadable
-        .env("SSL_CERT_FILE", "/nowhere/authorities.pem")
-        .output()
-        .unwrap();
-    let unreadable = String::from_utf8_lossy(&unreadable.stderr).into_owned();
-    contains(unreadable, "/nowhere/authorities.pem, which cannot be read");
+    let unreadable = unreadable.env("SSL_CERT_FILE", "/nowhere/authorities.pem").output();
+    unreadable
+        .unwrap()
+        .says("/nowhere/authorities.pem, which cannot be read");
 }
 
 fn with_key(home: &TempDir, words: &[&str], key: &str) -> std::process::Output {
-    let mut command = longhaul(words, home);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(longhaul(words, home));
     match child.stdin.take().unwrap().write_all(key.as_bytes()) {
         // What is refused without the key need not read it.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
@@ -264,7 +221,7 @@ async fn a_key_is_kept_or_configured() {
     // Some copy the header with it.
     for key in ["lhk_1\n", "Bearer lhk_1", "authorization: bearer lhk_1\n"] {
         exit(&with_key(&home, &["login", "--key", &url], key), 0);
-        exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+        calls_deploy(&home, &url, 0);
         exit(&longhaul(&["logout", &url], &home).output().unwrap(), 0);
     }
 
@@ -288,7 +245,6 @@ async fn a_key_is_checked_before_it_is_kept() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
     server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
     let url = server.url();
-    let stderr = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let accepted = exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 0);
     assert!(accepted.contains("the server accepts it"), "{accepted}");
     server.issued(|issued| issued.refuses_because = Some("it was revoked"));
@@ -314,12 +270,8 @@ async fn a_key_is_checked_before_it_is_kept() {
     exit(&permitted, 0);
     let used = longhaul(&["call", &elsewhere, "deploy"], &home).output().unwrap();
     exit(&used, 0);
-    for output in [permitted, used] {
-        assert_eq!(
-            stderr(&output).matches("others on the network can read").count(),
-            1,
-            "{output:?}"
-        );
+    for said in [stderr(&permitted), stderr(&used)] {
+        assert_eq!(said.matches("others on the network can read").count(), 1, "{said}");
     }
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
@@ -335,14 +287,10 @@ async fn a_key_is_checked_before_it_is_kept() {
         &["whoami", &url],
         &["logout", &url],
     ] {
+        println!("{words:?}");
         let damaged = longhaul(words, &home).output().unwrap();
-        exit(&damaged, 2);
-        let said = stderr(&damaged);
-        let says = |part: &str| said.contains(part);
-        assert!(
-            says("tokens.json: it is damaged") && says("move it away") && !says("the login failed"),
-            "{words:?} {said}"
-        );
+        damaged.ends(2).says("tokens.json: it is damaged").says("move it away");
+        damaged.says_no("the login failed");
     }
 }
 
@@ -379,15 +327,8 @@ async fn a_login_on_this_machine_passes_by_proxies() {
     let secret = home.path().join("secret");
     fs::write(&secret, "s3cret").unwrap();
     let url = server.url();
-    let words = [
-        "login",
-        &url,
-        "--as-client",
-        "--client-id",
-        "me",
-        "--client-secret-file",
-        secret.to_str().unwrap(),
-    ];
+    let secret = format!("--client-secret-file={}", secret.display());
+    let words = ["login", &url, "--as-client", "--client-id=me", &secret];
     // Nobody listens there.
     let behind = |words: &[&str]| {
         let mut command = longhaul(words, &home);
@@ -428,7 +369,7 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
     let call = |status| {
         let called = longhaul(&["call", &url, "deploy", "--json"], &home).output().unwrap();
         exit(&called, status);
-        String::from_utf8_lossy(&called.stderr).into_owned()
+        stderr(&called)
     };
     assert!(!pasted_login(&home, &url, &[]).await.contains("granted"));
     server.issued(|issued| {
@@ -439,10 +380,7 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
     let said = pasted_login(&home, &url, &[]).await;
     said.has("has not granted deploy, which this login asked for; it has granted read");
     let shown = json(&mut longhaul(&["whoami", &url, "--json"], &home), 0);
-    assert_eq!(
-        (&shown["scopes"][0], &shown["notGranted"][0]),
-        (&"read".into(), &"deploy".into())
-    );
+    assert_eq!([&shown["scopes"][0], &shown["notGranted"][0]], ["read", "deploy"]);
     let shown = exit(&longhaul(&["whoami", &url], &home).output().unwrap(), 0);
     shown.has("without  deploy: asked for, and not granted by this name");
     let logins = server.issued(|issued| issued.asked.len());
@@ -469,21 +407,17 @@ async fn s_34_the_advised_login_asks_for_what_was_missing() {
     assert_eq!(asked(), "read");
 
     server.issued(|issued| issued.call_scope = "deploy");
-    let refused = longhaul(&["call", &url, "deploy"], &home).output().unwrap();
-    exit(&refused, 5);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let said = calls_deploy(&home, &url, 5);
     said.has("permits deploy").has("longhaul login");
     pasted_login(&home, &url, &[]).await;
     assert_eq!(asked(), "read deploy");
-    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+    calls_deploy(&home, &url, 0);
 
     pasted_login(&home, &url, &["--scope", "more"]).await;
     assert_eq!(asked(), "more read deploy");
     // What a server does not list may be what the login does not permit.
     let unknown = longhaul(&["call", &url, "deploi"], &home).output().unwrap();
-    exit(&unknown, 2);
-    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    said.has("does not permit it").has("longhaul whoami");
+    unknown.ends(2).says("does not permit it").says("longhaul whoami");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -499,10 +433,6 @@ async fn s_33_the_url_of_a_metadata_document_is_checked() {
         let refused = longhaul(&words, &home).output().unwrap();
         refused.ends(2).says("--client-metadata-url");
     }
-    exit(
-        &longhaul(&["login", &server.url(), "--scope", ""], &home)
-            .output()
-            .unwrap(),
-        2,
-    );
+    let empty = longhaul(&["login", &server.url(), "--scope", ""], &home).output();
+    empty.unwrap().ends(2);
 }

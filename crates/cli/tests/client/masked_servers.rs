@@ -1,7 +1,7 @@
 //! Secrets in the URL of a server: never shown, and recorded only if nothing else says how to connect again.
 
 use crate::{
-    scripted::{Scripted, scripted, task},
+    scripted::{Scripted, created, scripted, task},
     support::*,
 };
 use serde_json::json;
@@ -11,7 +11,7 @@ const SECRETS: [&str; 2] = ["t0ken-of-mine", "k3y-of-mine"];
 
 fn served() -> Scripted {
     scripted(|seen| match seen.method() {
-        "tools/call" => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created("task-1")),
         _ => seen.result(task("task-1", "working", json!({}))),
     })
 }
@@ -80,13 +80,8 @@ fn the_secrets_of_a_configured_url_are_not_recorded() {
 #[test]
 fn the_error_of_a_server_that_is_away_does_not_show_them() {
     let home = tempfile::tempdir().unwrap();
-    let away = run_at(
-        &format!("http://127.0.0.1:1/mcp?token={}", SECRETS[0]),
-        &home,
-        &["call", "t"],
-    );
-    exit(&away, 3);
-    let said = stderr(&away);
-    said.has("http://127.0.0.1:1/mcp?token=*** cannot be reached");
-    assert!(!said.contains(SECRETS[0]), "{said}");
+    let url = format!("http://127.0.0.1:1/mcp?token={}", SECRETS[0]);
+    let away = run_at(&url, &home, &["call", "t"]);
+    away.ends(3).says("http://127.0.0.1:1/mcp?token=*** cannot be reached");
+    away.says_no(SECRETS[0]);
 }

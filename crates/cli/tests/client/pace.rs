@@ -1,7 +1,7 @@
 //! No server is asked faster than it wants.
 
 use crate::{
-    scripted::{Received, Reply, Scripted, scripted, task},
+    scripted::{Received, Reply, Scripted, created, scripted, task},
     support::*,
 };
 use serde_json::json;
@@ -18,7 +18,7 @@ const ASKED_FOR: Duration = Duration::from_secs(3);
 fn server(second: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Scripted {
     let looks = AtomicUsize::new(0);
     scripted(move |seen| match seen.method() {
-        "tools/call" => seen.result(task(ID, "working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created(ID)),
         "tasks/get" => match looks.fetch_add(1, Ordering::SeqCst) {
             0 => seen.result(task(ID, "working", json!({}))),
             1 => second(seen),
@@ -46,7 +46,7 @@ fn watch_and_follow_wait_as_long_as_the_server_asks() {
     for second in [busy, slow] {
         for command in commands {
             let served = server(second);
-            exit(&served.run(&["call", "t", "--detach"]), 0);
+            served.done(&["call", "t", "--detach"]);
             let output = served.run(command);
             let looks = served.calls_of("tasks/get");
             assert!(looks.len() >= 3, "{command:?}: {output:?}");

@@ -2,7 +2,7 @@
 
 use crate::{
     peer::{Peer, modern},
-    scripted::{Reply, scripted_legacy},
+    scripted::{Reply, legacy_form, legacy_task, scripted_legacy},
     support::*,
 };
 use axum::{body::Body, http::Response};
@@ -55,54 +55,36 @@ pub(crate) fn asking() -> Served {
 #[test]
 fn a_detached_task_is_answered_later() {
     let served = asking();
-    let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
+    let id = served.done(&["call", "ship", "--detach"]);
     served.asks(&id, 1);
-    let shown = exit(&served.run(&["task", &id]), 0);
+    let shown = served.done(&["task", &id]);
     shown.has("Ship it?").has("approved=boolean  Whether to ship it.");
+    let fields = "the fields are:\n  approved=boolean  Whether to ship it.\n  copies=integer";
     for (wrong, why) in [
+        (&[][..], fields),
+        (&["approved=maybe"], "`approved` takes true or false, not `maybe`"),
         (
-            &["answer", id.as_str()][..],
-            "the fields are:\n  approved=boolean  Whether to ship it.\n  copies=integer",
-        ),
-        (
-            &["answer", &id, "approved=maybe"],
-            "`approved` takes true or false, not `maybe`",
-        ),
-        (
-            &["answer", &id, "aproved=true"],
+            &["aproved=true"],
             "the question has no field `aproved`; did you mean `approved`?",
         ),
-        (
-            &["answer", &id, "approved=true", "--question", "x"],
-            "the task does not ask `x`",
-        ),
+        (&["approved=true", "--question", "x"], "the task does not ask `x`"),
     ] {
-        served.run(wrong).ends(2).says(why);
+        let words = [&["answer", &id], wrong].concat();
+        served.run(&words).ends(2).says(why);
     }
-    exit(&served.run(&["answer", &id, "approved=true", "copies=3"]), 0);
-    assert_eq!(
-        exit(&served.run(&["task", &id, "--wait"]), 0),
-        "approved: true, copies: Some(3)"
-    );
+    served.done(&["answer", &id, "approved=true", "copies=3"]);
+    assert_eq!(served.done(&["task", &id, "--wait"]), "approved: true, copies: Some(3)");
     let late = served.run(&["answer", &id, "approved=true"]);
     late.ends(5).says("the task asks nothing now (succeeded)");
 }
 
 #[test]
-fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
+fn a_task_whose_question_is_declined_fails() {
     let served = asking();
-    let called = served.run(&["call", "ship"]);
-    exit(&called, 7);
-    let said = stderr(&called);
-    let id = said
-        .split_whitespace()
-        .skip_while(|word| *word != "answer")
-        .nth(1)
-        .unwrap();
-    said.has("the task asks: Ship it?").has("approved=true");
-    exit(&served.run(&["answer", id, "--decline"]), 0);
-    let declined = served.run(&["task", id, "--wait"]);
-    assert_eq!(declined.status.code(), Some(1), "{declined:?}");
+    served.run(&["call", "ship"]).ends(7);
+    let id = served.only_asking();
+    served.done(&["answer", &id, "--decline"]);
+    served.run(&["task", &id, "--wait"]).ends(1);
 }
 
 /// A script that only looks does not agree to anything.
@@ -125,53 +107,40 @@ fn without_values_and_terminal_nothing_is_agreed_to() {
         looked.ends(2).says("--accept; the fields are:\n  note=string");
     }
     served.asks(&id, 1);
-    exit(&served.run(&["answer", &id, "--accept"]), 0);
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "dropped: None");
+    served.done(&["answer", &id, "--accept"]);
+    assert_eq!(served.done(&["task", &id, "--wait"]), "dropped: None");
 }
 
 #[test]
 fn of_several_questions_one_is_chosen() {
     let served = asking();
-    let id = exit(&served.run(&["call", "both", "--detach"]), 0);
+    let id = served.done(&["call", "both", "--detach"]);
     let shown = served.asks(&id, 2);
     let several = served.run(&["answer", &id, "approved=true"]);
     exit(&several, 2);
     let said = stderr(&several);
     assert!(said.contains("choose one with --question"), "{several:?}");
     let keys: Vec<&String> = shown["inputRequests"].as_object().unwrap().keys().collect();
-    assert!(
-        keys.iter().all(|key| said.contains(&format!("[{key}]"))),
-        "each with its text: {said}"
-    );
+    for key in &keys {
+        said.has(&format!("[{key}]"));
+    }
     for (nth, key) in keys.iter().enumerate() {
         let answered = served.run(&["answer", &id, "approved=true", "--question", key]);
         exit(&answered, 0);
-        let left: Vec<bool> = keys
-            .iter()
-            .map(|other| {
-                stderr(&answered).contains("it still asks")
-                    && stderr(&answered).contains(&format!("--question {other}"))
-            })
-            .collect();
+        let said = stderr(&answered);
+        let is_left = |key: &&String| said.contains("it still asks") && said.contains(&format!("--question {key}"));
+        let left: Vec<bool> = keys.iter().map(is_left).collect();
         let expected: Vec<bool> = (0..keys.len()).map(|place| place > nth).collect();
         assert_eq!(left, expected, "what is still open: {answered:?}");
     }
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
+    assert_eq!(served.done(&["task", &id, "--wait"]), "true true");
 }
 
 /// As the Python SDK 1.30 does: whoever requests the result is asked all at once. Nobody agrees to what another question asks.
 #[test]
 fn of_several_questions_that_come_together_none_is_answered() {
-    let ask = |id: u64, text: &str| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {
-            "message": text, "requestedSchema": {"type": "object", "properties": {"yes": {"type": "boolean"}}},
-            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-        }})
-    };
-    let state = |status: &str| {
-        json!({"taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-            "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50})
-    };
+    let ask = |id: u64, text: &str| legacy_form(id, text, json!({"yes": {"type": "boolean"}}));
+    let state = |status: &str| legacy_task("task-1", status);
     let both = [ask(7, "Delete it?"), ask(8, "Delete its backup?")];
     let served = scripted_legacy(move |seen| match seen.method() {
         "tools/call" => seen.result(json!({"task": state("working")})),
@@ -179,20 +148,15 @@ fn of_several_questions_that_come_together_none_is_answered() {
         "tasks/result" => Reply::stream_of(&both),
         _ => Reply::empty(202),
     });
-    exit(&served.run(&["call", "t", "--detach"]), 0);
+    served.done(&["call", "t", "--detach"]);
     let refused = served.run(&["answer", "task-1", "yes=true"]);
     exit(&refused, 2);
     let said = stderr(&refused);
     said.has("choose one with --question")
         .has("Delete it?")
         .has("Delete its backup?");
-    let answers = || {
-        served
-            .messages()
-            .into_iter()
-            .filter(|seen| seen.body["result"].is_object())
-    };
-    assert_eq!(answers().count(), 0, "nothing was sent");
+    let has_answer = served.messages().iter().any(|seen| seen.body["result"].is_object());
+    assert!(!has_answer, "nothing was sent");
 }
 
 /// Several people, or one who presses Enter twice: one answer counts, and the others are told that theirs does not.
@@ -200,35 +164,26 @@ fn of_several_questions_that_come_together_none_is_answered() {
 fn of_two_answers_at_once_one_is_taken() {
     let served = asking();
     for era in ["--era=modern", "--era=legacy"] {
-        let id = exit(&served.run(&["call", "ship", "--detach", era]), 0);
+        let id = served.done(&["call", "ship", "--detach", era]);
         served.asks(&id, 1);
         let answering: Vec<_> = (1..=4)
             .map(|copies| {
                 let value = format!("copies={copies}");
-                served
-                    .command(&["answer", &id, "approved=true", &value])
-                    .spawn()
-                    .unwrap()
+                served.command(&["answer", &id, "approved=true", &value]).spawn()
             })
             .collect();
-        let answered: Vec<_> = answering
-            .into_iter()
-            .map(|one| one.wait_with_output().unwrap())
-            .collect();
+        let end = |one: std::io::Result<std::process::Child>| one.unwrap().wait_with_output().unwrap();
+        let answered: Vec<_> = answering.into_iter().map(end).collect();
         let taken: Vec<usize> = (1..=4).filter(|copies| answered[copies - 1].status.success()).collect();
         assert_eq!(taken.len(), 1, "{era}: {answered:?}");
         for late in answered.iter().filter(|one| !one.status.success()) {
             exit(late, 5);
             let said = stderr(late);
             // The last one may come when the task is over.
-            assert!(
-                ["answered", "asks nothing now", "the task has ended"]
-                    .iter()
-                    .any(|why| said.contains(why)),
-                "{said}"
-            );
+            let reasons = ["answered", "asks nothing now", "the task has ended"];
+            assert!(reasons.iter().any(|why| said.contains(why)), "{said}");
         }
-        let result = exit(&served.run(&["task", &id, "--wait"]), 0);
+        let result = served.done(&["task", &id, "--wait"]);
         assert_eq!(result, format!("approved: true, copies: Some({})", taken[0]));
     }
 }
@@ -237,10 +192,10 @@ fn of_two_answers_at_once_one_is_taken() {
 fn a_detached_call_that_is_answered_at_once_says_so() {
     let served = asking();
     assert_eq!(exit(&served.run(&["call", "now", "--detach"]), 6), "at once");
-    let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
-    exit(&served.run(&["cancel", &id]), 0);
+    let id = served.done(&["call", "ship", "--detach"]);
+    served.done(&["cancel", &id]);
     exit(&served.run(&["task", &id, "--wait"]), 4);
-    let keyed = || exit(&served.run(&["call", "ship", "--detach", "--idempotency-key", "k"]), 0);
+    let keyed = || served.done(&["call", "ship", "--detach", "--idempotency-key", "k"]);
     assert_eq!(keyed(), keyed());
 }
 
@@ -249,30 +204,19 @@ fn servers_have_names() {
     let served = asking();
     let folder = served.home.path().join("longhaul");
     fs::create_dir(&folder).unwrap();
-    fs::write(
-        folder.join("servers.toml"),
-        format!("[servers.mine]\nurl = \"{}\"\n", served.url),
-    )
-    .unwrap();
+    let servers = format!("[servers.mine]\nurl = \"{}\"\n", served.url);
+    fs::write(folder.join("servers.toml"), servers).unwrap();
     let run = |words: &[&str]| longhaul(words, &served.home).output().unwrap();
     assert_eq!(exit(&run(&["call", "mine", "now"]), 0), "at once");
     assert_eq!(exit(&run(&["call", "-s", "mine", "now"]), 0), "at once");
     assert!(exit(&run(&["tools", "mine"]), 0).contains("ship\n"));
     run(&["call", "-s", "mime", "now"]).ends(2).says("did you mean `mine`?");
     let file = served.home.path().join("clients.json");
-    fs::write(
-        &file,
-        format!(
-            "{{\"mcpServers\": {{\"theirs\": {{\"url\": \"{}\",}}}}}} // as in VS Code",
-            served.url
-        ),
-    )
-    .unwrap();
-    let file = file.to_str().unwrap();
-    assert_eq!(
-        exit(&run(&["call", "--mcp-config", file, "theirs", "now"]), 0),
-        "at once"
-    );
+    let url = &served.url;
+    let servers = format!(r#"{{"mcpServers": {{"theirs": {{"url": "{url}",}}}}}} // as in VS Code"#);
+    fs::write(&file, servers).unwrap();
+    let called = run(&["call", "--mcp-config", file.to_str().unwrap(), "theirs", "now"]);
+    assert_eq!(exit(&called, 0), "at once");
 }
 
 /// The journal knows the server of a task, and finds it by a part of its id.
@@ -282,9 +226,8 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     let run = |words: &[&str]| longhaul(words, &served.home).output().unwrap();
     let id = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
     served.asks(&id, 1);
-    let listed: Value = serde_json::from_str(&exit(&run(&["tasks", "--json"]), 0)).unwrap();
-    let call = &listed["calls"][0];
-    call.has_members(json!({"taskId": id.as_str(), "state": "input_required"}));
+    let listed = json(&run(&["tasks", "--json"]));
+    listed["calls"][0].has_members(json!({"taskId": id, "state": "input_required"}));
     // Without an id: the only one.
     assert!(exit(&run(&["task"]), 0).contains("Ship it?"));
     let other = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
@@ -293,23 +236,23 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     exit(&run(&["cancel", &other[6..]]), 0);
     exit(&run(&["task", &other[6..], "--wait"]), 4);
     exit(&run(&["answer", &id[8..], "approved=true"]), 0);
-    assert_eq!(
-        exit(&run(&["task", &id[8..], "--wait"]), 0),
-        "approved: true, copies: None"
-    );
+    let result = exit(&run(&["task", &id[8..], "--wait"]), 0);
+    assert_eq!(result, "approved: true, copies: None");
     let none = run(&["task"]);
     none.ends(2).says("none is recorded that has not ended");
-    let states = exit(&run(&["tasks"]), 0);
-    assert!(states.contains("succeeded") && states.contains("cancelled"), "{states}");
+    run(&["tasks"]).ends(0).prints("succeeded").prints("cancelled");
+}
+
+/// An answer that never comes.
+pub(crate) fn silence() -> Response<Body> {
+    let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
+    let response = Response::builder().header("content-type", "application/json");
+    response.body(body).unwrap()
 }
 
 /// A modern server that answers everything but calls.
 pub(crate) fn silent_at_calls() -> Peer {
-    modern(|_| {
-        let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
-        let response = Response::builder().header("content-type", "application/json");
-        response.body(body).unwrap()
-    })
+    modern(|_| silence())
 }
 
 /// An intent is recorded before the call is sent.
@@ -341,21 +284,6 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["taskId"], &shown["interrupted"]), (&Value::Null, &true.into()));
     assert_eq!(listed().matches("outcome unknown").count(), 2, "{}", listed());
-}
-
-/// Nobody has seen the question, so nobody has answered it, not even with a cancellation.
-#[test]
-fn a_line_of_a_batch_that_asks_before_it_is_a_task_is_not_answered() {
-    let served = asking();
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{\"tool\": \"early\"}\n{\"tool\": \"now\"}\n").unwrap();
-    let output = served.run(&["call", "--batch", &file.to_string_lossy()]);
-    let lines = exit(&output, 5);
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of_tool = |tool: &str| lines.iter().find(|line| line["tool"] == tool).unwrap();
-    assert_eq!(of_tool("early")["exit"], 5, "{lines:?}");
-    assert!(of_tool("early")["error"].to_string().contains("Start?"), "{lines:?}");
-    assert_eq!(of_tool("now")["exit"], 0, "{lines:?}");
 }
 
 /// The limit is for all that the command waits for, so also for a server that says nothing.
@@ -426,11 +354,6 @@ fn a_server_is_started_as_a_child() {
     };
     let id = exit(&run_at_home(&["call", "jobs", "say", "word=named", "--detach"]), 0);
     assert_eq!(exit(&run_at_home(&["task", &id[8..], "--wait"]), 0), "named");
-    let failed = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-        .args(["tools", "--", "no-such-program-here"])
-        .output()
-        .unwrap();
-    failed.ends(3).says("`no-such-program-here` could not be started");
     run(&["tools"], &std::env::temp_dir()).ends(3).says("standard error");
 }
 
@@ -448,7 +371,7 @@ fn a_detached_call_that_asks_before_it_is_a_task_is_an_error() {
 fn tasks_of_two_servers_with_one_id_are_told_apart() {
     let (one, other) = (asking(), asking());
     let journal = one.home.path().join("longhaul/.client/handles.db");
-    let id = exit(&one.run(&["call", "ship", "--detach"]), 0);
+    let id = one.done(&["call", "ship", "--detach"]);
     let recorded = longhaul_client::NewCall {
         server: other.url.clone(),
         server_name: None,
@@ -481,28 +404,19 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
         &["task"],
     ] {
         let several = run(words);
-        exit(&several, 2);
-        let said = stderr(&several);
-        for url in [&one.url, &other.url] {
-            assert!(said.contains(&format!("on {url}")), "{words:?}: {said}");
-        }
+        several.ends(2).says(&format!("on {}", one.url));
+        several.says(&format!("on {}", other.url));
     }
     let listed = exit(&run(&["tasks", "--offline"]), 0);
     for url in [&one.url, &other.url] {
-        assert!(
-            listed
-                .lines()
-                .any(|line| line.starts_with(&id) && line.ends_with(url.as_str())),
-            "{listed}"
-        );
+        let is_of_it = |line: &str| line.starts_with(&id) && line.ends_with(url.as_str());
+        assert!(listed.lines().any(is_of_it), "{listed}");
     }
     // Only one of them asks, and that is the one that is meant.
     one.asks(&id, 1);
     exit(&run(&["answer", "approved=true"]), 0);
-    assert_eq!(
-        exit(&run(&["task", "-s", &one.url, &id, "--wait"]), 0),
-        "approved: true, copies: None"
-    );
+    let result = exit(&run(&["task", "-s", &one.url, &id, "--wait"]), 0);
+    assert_eq!(result, "approved: true, copies: None");
     exit(&run(&["task", "-s", &other.url, &id]), 5);
 }
 
@@ -510,7 +424,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
 #[test]
 fn the_default_server_of_the_environment_hides_no_other_server() {
     let (one, other) = (asking(), asking());
-    let id = exit(&one.run(&["call", "ship", "--detach"]), 0);
+    let id = one.done(&["call", "ship", "--detach"]);
     one.asks(&id, 1);
     let elsewhere = |words: &[&str]| run_at(&other.url, &one.home, words);
     assert!(exit(&elsewhere(&["tasks"]), 0).starts_with(&id));

@@ -2,7 +2,7 @@
 
 use crate::{
     peer::{Peer, plain},
-    scripted::{Reply, scripted, scripted_legacy, task},
+    scripted::{Reply, created, legacy_form, legacy_task, scripted, scripted_legacy, task},
     support::*,
 };
 use longhaul_client::SystemClock;
@@ -16,7 +16,7 @@ fn a_call_that_is_forbidden_or_too_large_is_refused() {
     for status in [403, 413] {
         let served = scripted(move |_| Reply::json(status, json!({"error": "no"})));
         served.run(&["call", "t"]).ends(5).says_no("may or may not");
-        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+        let listed = served.shown(&["tasks", "--json", "--offline"]);
         assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
     }
 }
@@ -30,27 +30,12 @@ fn a_handshake_that_is_forbidden_or_too_large_is_refused() {
                 "server/discover" if !refuses_all => seen.error(400, -32000, Value::Null),
                 _ => plain(status, "no"),
             });
-            let home = tempfile::tempdir().unwrap();
-            let called = run_at(&peer.url(), &home, &["call", "t", "--json"]);
+            let at = At::new(&peer.url());
+            let called = at.run(&["call", "t", "--json"]);
             let error = serde_json::from_str::<Value>(&exit(&called, 5)).unwrap()["error"].clone();
             assert_eq!(error["kind"], "refused", "{error}");
         }
     }
-}
-
-#[test]
-fn an_id_of_a_task_rewrites_no_terminal() {
-    let served = scripted(|seen| {
-        seen.result(task(
-            "task-\u{1b}[31mred\nline",
-            "working",
-            json!({"resultType": "task"}),
-        ))
-    });
-    let called = served.run(&["call", "t", "--detach"]);
-    let shown = r"$'task-\x1b[31mred\x0aline'";
-    assert_eq!(exit(&called, 0), shown);
-    called.says(&format!("longhaul task {shown} --wait"));
 }
 
 /// One cause has one status in all commands, and no other server is asked instead.
@@ -59,13 +44,12 @@ fn a_damaged_journal_has_one_status() {
     let served = scripted(|seen| seen.error(200, -32602));
     let folder = served.home.path().join("longhaul/.client");
     fs::create_dir_all(&folder).unwrap();
-    exit(&served.run(&["tasks", "--offline"]), 0);
+    served.done(&["tasks", "--offline"]);
     let journal = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     for file in journal.filter(|path| path.is_file()) {
         fs::write(file, "no database").unwrap();
     }
-    fs::write(served.home.path().join("calls.jsonl"), "{}\n").unwrap();
-    let batch = format!("--batch={}", served.home.path().join("calls.jsonl").display());
+    let batch = format!("--batch={}", served.batch_file("{}\n"));
     let commands: [&[&str]; 8] = [
         &["call", "t"],
         &["call", "t", "--detach"],
@@ -77,19 +61,14 @@ fn a_damaged_journal_has_one_status() {
         &["answer", "task-1", "a=b"],
     ];
     for command in commands {
-        let run = served.run(command);
-        exit(&run, 2);
-        assert!(
-            stderr(&run).contains("the client journal cannot be used"),
-            "{command:?}: {run:?}"
-        );
+        println!("{command:?}");
+        served.run(command).ends(2).says("the client journal cannot be used");
     }
     assert_eq!(served.calls_of("tasks/get").len(), 0);
     assert_eq!(served.calls_of("tools/call").len(), 0);
     let refused = served.run(&["call", "t", "--detach"]);
-    let said = stderr(&refused);
-    assert!(said.contains("handles.db is damaged"), "{said}");
-    assert!(said.contains("without a record of it: --unrecorded"), "{said}");
+    refused.says("handles.db is damaged");
+    refused.says("without a record of it: --unrecorded");
     exit(&served.run(&["call", "t", "--unrecorded"]), 5);
     assert_eq!(served.calls_of("tools/call").len(), 1);
     exit(&served.run(&["call", "t", "--unrecorded", "--detach"]), 2);
@@ -101,21 +80,16 @@ fn a_damaged_journal_has_one_status() {
 #[test]
 fn a_call_that_cannot_be_recorded_is_not_sent() {
     let served = scripted(|seen| seen.error(200, -32602));
-    exit(&served.run(&["tasks", "--offline"]), 0);
+    served.done(&["tasks", "--offline"]);
     let file = served.home.path().join("longhaul/.client/handles.db");
     let journal = rusqlite::Connection::open(file).unwrap();
     let trigger = "CREATE TRIGGER full BEFORE INSERT ON calls BEGIN SELECT RAISE(ABORT, 'no room'); END";
     journal.execute_batch(trigger).unwrap();
-    fs::write(served.home.path().join("calls.jsonl"), "{}\n").unwrap();
-    let batch = format!("--batch={}", served.home.path().join("calls.jsonl").display());
+    let batch = format!("--batch={}", served.batch_file("{}\n"));
     for words in [&["call", "t"][..], &["call", "t", "--detach"], &["call", "t", "--json"]] {
         let refused = served.run(words);
-        let shown = exit(&refused, 2);
-        assert_eq!(
-            shown.contains("\"kind\":\"journal\""),
-            words.contains(&"--json"),
-            "{shown}"
-        );
+        let is_named = exit(&refused, 2).contains("\"kind\":\"journal\"");
+        assert_eq!(is_named, words.contains(&"--json"), "{refused:?}");
         refused.says("nothing was sent").says("--unrecorded");
     }
     let refused = served.run(&["call", "t", &batch]);
@@ -129,10 +103,10 @@ fn a_call_that_cannot_be_recorded_is_not_sent() {
 #[test]
 fn a_recorded_task_needs_no_valid_default_server() {
     let served = scripted(|seen| match seen.method() {
-        "tools/call" => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created("task-1")),
         _ => seen.result(task("task-1", "working", json!({}))),
     });
-    exit(&served.run(&["call", "t", "--detach"]), 0);
+    served.done(&["call", "t", "--detach"]);
     let run = |words: &[&str]| served.command(words).env("LONGHAUL_SERVER", "nobody").output().unwrap();
     assert!(exit(&run(&["task", "task-1"]), 0).contains("running"));
     assert!(exit(&run(&["task"]), 0).contains("running"));
@@ -145,9 +119,7 @@ fn a_recorded_task_needs_no_valid_default_server() {
 #[test]
 fn hints_name_the_file_of_another_client() {
     let served = scripted(|seen| match seen.headers.get("x-key").map(String::as_str) {
-        Some("secret") if seen.method() == "tools/call" => {
-            seen.result(task("task-1", "working", json!({"resultType": "task"})))
-        }
+        Some("secret") if seen.method() == "tools/call" => seen.result(created("task-1")),
         Some("secret") => seen.result(task("task-1", "working", json!({}))),
         _ => seen.error(200, -32602),
     });
@@ -159,19 +131,14 @@ fn hints_name_the_file_of_another_client() {
     exit(&called, 0);
     called.says(&format!("longhaul task {option} other task-1 --wait"));
     // The name is found in the file also if only the task is named.
-    exit(
-        &longhaul(&["task", "task-1", &option], &served.home).output().unwrap(),
-        0,
-    );
+    let shown = longhaul(&["task", "task-1", &option], &served.home).output();
+    shown.unwrap().ends(0);
 }
 
 /// The task is on its way when it asks before the answer that names it.
 #[test]
 fn a_legacy_task_that_asks_long_before_its_answer_is_not_given_up() {
-    let state = json!({
-        "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
-    });
+    let state = legacy_task("task-1", "working");
     let (asks, asked) = std::sync::mpsc::channel();
     let asked = std::sync::Mutex::new(asked);
     let served = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
@@ -187,12 +154,7 @@ fn a_legacy_task_that_asks_long_before_its_answer_is_not_given_up() {
         ("tasks/get", _) => seen.result(state.clone()),
         ("", "GET") => {
             let _ = asked.lock().unwrap().recv();
-            Reply::stream(
-                &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-                    "message": "Who?", "requestedSchema": {"type": "object", "properties": {}},
-                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-                }}),
-            )
+            Reply::stream(&legacy_form(7, "Who?", json!({})))
         }
         _ => Reply::empty(202),
     });

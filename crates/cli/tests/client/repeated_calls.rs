@@ -6,12 +6,9 @@ use crate::{
     support::*,
 };
 use serde_json::{Value, json};
-use std::{
-    fs,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 const SAID: &str = "a call with this idempotency key was made ";
@@ -49,13 +46,10 @@ fn a_call_under_a_known_key_says_that_it_is_not_made_again() {
 #[test]
 fn a_line_under_a_known_key_says_that_it_is_not_called_again() {
     let served = served();
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(
-        &file,
+    let file = served.batch_file(
         "{\"tool\": \"fail\", \"idempotencyKey\": \"k\"}\n{\"tool\": \"echo\", \"arguments\": {\"text\": \"x\"}}\n",
-    )
-    .unwrap();
-    let words = ["call", "--batch", file.to_str().unwrap()];
+    );
+    let words = ["call", "--batch", &file];
     for (words, repeated) in [
         (&words[..], Value::Null),
         (&words[..], json!(true)),
@@ -67,11 +61,8 @@ fn a_line_under_a_known_key_says_that_it_is_not_called_again() {
         assert_eq!(of(1)["repeated"], repeated, "{run:?}");
         assert_eq!(of(2)["repeated"], Value::Null, "a new call: {run:?}");
         let said = stderr(&run);
-        assert_eq!(
-            said.contains("1 of them have the idempotency keys of earlier calls"),
-            !repeated.is_null(),
-            "{said}"
-        );
+        let has_known = said.contains("1 of them have the idempotency keys of earlier calls");
+        assert_eq!(has_known, !repeated.is_null(), "{said}");
         assert!(said.contains("makes all calls again, except that under"), "{said}");
     }
 }
@@ -83,11 +74,11 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
     for (era, key) in [("--era=modern", "one"), ("--era=legacy", "two")] {
         let call = ["call", "wait", era, "--idempotency-key", key];
         let detached = [&call[..], &["--detach"]].concat();
-        let id = exit(&served.run(&detached), 0);
+        let id = served.done(&detached);
         let again = served.run(&detached);
         assert_eq!(exit(&again, 0), id);
         assert!(stderr(&again).contains("the task keeps running"), "{again:?}");
-        exit(&served.run(&["cancel", &id, "--wait"]), 0);
+        served.done(&["cancel", &id, "--wait"]);
         let ended = served.run(&detached);
         assert_eq!(exit(&ended, 0), id);
         ended.says("the task was made before, and has ended: cancelled");
@@ -108,7 +99,7 @@ fn a_call_that_is_made_again_under_its_key_says_so() {
         _ => seen.error(404, -32601),
     });
     let words = ["call", "t", "--detach", "--idempotency-key", "k", "--json"];
-    exit(&served.run(&words), 0);
+    served.done(&words);
     let again = served.run(&words);
     exit(&again, 0);
     let shown = json(&again);
@@ -120,17 +111,14 @@ fn a_call_that_is_made_again_under_its_key_says_so() {
 #[test]
 fn a_line_does_not_repeat_the_call_of_another_line() {
     let served = served();
-    let file = served.home.path().join("equal.jsonl");
-    let words = ["call", "--batch", file.to_str().unwrap()];
+    let file = served.batch_file("");
+    let words = ["call", "--batch", &file];
     for count in [1, 3] {
-        fs::write(&file, "{\"tool\": \"book\"}\n".repeat(count)).unwrap();
+        served.batch_file(&"{\"tool\": \"book\"}\n".repeat(count));
         let run = served.run(&words);
         exit(&run, 7);
-        assert_eq!(
-            stderr(&run).contains("this continues the run of "),
-            count > 1,
-            "{run:?}"
-        );
+        let continues = stderr(&run).contains("this continues the run of ");
+        assert_eq!(continues, count > 1, "{run:?}");
         run.says_no("the same call was made").says_no("lines repeat");
     }
     // In another run they are.
@@ -152,7 +140,7 @@ fn a_call_that_repeats_another_one_says_how_that_stands() {
         }
         _ => seen.error(404, -32601),
     });
-    exit(&served.run(&["call", "t", "--detach"]), 0);
+    served.done(&["call", "t", "--detach"]);
     for (now, said) in [
         ("working", "its task has not ended; this is"),
         ("completed", "its task has ended (succeeded); this is"),

@@ -1,6 +1,6 @@
 //! A server that a test scripts.
 
-use crate::support::longhaul;
+use crate::support::Shell;
 use longhaul_client::SystemClock;
 use longhaul_core::Clock;
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    process::{Command, Output},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -101,6 +100,40 @@ pub(crate) fn task(id: &str, status: &str, more: Value) -> Value {
     });
     task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     task
+}
+
+/// A task of 2025-11-25.
+pub(crate) fn legacy_task(id: &str, status: &str) -> Value {
+    json!({
+        "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
+        "ttl": null, "pollInterval": 50,
+    })
+}
+
+/// A task that asks this.
+pub(crate) fn asks(id: &str, questions: Value) -> Value {
+    task(id, "input_required", json!({"inputRequests": questions}))
+}
+
+/// A task that has succeeded with this text.
+pub(crate) fn completed(id: &str, text: &str) -> Value {
+    let result = json!({"content": [{"type": "text", "text": text}]});
+    task(id, "completed", json!({"result": result}))
+}
+
+/// A question with a form of these properties.
+pub(crate) fn form(message: &str, properties: Value) -> Value {
+    let schema = json!({"type": "object", "properties": properties});
+    json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
+}
+
+/// The same of the legacy task `task-1`, as a request.
+pub(crate) fn legacy_form(id: u64, message: &str, properties: Value) -> Value {
+    let mut asked = form(message, properties);
+    asked["jsonrpc"] = "2.0".into();
+    asked["id"] = id.into();
+    asked["params"]["_meta"] = json!({"io.modelcontextprotocol/related-task": {"taskId": "task-1"}});
+    asked
 }
 
 /// A server to the end of this process, and the command run against it.
@@ -223,18 +256,17 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Mutex<Vec<Received>>) -> 
     Some(())
 }
 
+impl Shell for Scripted {
+    fn home(&self) -> &TempDir {
+        &self.home
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
 impl Scripted {
-    /// The command, with this server as the default one.
-    pub(crate) fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = longhaul(words, &self.home);
-        command.env("LONGHAUL_SERVER", &self.url);
-        command
-    }
-
     /// All requests of one method so far.
     pub(crate) fn calls_of(&self, method: &str) -> Vec<Received> {
         let seen = self.seen.lock().unwrap();

@@ -83,23 +83,13 @@ task = "always"
     let file = home.path().join("jobs.toml");
     fs::write(&file, JOBS).unwrap();
     let data = home.path().join("data");
-    let words = [
-        "serve",
-        file.to_str().unwrap(),
-        "--listen",
-        "127.0.0.1:0",
-        "--json",
-        "--data-dir",
-        data.to_str().unwrap(),
-    ];
-    let mut child = longhaul(&words, &home)
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+    let words = ["serve", file, "--listen=127.0.0.1:0", "--json", "--data-dir", data];
+    let mut command = longhaul(&words, &home);
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let mut said = BufReader::new(child.stdout.as_mut().unwrap());
+    said.read_line(&mut line).unwrap();
     let _jobs = Jobs(child);
     let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
     check("session", ready["url"].as_str(), &home);
@@ -124,10 +114,7 @@ fn the_version_names_the_commit_and_the_build() {
         assert!(target.starts_with(std::env::consts::ARCH), "{said}");
     }
     let page = exit(&longhaul(&["man"], &home).output().unwrap(), 0);
-    assert!(
-        !page.contains("debug,") && page.contains(env!("CARGO_PKG_VERSION")),
-        "{page}"
-    );
+    page.has(env!("CARGO_PKG_VERSION")).lacks("debug,");
 }
 
 /// The generated files have every command in them.
@@ -144,12 +131,8 @@ fn completions_and_manual_pages_are_generated() {
     let pages = pages.to_str().unwrap();
     exit(&longhaul(&["man", "--dir", pages], &home).output().unwrap(), 0);
     for page in ["longhaul.1", "longhaul-call.1", "longhaul-serve.1"] {
-        assert!(
-            fs::read_to_string(format!("{pages}/{page}"))
-                .unwrap()
-                .contains("Exit status")
-                || page == "longhaul.1"
-        );
+        let text = fs::read_to_string(format!("{pages}/{page}")).unwrap();
+        assert!(text.contains("Exit status") || page == "longhaul.1", "{page}");
     }
     exit(&longhaul(&["man", "--dir", "/dev/null/x"], &home).output().unwrap(), 74);
 }
@@ -193,10 +176,10 @@ fn bash_completes_servers_and_tasks() {
     assert!(!folder.join(".client").exists());
 
     let (done, live, asking) = (served.detach("wait"), served.detach("wait"), served.detach("ship"));
-    exit(&served.run(&["cancel", &done]), 0);
+    served.done(&["cancel", &done]);
     exit(&served.run(&["task", &done, "--wait"]), 4);
     served.asks(&asking, 1);
-    exit(&served.run(&["tasks"]), 0);
+    served.done(&["tasks"]);
     assert_eq!(completed(&["longhaul", "task", "pr"]), ["prod"]);
     assert_eq!(completed(&["longhaul", "task", ""]), ["prod", &asking, &live, &done]);
     assert_eq!(completed(&["longhaul", "task", "prod", ""]), [&*asking, &live, &done]);

@@ -141,6 +141,85 @@ pub(crate) fn served() -> Served {
     served
 }
 
+/// A server, and the commands that are run with it as the default one.
+pub(crate) trait Shell {
+    /// The folder of the configuration and of the journal.
+    fn home(&self) -> &TempDir;
+
+    fn url(&self) -> &str;
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = longhaul(words, self.home());
+        command.env("LONGHAUL_SERVER", self.url());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Runs a command that succeeds, and returns what is on standard output.
+    #[track_caller]
+    fn done(&self, words: &[&str]) -> String {
+        exit(&self.run(words), 0)
+    }
+
+    /// Runs a command, and returns the JSON on standard output.
+    #[track_caller]
+    fn shown(&self, words: &[&str]) -> Value {
+        json(&self.run(words))
+    }
+
+    /// The calls that are listed.
+    #[track_caller]
+    fn listed(&self, options: &[&str]) -> Vec<Value> {
+        let mut listed = self.shown(&[&["tasks", "--json"], options].concat());
+        serde_json::from_value(listed["calls"].take()).unwrap()
+    }
+
+    /// A file with these lines, for `--batch`.
+    fn batch_file(&self, lines: &str) -> String {
+        let file = self.home().path().join("calls.jsonl");
+        std::fs::write(&file, lines).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+}
+
+impl Shell for Served {
+    fn home(&self) -> &TempDir {
+        &self.home
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// A server in the test's own hands.
+pub(crate) struct At {
+    url: String,
+    pub(crate) home: TempDir,
+}
+
+impl At {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+}
+
+impl Shell for At {
+    fn home(&self) -> &TempDir {
+        &self.home
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
 impl Served {
     /// A server that is served over HTTP.
     pub(crate) fn new(server: Server) -> Self {
@@ -164,17 +243,6 @@ impl Served {
             home: tempfile::tempdir().unwrap(),
             may_ask: watch::channel(false).0,
         }
-    }
-
-    /// The command, with this server as the default one.
-    pub(crate) fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = longhaul(words, &self.home);
-        command.env("LONGHAUL_SERVER", &self.url);
-        command
     }
 
     /// Calls a tool, and returns the id of its task.

@@ -9,24 +9,20 @@ fn an_answer_that_does_not_fit_is_refused_before_it_is_sent() {
     let served = served();
     let id = served.detach("book");
     served.asks(&id, 1);
+    let no_date = "`day`: \"monday\" does not fit; it must be a date, such as 2026-11-23";
+    let no_number = "`people` takes a whole number of at most 64 bits, in digits alone, not `1e0`";
     for (given, reason) in [
-        (
-            "day=monday",
-            "`day`: \"monday\" does not fit; it must be a date, such as 2026-11-23",
-        ),
+        ("day=monday", no_date),
         ("people=12", "missing `day` (On which day.)"),
-        (
-            "people=1e0",
-            "`people` takes a whole number of at most 64 bits, in digits alone, not `1e0`",
-        ),
+        ("people=1e0", no_number),
     ] {
         served.run(&["answer", &id, given]).ends(2).says(reason);
     }
     let wrong = served.run(&["answer", &id, "day=2026-11-23", "people=12"]);
     exit(&wrong, 2);
     wrong.says("`people`: 12 does not fit; it must be a whole number");
-    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "booked for 2026-11-23");
+    served.done(&["answer", &id, "day=2026-11-23"]);
+    assert_eq!(served.done(&["task", &id, "--wait"]), "booked for 2026-11-23");
 }
 
 #[test]
@@ -43,8 +39,8 @@ fn cancelling_a_task_that_has_ended_says_so() {
     }
     let id = served.detach("book");
     served.asks(&id, 1);
-    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
-    exit(&served.run(&["task", &id, "--wait"]), 0);
+    served.done(&["answer", &id, "day=2026-11-23"]);
+    served.done(&["task", &id, "--wait"]);
     let late = served.run(&["cancel", &id]);
     exit(&late, 5);
     late.says("the task has ended (succeeded); nothing was cancelled");
@@ -55,12 +51,9 @@ fn cancelling_a_task_that_has_ended_says_so() {
 fn several_tasks_are_cancelled_at_once_and_waited_for() {
     let served = served();
     let tasks: Vec<String> = (0..3).map(|_| served.detach("wait")).collect();
-    exit(&served.run(&["cancel", &tasks[0], &tasks[1], "--wait"]), 0);
-    let shown = |id: &str| json(&served.run(&["task", id, "--json"]))["status"].clone();
-    assert_eq!(
-        (shown(&tasks[0]), shown(&tasks[1])),
-        ("cancelled".into(), "cancelled".into())
-    );
+    served.done(&["cancel", &tasks[0], &tasks[1], "--wait"]);
+    let shown = |id: &str| served.shown(&["task", id, "--json"])["status"].clone();
+    assert_eq!([shown(&tasks[0]), shown(&tasks[1])], ["cancelled"; 2]);
     let refused = served.run(&["cancel", "no-such-task", &tasks[2], "--wait", "--json"]);
     refused.ends(5).says("no-such-task: ");
     assert_eq!(shown(&tasks[2]), "cancelled");
@@ -76,15 +69,12 @@ fn a_finished_task_is_deleted_and_a_live_one_is_not() {
         let listed = || stdout(&served.run(&["tasks", "--offline"]));
         let live = served.run(&["task", "--era", era, &id, "--delete"]);
         live.ends(5).says("Task has not ended: cancel it first");
-        exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
-        exit(&served.run(&["task", "--era", era, &id, "--wait"]), 0);
+        served.done(&["answer", &id, "day=2026-11-23"]);
+        served.done(&["task", "--era", era, &id, "--wait"]);
         assert!(listed().contains(&id[..12]), "{era}: {}", listed());
         let deleted = served.run(&["task", "--era", era, &id, "--delete", "--json"]);
-        assert_eq!(
-            exit(&deleted, 0),
-            format!(r#"{{"taskId":"{id}","deleted":true}}"#),
-            "{era}"
-        );
+        let expected = format!(r#"{{"taskId":"{id}","deleted":true}}"#);
+        assert_eq!(exit(&deleted, 0), expected, "{era}");
         assert!(!listed().contains(&id[..12]), "{era}: {}", listed());
         for action in ["--delete", "--wait"] {
             exit(&served.run(&["task", "--era", era, &id, action]), 5);
@@ -103,10 +93,8 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
     exit(&unknown, 2);
     // The command may get the question, and record it, before it looks for a key.
     let reasons = ["so it has no key", "the task does not ask `when`; it asks"];
-    assert!(
-        reasons.iter().any(|reason| stderr(&unknown).contains(reason)),
-        "{unknown:?}"
-    );
+    let said = stderr(&unknown);
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
     for (given, reason) in [
         (&[][..], "give the answer as NAME=VALUE"),
         (&["day=monday"], "it must be a date, such as 2026-11-23"),
@@ -145,11 +133,8 @@ fn one_of_several_legacy_questions_is_answered() {
     for (key, day, others) in [(keys[0], "day=2026-11-23", 1), (keys[1], "day=2026-11-24", 0)] {
         let answered = served.run(&["answer", &id, "--era=legacy", "--question", key, day]);
         exit(&answered, 0);
-        assert_eq!(
-            stderr(&answered).matches("the task also asks").count(),
-            others,
-            "{answered:?}"
-        );
+        let count = stderr(&answered).matches("the task also asks").count();
+        assert_eq!(count, others, "{answered:?}");
     }
     let result = served.run(&["task", &id, "--wait", "--era=legacy"]);
     exit(&result, 0).has("2026-11-23").has("2026-11-24");
@@ -159,13 +144,10 @@ fn one_of_several_legacy_questions_is_answered() {
 fn a_task_is_shown_with_its_tool_and_server() {
     let served = served();
     let id = served.detach("wait");
-    let shown = exit(&served.run(&["task", &id]), 0);
+    let shown = served.done(&["task", &id]);
     shown.has("tool      wait").has(&format!("server    {}", served.url));
-    let shown = json(&served.run(&["task", &id, "--json"]));
-    assert_eq!(
-        (&shown["tool"], &shown["server"]),
-        (&"wait".into(), &served.url.as_str().into())
-    );
+    let shown = served.shown(&["task", &id, "--json"]);
+    shown.has_members(json!({"tool": "wait", "server": served.url}));
     for options in [&["--log"][..], &["--log", "--follow"]] {
         let log = served.run(&[&["task", &id], options].concat());
         log.ends(5).says("the task has no log").says_no("--history");
@@ -182,11 +164,9 @@ fn the_list_is_bounded_in_time_and_says_which_servers_were_not_reached() {
     served.asks(&id, 1);
     // The same task, recorded for a server that is silent now.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let journal = served.home.path().join("longhaul/.client/handles.db");
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = gone.local_addr().unwrap();
+    let journal = rusqlite::Connection::open(served.home.path().join("longhaul/.client/handles.db")).unwrap();
     for address in [silent.local_addr().unwrap(), gone] {
         let sql = format!(
             "INSERT INTO calls (server, tool, arguments_digest, state, task_id, generation, begun_at, changed_at)
@@ -194,10 +174,7 @@ fn the_list_is_bounded_in_time_and_says_which_servers_were_not_reached() {
              FROM calls WHERE task_id = '{id}'",
             address.port()
         );
-        rusqlite::Connection::open(&journal)
-            .unwrap()
-            .execute_batch(&sql)
-            .unwrap();
+        journal.execute_batch(&sql).unwrap();
     }
     let listed = longhaul(&["tasks"], &served.home).output().unwrap();
     let lines = exit(&listed, 0);
@@ -207,22 +184,16 @@ fn the_list_is_bounded_in_time_and_says_which_servers_were_not_reached() {
         .output()
         .unwrap();
     let offline = json(&offline);
-    assert!(
-        offline["calls"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|call| call["notReached"].is_null()),
-        "{offline}"
-    );
-    exit(&served.run(&["cancel", &id]), 0);
+    let mut calls = offline["calls"].as_array().unwrap().iter();
+    assert!(calls.all(|call| call["notReached"].is_null()), "{offline}");
+    served.done(&["cancel", &id]);
 }
 
 /// A task that was not called from here is known to the server alone.
 #[test]
 fn what_a_legacy_server_lists_is_listed() {
     let served = served();
-    let id = exit(&served.run(&["call", "wait", "--detach", "--era=legacy"]), 0);
+    let id = served.done(&["call", "wait", "--detach", "--era=legacy"]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -247,18 +218,17 @@ fn what_a_legacy_server_lists_is_listed() {
             done => panic!("no task: {done:?}"),
         }
     });
-    let listed = json(&served.run(&["tasks", "--json"]));
+    let listed = served.shown(&["tasks", "--json"]);
     let recorded = |id: &str| {
         let calls = listed["calls"].as_array().unwrap();
         let found = calls.iter().find(|call| call["taskId"] == id);
         found.map(|call| call["recorded"].clone())
     };
     assert_eq!(
-        (recorded(&id), recorded(&other)),
-        (Some(true.into()), Some(false.into())),
-        "{listed}"
+        [recorded(&id), recorded(&other)],
+        [Some(json!(true)), Some(json!(false))]
     );
-    let lines = exit(&served.run(&["tasks"]), 0);
+    let lines = served.done(&["tasks"]);
     assert!(lines.contains(&format!("{other}  -  asking")), "{lines}");
 }
 
@@ -271,25 +241,16 @@ fn tasks_are_watched_until_all_have_ended() {
     let lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
     let mut lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
     let first: Vec<_> = lines.by_ref().take(2).map(|line| line["status"].clone()).collect();
-    assert!(
-        first.contains(&"input_required".into()) && first.contains(&"working".into()),
-        "{first:?}"
-    );
-    exit(&served.run(&["answer", &one, "day=2026-11-23"]), 0);
-    exit(&served.run(&["cancel", &two]), 0);
+    let has = |status: &str| first.contains(&status.into());
+    assert!(has("input_required") && has("working"), "{first:?}");
+    served.done(&["answer", &one, "day=2026-11-23"]);
+    served.done(&["cancel", &two]);
     let rest: Vec<_> = lines.collect();
-    assert_eq!(
-        watching.wait().unwrap().code(),
-        Some(4),
-        "as of the one that was cancelled"
-    );
+    // As of the one that was cancelled.
+    assert_eq!(watching.wait().unwrap().code(), Some(4));
     for (id, status) in [(&one, "completed"), (&two, "cancelled")] {
         let last = rest.iter().rfind(|line| line["taskId"] == id.as_str()).unwrap();
-        assert_eq!(
-            (&last["status"], &last["ended"]),
-            (&status.into(), &true.into()),
-            "{rest:?}"
-        );
+        last.has_members(json!({"status": status, "ended": true}));
     }
     let nothing = served.run(&["watch"]);
     assert_eq!(exit(&nothing, 0), "", "{nothing:?}");
@@ -306,13 +267,13 @@ fn tasks_are_watched_until_all_have_ended() {
 fn a_call_that_is_made_twice_has_one_task() {
     let served = served();
     let call = ["call", "wait", "--detach", "--idempotency-key", "once"];
-    let first = exit(&served.run(&call), 0);
-    assert_eq!(exit(&served.run(&call), 0), first);
-    let shown = exit(&served.run(&["task", &first]), 0);
+    let first = served.done(&call);
+    assert_eq!(served.done(&call), first);
+    let shown = served.done(&["task", &first]);
     assert!(shown.contains(&first), "{shown}");
     // It is also the only one, so it need not be named.
-    assert_eq!(exit(&served.run(&["task"]), 0), shown);
-    exit(&served.run(&["cancel", &first]), 0);
+    assert_eq!(served.done(&["task"]), shown);
+    served.done(&["cancel", &first]);
 }
 
 /// Who cannot be asked leaves the question of a legacy task where it is.
@@ -321,8 +282,8 @@ fn without_a_terminal_a_legacy_question_stays() {
     let served = served();
     let called = served.run(&["call", "book", "--era=legacy"]);
     called.ends(7).says("longhaul answer --era=legacy");
-    exit(&served.run(&["answer", "day=2026-11-23"]), 0);
-    assert_eq!(exit(&served.run(&["task", "--wait"]), 0), "booked for 2026-11-23");
+    served.done(&["answer", "day=2026-11-23"]);
+    assert_eq!(served.done(&["task", "--wait"]), "booked for 2026-11-23");
 }
 
 /// A repeated command may be a mistake: the task of the first one is still there.
@@ -339,7 +300,7 @@ fn a_call_that_repeats_an_unfinished_one_says_so() {
     let other = served.run(&["call", "book", "--detach"]);
     assert!(!stderr(&other).contains("a new call"), "{other:?}");
     for id in [first, stdout(&second), stdout(&third)] {
-        exit(&served.run(&["cancel", &id]), 0);
+        served.done(&["cancel", &id]);
         exit(&served.run(&["task", &id, "--wait"]), 4);
     }
     let last = served.run(&["call", "wait", "--detach"]);
@@ -350,17 +311,14 @@ fn a_call_that_repeats_an_unfinished_one_says_so() {
 #[test]
 fn arguments_are_checked_before_the_call() {
     let served = served();
-    for (given, reason) in [
-        ("text:=5", "`text`: 5 is not of type \"string\"; nothing was called"),
-        (
-            "text:=null",
-            "`text`: null is not of type \"string\"; nothing was called",
-        ),
-    ] {
-        served.run(&["call", "echo", given]).ends(2).says(reason);
+    for value in ["5", "null"] {
+        let reason = format!("`text`: {value} is not of type \"string\"; nothing was called");
+        served
+            .run(&["call", "echo", &format!("text:={value}")])
+            .ends(2)
+            .says(&reason);
     }
-    let listed = json(&served.run(&["tasks", "--json"]));
-    assert_eq!(listed["calls"], serde_json::json!([]), "nothing was recorded");
+    assert!(served.listed(&[]).is_empty(), "nothing was recorded");
 }
 
 #[test]
@@ -402,12 +360,9 @@ fn a_recorded_task_is_found_whatever_the_default_server_is() {
         .env("LONGHAUL_SERVER", &other.url)
         .output();
     assert_eq!(json(&shown.unwrap())["server"], served.url.as_str());
-    let unknown = served.run(&["task", "no-such-task"]);
-    unknown.ends(5).says("no recorded task has the id `no-such-task`");
     served.run(&["task", "xy"]).ends(2).says("4 characters or more");
-    let unreachable = longhaul(&["watch", "no-such-task", "-s", "http://127.0.0.1:1/mcp"], &served.home);
-    let mut unreachable = unreachable;
-    exit(&unreachable.output().unwrap(), 3);
+    let watched = longhaul(&["watch", "no-such-task", "-s", "http://127.0.0.1:1/mcp"], &served.home).output();
+    watched.unwrap().ends(3);
 }
 
 /// MCP calls both completed.
@@ -418,18 +373,16 @@ fn a_listed_call_says_whether_its_result_is_an_error() {
     let file = served.home.path().join("arguments.json");
     // Some editors write a byte order mark before it.
     fs::write(&file, "\u{feff}{\"text\": \"x\"}").unwrap();
-    exit(&served.run(&["call", "echo", "--input", file.to_str().unwrap()]), 0);
+    served.done(&["call", "echo", "--input", file.to_str().unwrap()]);
     let waits = served.detach("wait");
-    let listed = json(&served.run(&["tasks", "--json"]));
-    let calls = listed["calls"].as_array().unwrap();
+    let calls = served.listed(&[]);
     let of = |tool: &str| calls.iter().find(|call| call["tool"] == tool).unwrap();
     for (tool, state, is_error) in [
         ("fail", "completed", json!(true)),
         ("echo", "completed", json!(false)),
         ("wait", "working", json!(null)),
     ] {
-        let call = of(tool);
-        assert_eq!((&call["state"], &call["isError"]), (&json!(state), &is_error), "{call}");
+        of(tool).has_members(json!({"tool": tool, "state": state, "isError": is_error}));
     }
-    exit(&served.run(&["cancel", &waits]), 0);
+    served.done(&["cancel", &waits]);
 }

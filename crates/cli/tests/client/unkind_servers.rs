@@ -2,7 +2,7 @@
 
 use crate::{
     peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain},
-    scripted::{Reply, created, scripted, task},
+    scripted::{Reply, asks, completed, created, form, legacy_form, legacy_task, scripted, task},
     support::*,
 };
 use axum::{body::Body, http::Response};
@@ -31,41 +31,37 @@ fn the_latest_lost_tasks_are_asked_for_again() {
         "tasks/get" => seen.error(200, -32602, Value::Null),
         _ => seen.error(404, -32601, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
-    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-    let journal = rusqlite::Connection::open(home.path().join("longhaul/.client/handles.db")).unwrap();
+    let at = At::new(&peer.url());
+    at.done(&["call", "optional", "--detach"]);
+    let journal = rusqlite::Connection::open(at.home.path().join("longhaul/.client/handles.db")).unwrap();
     for nth in 1..RECORDED {
         let sql = "INSERT INTO calls (server, tool, arguments_digest, state, task_id, generation, begun_at, changed_at)
                    SELECT server, tool, arguments_digest, state, ?1, generation, begun_at, changed_at FROM calls WHERE task_id = 'task-00'";
         journal.execute(sql, [format!("task-{nth:02}")]).unwrap();
     }
-    let states = |offline: bool| {
-        let words: &[&str] = match offline {
-            true => &["tasks", "--json", "--offline"],
-            false => &["tasks", "--json"],
-        };
-        let listed = json(&run_at(&peer.url(), &home, words));
+    let states = |options: &[&str]| -> Vec<(String, String)> {
         let state = |call: &Value| call["state"].as_str().unwrap().split(':').next().unwrap().to_owned();
-        let calls = listed["calls"].as_array().unwrap().iter();
-        calls
-            .map(|call| (call["taskId"].as_str().unwrap().to_owned(), state(call)))
-            .collect::<Vec<_>>()
+        let calls = at.listed(options);
+        let calls = calls
+            .iter()
+            .map(|call| (call["taskId"].as_str().unwrap().to_owned(), state(call)));
+        calls.collect()
     };
     is_known.store(false, Ordering::SeqCst);
-    let lost = states(false);
+    let lost = states(&[]);
     assert!(lost.iter().all(|(_, state)| state == "lost"), "{lost:?}");
     assert_eq!(lost.len(), RECORDED);
 
     is_known.store(true, Ordering::SeqCst);
     let asked = peer.calls_of("tasks/get").len();
-    let found = states(false);
+    let found = states(&[]);
     assert_eq!(peer.calls_of("tasks/get").len() - asked, ASKED_AGAIN);
     // The latest come first.
     let (again, older) = found.split_at(ASKED_AGAIN);
     assert!(again.iter().all(|(_, state)| state == "working"), "{found:?}");
     assert!(older.iter().all(|(_, state)| state == "lost"), "{found:?}");
     // That is recorded.
-    assert_eq!(states(true), found);
+    assert_eq!(states(&["--offline"]), found);
 }
 
 #[test]
@@ -76,31 +72,20 @@ fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
         "tools/call" => seen.result(created("task-1")),
         "tasks/get" if polls.fetch_add(1, Ordering::SeqCst) == 0 => seen.result(task("task-1", "working", json!({}))),
         "tasks/get" if out.load(Ordering::SeqCst) => plain(401, "who are you?"),
-        "tasks/get" => seen.result(task(
-            "task-1",
-            "completed",
-            json!({"result": {"content": [{"type": "text", "text": "built"}]}}),
-        )),
+        "tasks/get" => seen.result(completed("task-1", "built")),
         _ => seen.error(404, -32601, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
+    let at = At::new(&peer.url());
     for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
-        let waited = run_at(&peer.url(), &home, words);
-        exit(&waited, 5);
-        let said = stderr(&waited);
-        let way = format!(
-            "the task keeps running; after a login (`longhaul login {}`)",
-            peer.url()
-        );
-        said.has(&way).has("wait for it with `longhaul task task-1 --wait`");
+        let waited = at.run(words);
+        waited.ends(5).says("wait for it with `longhaul task task-1 --wait`");
+        let login = format!("(`longhaul login {}`)", peer.url());
+        waited.says(&format!("the task keeps running; after a login {login}"));
     }
-    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
+    let listed = at.shown(&["tasks", "--json", "--offline"]);
     assert_eq!(listed["calls"][0]["state"], "working", "{listed}");
     is_out.store(false, Ordering::SeqCst);
-    assert_eq!(
-        exit(&run_at(&peer.url(), &home, &["task", "task-1", "--wait"]), 0),
-        "built"
-    );
+    assert_eq!(at.done(&["task", "task-1", "--wait"]), "built");
 }
 
 /// Whether it says so in JSON-RPC or not.
@@ -144,14 +129,12 @@ fn a_server_that_is_not_available_has_one_exit_status() {
 #[test]
 fn an_answer_to_which_the_server_says_nonsense_can_be_given_again() {
     type Nonsense = fn(&ReceivedRequest) -> Response<Body>;
+    let other_id = |_: &ReceivedRequest| json_body(json!({"jsonrpc": "2.0", "id": "another", "result": {}}));
     let nonsense: [(Nonsense, i32); 5] = [
         (|_| plain(200, "<html>"), 3),
         (|seen| json_body(json!({"jsonrpc": "2.0", "id": seen.body["id"]})), 3),
         (|_| json_body(json!([1])), 3),
-        (
-            |_| json_body(json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
-            3,
-        ),
+        (other_id, 3),
         (|seen| seen.error(200, -32602, Value::Null), 5),
     ];
     for (nth, (answer, status)) in nonsense.into_iter().enumerate() {
@@ -159,31 +142,22 @@ fn an_answer_to_which_the_server_says_nonsense_can_be_given_again() {
         let peer = modern(move |seen| match seen.method() {
             "tools/call" => seen.result(created("task-1")),
             "tasks/get" if updates.load(Ordering::SeqCst) < 2 => {
-                let question = json!({"method": "elicitation/create", "params": {
-                    "message": "Which?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
-                }});
-                seen.result(task(
-                    "task-1",
-                    "input_required",
-                    json!({"inputRequests": {"q": question}}),
-                ))
+                let question = form("Which?", json!({"a": {"type": "string"}}));
+                seen.result(asks("task-1", json!({"q": question})))
             }
             "tasks/get" => seen.result(task("task-1", "working", json!({}))),
             "tasks/update" if updates.fetch_add(1, Ordering::SeqCst) == 0 => answer(seen),
             "tasks/update" => seen.result(json!({"resultType": "complete"})),
             _ => seen.error(404, -32601, Value::Null),
         });
-        let home = tempfile::tempdir().unwrap();
-        exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-        let answered = run_at(&peer.url(), &home, &["answer", "task-1", "a=b"]);
+        let at = At::new(&peer.url());
+        at.done(&["call", "optional", "--detach"]);
+        let answered = at.run(&["answer", "task-1", "a=b"]);
         assert_eq!(answered.status.code(), Some(status), "{nth}: {answered:?}");
-        exit(&run_at(&peer.url(), &home, &["answer", "task-1", "a=c"]), 0);
+        at.done(&["answer", "task-1", "a=c"]);
         let sent = peer.calls_of("tasks/update");
-        let sent: Vec<_> = sent
-            .iter()
-            .map(|update| update.params()["inputResponses"]["q"]["content"]["a"].clone())
-            .collect();
-        assert_eq!(sent, ["b", "c"], "{nth}");
+        let value = |update: &ReceivedRequest| update.params()["inputResponses"]["q"]["content"]["a"].clone();
+        assert_eq!(sent.iter().map(value).collect::<Vec<_>>(), ["b", "c"], "{nth}");
     }
 }
 
@@ -202,12 +176,12 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
             true => plain(504, "gateway timeout"),
             false => seen.error(504, -32600, Value::Null),
         });
-        let home = tempfile::tempdir().unwrap();
-        let called = run_at(&peer.url(), &home, &["call", "optional"]);
+        let at = At::new(&peer.url());
+        let called = at.run(&["call", "optional"]);
         exit(&called, 3);
         called.says("the call may or may not have run, and was not sent again");
         assert_eq!(peer.calls_of("tools/call").len(), 1);
-        let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
+        let listed = at.done(&["tasks", "--offline"]);
         assert!(listed.contains("optional  outcome unknown"), "{listed}");
     }
 }
@@ -219,8 +193,8 @@ fn a_call_whose_session_has_ended_is_sent_again_in_a_new_one() {
         Some("session-1") => plain(404, "session not found"),
         _ => seen.result(json!({"content": []})),
     });
-    let home = tempfile::tempdir().unwrap();
-    exit(&run_at(&peer.url(), &home, &["call", "optional", "--era=legacy"]), 0);
+    let at = At::new(&peer.url());
+    at.done(&["call", "optional", "--era=legacy"]);
     assert_eq!(peer.calls_of("tools/call").len(), 2);
     assert_eq!(peer.calls_of("initialize").len(), 2);
 }
@@ -233,10 +207,7 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
         match seen.method() {
             "tools/call" => {
                 let (stream, events) = tokio::sync::mpsc::unbounded_channel();
-                let task = json!({
-                    "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
-                    "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
-                });
+                let task = legacy_task("task-1", "working");
                 let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"task": task}});
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(1_500)).await;
@@ -247,22 +218,11 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
             _ => plain(405, ""),
         }
     });
-    let home = tempfile::tempdir().unwrap();
-    let called = run_at(
-        &peer.url(),
-        &home,
-        &["call", "optional", "--timeout=1s", "--era=legacy"],
-    );
+    let at = At::new(&peer.url());
+    let called = at.run(&["call", "optional", "--timeout=1s", "--era=legacy"]);
     called.ends(124).says("task-1 --wait");
-    let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
+    let listed = at.done(&["tasks", "--offline"]);
     assert!(listed.starts_with("task-1  optional  running"), "{listed}");
-}
-
-fn legacy_task(id: &str, status: &str) -> Value {
-    json!({
-        "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
-        "ttl": null, "pollInterval": 50,
-    })
 }
 
 fn with_tasks() -> Value {
@@ -277,14 +237,8 @@ fn a_question_that_is_asked_again_is_answered_once() {
         "tools/call" => seen.result(created("task-1")),
         "tasks/get" if is_cancelled.load(Ordering::SeqCst) => seen.result(task("task-1", "cancelled", json!({}))),
         "tasks/get" => {
-            let question = json!({"method": "elicitation/create", "params": {
-                "message": "Which?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
-            }});
-            seen.result(task(
-                "task-1",
-                "input_required",
-                json!({"inputRequests": {"q": question}}),
-            ))
+            let question = form("Which?", json!({"a": {"type": "string"}}));
+            seen.result(asks("task-1", json!({"q": question})))
         }
         "tasks/cancel" => {
             is_cancelled.store(true, Ordering::SeqCst);
@@ -292,32 +246,32 @@ fn a_question_that_is_asked_again_is_answered_once() {
         }
         _ => seen.result(json!({"resultType": "complete"})),
     });
-    let home = tempfile::tempdir().unwrap();
-    exit(&run_at(&peer.url(), &home, &["call", "optional"]), 7);
-    exit(&run_at(&peer.url(), &home, &["answer", "task-1", "a=b"]), 0);
+    let at = At::new(&peer.url());
+    exit(&at.run(&["call", "optional"]), 7);
+    at.done(&["answer", "task-1", "a=b"]);
     let way = "longhaul cancel task-1";
     for words in [
         &["answer", "task-1", "a=c"][..],
         &["answer", "task-1", "--question=q", "--decline"],
     ] {
-        let again = run_at(&peer.url(), &home, words);
-        exit(&again, 5);
-        let said = stderr(&again);
-        said.has("`q` is answered, and the server has acknowledged that")
-            .has(way);
+        let again = at.run(words);
+        again
+            .ends(5)
+            .says("`q` is answered, and the server has acknowledged that");
+        again.says(way);
     }
-    let shown = run_at(&peer.url(), &home, &["task", "task-1"]);
+    let shown = at.run(&["task", "task-1"]);
     assert!(!exit(&shown, 0).contains("Which?"), "{shown:?}");
     shown.says(way).says_no("longhaul answer");
-    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
+    let shown = at.shown(&["task", "task-1", "--json"]);
     assert_eq!(shown["answered"], json!(["q"]), "{shown}");
     assert_eq!(shown["inputRequests"]["q"]["params"]["message"], "Which?", "{shown}");
-    let waited = run_at(&peer.url(), &home, &["task", "task-1", "--wait", "--json"]);
+    let waited = at.run(&["task", "task-1", "--wait", "--json"]);
     let failed: Value = serde_json::from_str(&exit(&waited, 3)).unwrap();
     assert_eq!(failed["error"]["kind"], "invalid_answer");
     waited.says("the task cannot go on; end it with `longhaul cancel task-1`");
     assert_eq!(peer.calls_of("tasks/update").len(), 1);
-    exit(&run_at(&peer.url(), &home, &["cancel", "task-1"]), 0);
+    at.done(&["cancel", "task-1"]);
 }
 
 #[test]
@@ -338,9 +292,9 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
             &["answer", "task-1", "--decline"],
             &["watch", "task-1"],
         ] {
-            let home = tempfile::tempdir().unwrap();
-            exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-            let read = run_at(&peer.url(), &home, &[words, &["--json"]].concat());
+            let at = At::new(&peer.url());
+            at.done(&["call", "optional", "--detach"]);
+            let read = at.run(&[words, &["--json"]].concat());
             let printed = exit(&read, 5);
             let lines: Vec<Value> = printed
                 .lines()
@@ -354,17 +308,13 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
                 Some(explained) => explained.as_str().unwrap(),
                 None => error["message"].as_str().unwrap(),
             };
+            println!("{words:?}");
+            let why = "the server does not know the task any more: its retention is over, it was deleted, or it belongs to another principal";
             for said in [explained, &stderr(&read)] {
-                let says = |text: &str| said.contains(text);
-                assert!(
-                    says(
-                        "the server does not know the task any more: its retention is over, it was deleted, or it belongs to another principal"
-                    ) && says("call the tool again"),
-                    "{words:?}: {said}"
-                );
+                said.has(why).has("call the tool again");
             }
             error.has_members(json!({"kind": "lost", "mayHaveRun": true}));
-            let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
+            let listed = at.shown(&["tasks", "--json"]);
             let state = listed["calls"][0]["state"].as_str().unwrap();
             assert!(state.starts_with("lost"), "{words:?}: {listed}");
         }
@@ -382,23 +332,18 @@ fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() 
         _ if seen.verb == "GET" => plain(405, ""),
         _ => plain(202, ""),
     });
-    let home = tempfile::tempdir().unwrap();
-    let called = run_at(&peer.url(), &home, &["call", "optional", "--json"]);
+    let at = At::new(&peer.url());
+    let called = at.run(&["call", "optional", "--json"]);
     exit(&called, 5);
     called.says("Connect (it asks to open https://acme.example/a?b=1)");
     called.says("has not run").says_no("may");
     let error = &json(&called)["error"];
     error.has_members(json!({"kind": "refused", "mayHaveRun": false}));
-    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
+    let listed = at.shown(&["tasks", "--json"]);
     assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
     assert_eq!(peer.calls_of("tools/call").len(), 1);
-    let file = home.path().join("calls.jsonl");
-    std::fs::write(&file, "{}\n").unwrap();
-    let batch = run_at(
-        &peer.url(),
-        &home,
-        &["call", "optional", "--batch", file.to_str().unwrap()],
-    );
+    let file = at.batch_file("{}\n");
+    let batch = at.run(&["call", "optional", "--batch", &file]);
     exit(&batch, 5);
     assert_eq!(json(&batch)["error"]["mayHaveRun"], false, "{batch:?}");
 }
@@ -413,10 +358,7 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
         "tools/call" => seen.result(json!({"task": legacy_task("task-1", "working")})),
         "tasks/get" => {
             if !is_asked.swap(true, Ordering::SeqCst) {
-                let question = json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-                    "message": "Which one?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-                }});
+                let question = legacy_form(7, "Which one?", json!({"name": {"type": "string"}}));
                 let streams = opened.lock().unwrap();
                 streams[0].send(format!("data: {question}\n\n")).unwrap();
             }
@@ -429,16 +371,14 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
         }
         _ => plain(202, ""),
     });
-    let home = tempfile::tempdir().unwrap();
-    let called = run_at(&peer.url(), &home, &["call", "optional", "--detach"]);
+    let at = At::new(&peer.url());
+    let called = at.run(&["call", "optional", "--detach"]);
     exit(&called, 0);
     assert_eq!(stdout(&called), "task-1");
     called.says("the task asks: Which one?");
-    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
-    assert_eq!(
-        shown["inputRequests"]["q1"]["params"]["message"], "Which one?",
-        "{shown}"
-    );
+    let shown = at.shown(&["task", "task-1", "--json"]);
+    let asked = &shown["inputRequests"]["q1"]["params"];
+    assert_eq!(asked["message"], "Which one?", "{shown}");
     drop(streams);
 }
 
@@ -456,8 +396,10 @@ fn an_address_that_is_no_web_page_is_not_shown_as_one() {
         }
         "tasks/get" => {
             let params = json!({"mode": "url", "message": "Connect", "url": "javascript:alert(document.cookie)"});
-            let asked = json!({"q": {"method": "elicitation/create", "params": params}});
-            seen.result(task("task-1", "input_required", json!({"inputRequests": asked})))
+            seen.result(asks(
+                "task-1",
+                json!({"q": {"method": "elicitation/create", "params": params}}),
+            ))
         }
         _ => Reply::empty(404),
     });
@@ -473,6 +415,6 @@ fn an_address_that_is_no_web_page_is_not_shown_as_one() {
     }
     assert!(stderr(&called).contains("--question q --decline"), "{called:?}");
     assert!(answers.lock().unwrap().is_empty());
-    exit(&served.run(&["answer", "task-1", "--decline"]), 0);
+    served.done(&["answer", "task-1", "--decline"]);
     assert_eq!(*answers.lock().unwrap(), [json!({"action": "decline"})]);
 }

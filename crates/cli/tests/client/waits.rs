@@ -2,7 +2,7 @@
 
 use crate::{
     peer::{Peer, event_stream, modern},
-    scripted::{created, task},
+    scripted::{completed, created, task},
     support::*,
 };
 use serde_json::{Value, json};
@@ -19,34 +19,32 @@ use tokio::sync::mpsc::unbounded_channel;
 #[test]
 fn a_status_that_mcp_does_not_know_is_shown_as_the_server_says_it() {
     const STATUS: &str = "paused\u{1b}[31m";
-    let polls = AtomicUsize::new(usize::MAX);
-    let polls = Arc::new(polls);
+    let polls = Arc::new(AtomicUsize::new(usize::MAX));
     let left = Arc::clone(&polls);
     let peer = modern(move |seen| match seen.method() {
         "tools/call" => seen.result(created("task-1")),
         "tasks/get" if left.fetch_sub(1, Ordering::SeqCst) > 0 => seen.result(task("task-1", STATUS, json!({}))),
         "tasks/get" => {
             left.store(0, Ordering::SeqCst);
-            let built = json!({"content": [{"type": "text", "text": "built"}]});
-            seen.result(task("task-1", "completed", json!({"result": built})))
+            seen.result(completed("task-1", "built"))
         }
         _ => seen.error(404, -32601, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
-    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-    let shown = exit(&run_at(&peer.url(), &home, &["task", "task-1"]), 0);
+    let at = At::new(&peer.url());
+    at.done(&["call", "optional", "--detach"]);
+    let shown = at.done(&["task", "task-1"]);
     assert!(shown.contains("status    paused [31m"), "{shown}");
-    let listed = exit(&run_at(&peer.url(), &home, &["tasks"]), 0);
+    let listed = at.done(&["tasks"]);
     assert!(listed.starts_with("task-1  optional  paused [31m  "), "{listed}");
-    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
+    let shown = at.shown(&["task", "task-1", "--json"]);
     assert_eq!(shown["status"], STATUS);
-    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
+    let listed = at.shown(&["tasks", "--json"]);
     assert_eq!(listed["calls"][0]["state"], STATUS);
-    let answered = run_at(&peer.url(), &home, &["answer", "task-1", "--decline"]);
+    let answered = at.run(&["answer", "task-1", "--decline"]);
     answered.ends(5).says("(paused [31m)");
     for words in [&["task", "task-1", "--wait"][..], &["watch", "task-1"]] {
         polls.store(3, Ordering::SeqCst);
-        let waited = run_at(&peer.url(), &home, words);
+        let waited = at.run(words);
         exit(&waited, 0);
         let said = format!("{}{}", stderr(&waited), stdout(&waited));
         assert!(said.contains("paused [31m") && !said.contains('\u{1b}'), "{said}");
@@ -60,31 +58,26 @@ fn a_wait_says_that_it_waits() {
     let over = Arc::clone(&is_over);
     let peer = modern(move |seen| match seen.method() {
         "tools/call" => seen.result(created("task-1")),
-        "tasks/get" => {
-            let built = json!({"content": [{"type": "text", "text": "built"}]});
-            match over.swap(true, Ordering::SeqCst) {
-                true => seen.result(task("task-1", "completed", json!({"result": built}))),
-                false => seen.result(task("task-1", "working", json!({}))),
-            }
-        }
+        "tasks/get" => match over.swap(true, Ordering::SeqCst) {
+            true => seen.result(completed("task-1", "built")),
+            false => seen.result(task("task-1", "working", json!({}))),
+        },
         _ => seen.error(404, -32601, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
+    let at = At::new(&peer.url());
     let notice = format!(
         "task task-1 on {} is waited for; Ctrl-C stops the wait, not the task; `longhaul task task-1 --wait` waits again",
         peer.url()
     );
     for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
         is_over.store(false, Ordering::SeqCst);
-        let waited = run_at(&peer.url(), &home, words);
+        let waited = at.run(words);
         assert_eq!(exit(&waited, 0), "built");
         let said = stderr(&waited);
-        assert!(
-            said.starts_with(&notice) && said.matches("is waited for").count() == 1,
-            "{said}"
-        );
+        said.begins_with(&notice);
+        assert_eq!(said.matches("is waited for").count(), 1, "{said}");
     }
-    let waited = run_at(&peer.url(), &home, &["task", "task-1", "--wait"]);
+    let waited = at.run(&["task", "task-1", "--wait"]);
     assert_eq!((exit(&waited, 0).as_str(), stderr(&waited).as_str()), ("built", ""));
 }
 
@@ -108,12 +101,11 @@ fn a_call_that_is_sent_again_under_its_key_says_so_once() {
             _ if calls.fetch_add(1, Ordering::SeqCst) < 2 => event_stream(unbounded_channel().1),
             _ => seen.result(json!({"content": [{"type": "text", "text": "built"}]})),
         });
-        let home = tempfile::tempdir().unwrap();
-        let called = run_at(&peer.url(), &home, &["call", "t"]);
+        let at = At::new(&peer.url());
+        let called = at.run(&["call", "t"]);
         let said = stderr(&called);
-        let notes = said
-            .matches("it is sent again under its idempotency key, so it runs once")
-            .count();
+        let note = "it is sent again under its idempotency key, so it runs once";
+        let notes = said.matches(note).count();
         match has_keys {
             true => assert_eq!((exit(&called, 0).as_str(), notes), ("built", 1), "{said}"),
             false => {
@@ -131,15 +123,15 @@ fn an_error_of_a_poll_says_that_the_task_may_go_on() {
         "tools/call" => seen.result(created("task-1")),
         _ => seen.error(200, -32603, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
+    let at = At::new(&peer.url());
     for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
-        let waited = run_at(&peer.url(), &home, words);
+        let waited = at.run(words);
         exit(&waited, 5);
         let said = stderr(&waited);
         let way = "the task may go on; wait for it again with `longhaul task task-1 --wait`";
         assert!(said.contains(way), "{said}");
     }
-    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
+    let listed = at.shown(&["tasks", "--json", "--offline"]);
     assert_eq!(listed["calls"][0]["state"], "working");
 }
 
@@ -150,10 +142,7 @@ fn a_stream_that_is_lost_is_told_once_and_that_it_is_open_again() {
     let (over, opens, streams) = (Arc::clone(&is_over), Arc::clone(&opened), Mutex::new(Vec::new()));
     let mut peer = modern(move |seen| match seen.method() {
         "tools/call" => seen.result(created("task-1")),
-        "tasks/get" if over.load(Ordering::SeqCst) => {
-            let built = json!({"content": [{"type": "text", "text": "built"}]});
-            seen.result(task("task-1", "completed", json!({"result": built})))
-        }
+        "tasks/get" if over.load(Ordering::SeqCst) => seen.result(completed("task-1", "built")),
         "tasks/get" => seen.result(task("task-1", "working", json!({}))),
         "subscriptions/listen" => {
             let (stream, events) = unbounded_channel();
@@ -168,9 +157,9 @@ fn a_stream_that_is_lost_is_told_once_and_that_it_is_open_again() {
         }
         _ => seen.error(404, -32601, Value::Null),
     });
-    let home = tempfile::tempdir().unwrap();
-    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-    let mut waiting = longhaul(&["task", "task-1", "--wait"], &home);
+    let at = At::new(&peer.url());
+    at.done(&["call", "optional", "--detach"]);
+    let mut waiting = longhaul(&["task", "task-1", "--wait"], &at.home);
     let mut waiting = waiting.env("LONGHAUL_SERVER", peer.url()).spawn().unwrap();
     let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
     let mut lines = Vec::new();

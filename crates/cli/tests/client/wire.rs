@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 #[test]
 fn values_are_completed() {
     let served = served();
-    let completed = |words: &[&str]| exit(&served.run(&[&["complete"], words].concat()), 0);
+    let completed = |words: &[&str]| served.done(&[&["complete"], words].concat());
     assert_eq!(completed(&["review", "language=ru"]), "rust\nruby");
     assert_eq!(completed(&["users://{id}", "id=1", "other=x"]), "12\n13");
     assert_eq!(completed(&[&served.url, "review", "language=q"]), "");
-    let whole = json(&served.run(&["complete", "review", "language=z", "--json"]));
+    let whole = served.shown(&["complete", "review", "language=z", "--json"]);
     assert_eq!(whole["values"], serde_json::json!(["zig"]));
     exit(&served.run(&["complete", "review"]), 2);
     exit(&served.run(&["complete", "review", "language"]), 2);
@@ -32,29 +32,23 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
     let sent: Vec<_> = sent
         .map(|line| (line["message"]["method"].clone(), line["headers"]["mcp-method"].clone()))
         .collect();
-    let methods = [
-        "server/discover",
+    let lists = [
         "tools/list",
         "resources/list",
         "resources/templates/list",
         "prompts/list",
     ];
-    assert_eq!(sent, methods.map(|method| (method.into(), method.into())));
+    let methods = ["server/discover"].into_iter().chain(lists);
+    let expected: Vec<(Value, Value)> = methods.map(|method| (method.into(), method.into())).collect();
+    assert_eq!(sent, expected);
 
-    let called = served.run(&[
-        "inspect",
-        "tools/call",
-        "name=echo",
-        "arguments:={\"text\":\"hi\",\"token\":\"t0psecret\"}",
-        "--json",
-    ]);
-    assert!(!stdout(&called).contains("t0psecret"), "{called:?}");
+    let arguments = r#"arguments:={"text":"hi","token":"t0psecret"}"#;
+    let called = served.run(&["inspect", "tools/call", "name=echo", arguments, "--json"]);
+    called.prints_no("t0psecret");
     let called = messages(&called);
     let received = called.iter().rfind(|line| line["direction"] == "received").unwrap();
-    assert!(
-        received["message"]["result"].is_object() || received["message"]["error"].is_object(),
-        "{called:?}"
-    );
+    let has = |member: &str| received["message"][member].is_object();
+    assert!(has("result") || has("error"), "{called:?}");
 
     // What a server says of its environment, and what the user has written in a text.
     let arguments =
@@ -69,10 +63,8 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
     let ids = shown
         .lines()
         .filter_map(|line| line.trim().strip_prefix("mcp-session-id: "));
-    assert!(
-        ids.clone().count() > 3 && ids.clone().all(|id| id.chars().count() == 9 && id.ends_with('…')),
-        "{shown}"
-    );
+    let is_cut = |id: &str| id.chars().count() == 9 && id.ends_with('…');
+    assert!(ids.clone().count() > 3 && ids.clone().all(is_cut), "{shown}");
 
     let failed = served.run(&["inspect", "--era=legacy", "tools/call", "name=fail"]);
     exit(&failed, 1);
@@ -95,19 +87,9 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
 fn a_child_is_inspected() {
     let home = tempfile::tempdir().unwrap();
     let script = "read -r line; echo nonsense; sleep 1";
-    let words = [
-        "--",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        "--api-key=t0psecret",
-        "--token",
-        "t0psecret",
-    ];
-    let inspected = longhaul(&[&["inspect", "--era=legacy"], &words[..]].concat(), &home)
-        .output()
-        .unwrap();
+    let child = ["sh", "-c", script, "sh", "--api-key=t0psecret", "--token", "t0psecret"];
+    let words = [&["inspect", "--era=legacy", "--"], &child[..]].concat();
+    let inspected = longhaul(&words, &home).output().unwrap();
     inspected.ends(3).prints("--token ***").prints_no("t0psecret");
     inspected.prints("--> sh -c").prints_no("HTTP");
 }
