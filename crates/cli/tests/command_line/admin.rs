@@ -11,12 +11,7 @@ use std::{
 
 /// Runs `longhaul admin SUBCOMMAND FILE …` for a server of `support`.
 fn admin(served: &Served, subcommand: &str, words: &[&str]) -> std::process::Output {
-    let (file, data_dir) = (
-        served.folder.path().join("jobs.toml"),
-        served.folder.path().join("data"),
-    );
-    let target = [file.to_str().unwrap(), "--data-dir", data_dir.to_str().unwrap()];
-    run(&[&["admin", subcommand], &target[..], words].concat())
+    served.on_file(&["admin", subcommand], words).output().unwrap()
 }
 
 /// The id of a task of `gate`, which ends with this code.
@@ -60,26 +55,16 @@ fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
     assert_eq!(exit(&deleted), 0, "{deleted:?}");
     assert_eq!(json(&admin(&served, "tasks", &["--json"]))["tasks"], json!([]));
     let tools = json(&admin(&served, "tools", &["--json"]));
-    let failed = tools
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|tool| tool["name"] == "gate")
-        .unwrap();
-    assert_eq!(failed["failed"], 2);
+    let mut tools = tools.as_array().unwrap().iter();
+    assert_eq!(tools.find(|tool| tool["name"] == "gate").unwrap()["failed"], 2);
 }
 
 #[test]
 fn numbers_of_a_result_are_shown_as_they_are_written() {
     let served = Served::start_with(PRINT);
     let numbers = "[12345678901234567890123,1.10]";
-    let call = run(&[
-        "call",
-        &served.url,
-        "print",
-        &format!("text={{\"n\":{numbers}}}"),
-        "--detach",
-    ]);
+    let text = format!("text={{\"n\":{numbers}}}");
+    let call = run(&["call", &served.url, "print", &text, "--detach"]);
     let id = stdout(&call).trim().to_owned();
     state(&served, &id, "succeeded");
     for words in [&[&*id][..], &[&id, "--json"]] {
@@ -97,24 +82,18 @@ fn a_log_is_followed_until_its_task_ends() {
     let mut served = Served::start_with(tool);
     let call = run(&["call", &served.url, "writes", "--detach"]);
     let id = stdout(&call).trim().to_owned();
-    let (file, data_dir) = (
-        served.folder.path().join("jobs.toml"),
-        served.folder.path().join("data"),
-    );
-    let follow = || {
-        let target = [file.to_str().unwrap(), "--data-dir", data_dir.to_str().unwrap()];
-        let words = [&["admin", "log"], &target[..], &[&id, "--follow"]].concat();
-        let mut child = longhaul(&words).spawn().unwrap();
+    let follow = |served: &Served| {
+        let mut child = served.on_file(&["admin", "log"], &[&id, "--follow"]).spawn().unwrap();
         let mut log = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
         assert_eq!(line, "begun\n");
         (child, log)
     };
-    let (interrupted, _log) = follow();
+    let (interrupted, _log) = follow(&served);
     kill_process(Pid::from_child(&interrupted), Signal::INT).unwrap();
     assert_eq!(exit(&interrupted.wait_with_output().unwrap()), 130);
-    let (follows, mut log) = follow();
+    let (follows, mut log) = follow(&served);
     served.kill();
     served.restart();
     served.open_gate();
@@ -132,11 +111,8 @@ fn what_cannot_be_done_is_said_with_its_status() {
     let id = gate(&served, 0);
     state(&served, &id, "running");
     let refused = admin(&served, "release", &[&id, "--json"]);
-    assert_eq!(exit(&refused), 5);
-    assert_eq!(
-        json(&refused)["error"],
-        json!({"message": "the task is not blocked", "kind": "not_now"})
-    );
+    let error = json!({"message": "the task is not blocked", "kind": "not_now"});
+    assert_eq!((exit(&refused), &json(&refused)["error"]), (5, &error));
     let filter = admin(&served, "tasks", &["--state", "runing"]);
     filter.ends(2).says("`state` cannot be \"runing\"");
     for id in ["../stats", "a b", ""] {
@@ -177,11 +153,8 @@ fn a_drain_waits_for_what_runs() {
         if by_signal {
             served.kill();
             let text = fs::read_to_string(&config).unwrap();
-            fs::write(
-                &config,
-                text.replacen("[server]", "[server]\ndrain_timeout = \"10m\"", 1),
-            )
-            .unwrap();
+            let text = text.replacen("[server]", "[server]\ndrain_timeout = \"10m\"", 1);
+            fs::write(&config, text).unwrap();
             served.restart();
         }
         let id = gate(&served, 0);
@@ -190,17 +163,8 @@ fn a_drain_waits_for_what_runs() {
             true => kill_process(Pid::from_child(&served.child), Signal::TERM).unwrap(),
             false => assert_eq!(exit(&admin(&served, "drain", &["--timeout", "10m"])), 0),
         }
-        let cordon = || {
-            json(&run(&[
-                "nodes",
-                config.to_str().unwrap(),
-                "--json",
-                "--data-dir",
-                served.folder.path().join("data").to_str().unwrap(),
-            ]))["nodes"][0]["cordon"]
-                .clone()
-        };
-        while cordon() != "draining" {}
+        let nodes = || json(&served.on_file(&["nodes"], &["--json"]).output().unwrap());
+        while nodes()["nodes"][0]["cordon"] != "draining" {}
         let later = gate(&served, 0);
         assert_eq!(json(&admin(&served, "task", &[&later, "--json"]))["state"], "queued");
         assert_eq!(json(&admin(&served, "task", &[&id, "--json"]))["state"], "running");
@@ -218,18 +182,9 @@ fn a_drain_waits_for_what_runs() {
 fn a_server_is_cordoned() {
     let served = Served::start();
     let nodes = |words: &[&str]| {
-        let (file, data_dir) = (
-            served.folder.path().join("jobs.toml"),
-            served.folder.path().join("data"),
-        );
-        let target = [
-            file.to_str().unwrap(),
-            "--data-dir",
-            data_dir.to_str().unwrap(),
-            "--json",
-        ];
         let (action, rest) = words.split_at(words.len().min(1));
-        run(&[&["nodes"], action, &target[..], rest].concat())
+        let mut command = served.on_file(&[&["nodes"], action].concat(), rest);
+        command.arg("--json").output().unwrap()
     };
     let number = json(&nodes(&[]))["nodes"][0]["node"].to_string();
     assert_eq!(exit(&nodes(&["cordon", &number])), 0);
@@ -258,18 +213,12 @@ fn the_doctor_finds_a_supervisor_that_was_stopped() {
             break fs::read_to_string(format!("/proc/{command}/stat")).unwrap();
         }
     };
-    let supervisor = stat
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .to_owned();
-    let process = rustix::process::Pid::from_raw(supervisor.parse().unwrap()).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let supervisor = fields.split_whitespace().nth(1).unwrap();
+    let process = Pid::from_raw(supervisor.parse().unwrap()).unwrap();
     let said = || stdout(&admin(&served, "doctor", &[])).to_owned();
     assert!(!said().contains("SIGSTOP"));
-    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
     let finding = loop {
         let said = said();
         if said.contains("SIGSTOP") {
@@ -277,7 +226,7 @@ fn the_doctor_finds_a_supervisor_that_was_stopped() {
         }
     };
     finding.has(&id).has(&format!("`kill -CONT {supervisor}`"));
-    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    kill_process(process, Signal::CONT).unwrap();
     while said().contains("SIGSTOP") {}
 }
 
@@ -309,14 +258,10 @@ fn the_doctor_finds_what_is_wrong() {
     let node = data.join("node");
     let kept = fs::read(&node).unwrap();
     fs::remove_file(&node).unwrap();
-    finds(
-        "the file `node` beside the database is missing",
-        "--accept-restored-database",
-    );
-    finds(
-        "live tasks wait for the server: 1 running",
-        "none of them goes on by itself",
-    );
+    let missing = "the file `node` beside the database is missing";
+    finds(missing, "--accept-restored-database");
+    let waiting = "live tasks wait for the server: 1 running";
+    finds(waiting, "none of them goes on by itself");
     fs::write(&node, kept).unwrap();
     let keys = data.join("keys.json");
     fs::write(&keys, "{\"keys\": [").unwrap();
@@ -335,10 +280,8 @@ fn the_doctor_finds_what_is_wrong() {
     finds("damaged", "restore the latest backup");
     finds("does not answer", "mend first what else is said here; then start it");
     fs::write(&database, "").unwrap();
-    finds(
-        "longhaul.db is empty, so its tasks are lost, and a server has run here",
-        "restore the latest backup",
-    );
+    let empty = "longhaul.db is empty, so its tasks are lost, and a server has run here";
+    finds(empty, "restore the latest backup");
     finds("does not answer", "mend first what else is said here; then start it");
     fs::remove_file(&database).unwrap();
     finds("longhaul.db is gone", "Do not start the server before");
@@ -360,14 +303,13 @@ fn mistakes_elsewhere_in_the_file_are_warnings() {
     let named = ["gone", "no.pem", "no.json"];
     let stats = admin(&served, "stats", &["--json"]);
     assert_eq!(json(&stats)["name"], "test");
-    let data_dir = served.folder.path().join("data");
     let backup = served.folder.path().join("backup.tar");
-    let words = |words: &[&str]| {
-        let (command, rest) = words.split_first().unwrap();
-        let target = [*command, file.to_str().unwrap()];
-        run(&[&target, rest, &["--data-dir", data_dir.to_str().unwrap()]].concat())
-    };
-    for done in [stats, words(&["nodes"]), words(&["backup", backup.to_str().unwrap()])] {
+    let nodes = served.on_file(&["nodes"], &[]).output().unwrap();
+    let backup = served
+        .on_file(&["backup"], &[backup.to_str().unwrap()])
+        .output()
+        .unwrap();
+    for done in [stats, nodes, backup] {
         assert_eq!(exit(&done), 0, "{done:?}");
         for name in named {
             let warns = |line: &str| line.starts_with("warning: ") && line.contains(name);
@@ -396,7 +338,7 @@ fn an_empty_filter_is_none_of_all_tasks() {
     state(&served, &id, "running");
     for filter in ["--tool", "--principal", "--text", "--upstream"] {
         let refused = admin(&served, "cancel", &["--all", "--state", "live", filter, "", "--yes"]);
-        assert!(exit(&refused) == 2 && stderr(&refused).contains(filter), "{refused:?}");
+        refused.ends(2).says(filter);
     }
     state(&served, &id, "running");
 }
@@ -455,19 +397,8 @@ fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
 #[test]
 fn a_server_that_does_not_answer_is_waited_for_aloud() {
     let mut served = Served::start();
-    let (file, data_dir) = (
-        served.folder.path().join("jobs.toml"),
-        served.folder.path().join("data"),
-    );
-    let stats = || {
-        let words = [
-            "admin",
-            "stats",
-            file.to_str().unwrap(),
-            "--data-dir",
-            data_dir.to_str().unwrap(),
-        ];
-        let mut child = longhaul(&words).spawn().unwrap();
+    let stats = |served: &Served| {
+        let mut child = served.on_file(&["admin", "stats"], &[]).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -476,12 +407,12 @@ fn a_server_that_does_not_answer_is_waited_for_aloud() {
     };
     let server = Pid::from_child(&served.child);
     kill_process(server, Signal::STOP).unwrap();
-    let (given_up, mut said) = stats();
+    let (given_up, mut said) = stats(&served);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     rest.has("no answer within 20 s").has("end it with SIGKILL");
     assert_eq!(exit(&given_up.wait_with_output().unwrap()), 3);
-    let (answered, _said) = stats();
+    let (answered, _said) = stats(&served);
     kill_process(server, Signal::CONT).unwrap();
     let answered = answered.wait_with_output().unwrap();
     assert!(stdout(&answered).starts_with("test: 0 queued"), "{answered:?}");
@@ -497,19 +428,14 @@ fn many_tasks_are_acted_on_with_a_filter() {
     asked.ends(2).says("cancel 2 tasks? Nothing was changed: --yes");
     let unfiltered = admin(&served, "cancel", &["--all", "--yes"]);
     unfiltered.ends(2).says("such as `tool`");
-    assert_eq!(
-        exit(&admin(&served, "cancel", &[&ids[0], "--tool", "gate"])),
-        2,
-        "a filter is for --all"
-    );
+    // A filter is for --all.
+    admin(&served, "cancel", &[&ids[0], "--tool", "gate"]).ends(2);
     let counted = json(&admin(&served, "principals", &["--json"]));
     assert_eq!(counted["principals"][0]["running"], 2, "{counted}");
     assert!(stdout(&admin(&served, "principals", &[])).starts_with("PRINCIPAL "));
     let done = admin(&served, "cancel", &["--all", "--state", "live", "--yes", "--json"]);
-    assert_eq!(
-        (exit(&done), json(&done)),
-        (0, json!({"done": 2, "refused": 0, "refusals": []}))
-    );
+    let expected = json!({"done": 2, "refused": 0, "refusals": []});
+    assert_eq!((exit(&done), json(&done)), (0, expected));
     ids.iter().for_each(|id| drop(state(&served, id, "cancelled")));
     let deleted = admin(&served, "delete", &["--all", "--state", "ended", "--yes"]);
     assert_eq!(stdout(&deleted), "delete: 2 done, 0 not\n");
@@ -533,11 +459,13 @@ fn the_admin_address_needs_a_key_of_whoever_is_not_the_servers_user() {
     let granted = run(&["admin", "stats", &url, "--json", "--key-file", key.to_str().unwrap()]);
     assert_eq!(json(&granted)["name"], "test");
     let metrics = fs::read_to_string(folder.path().join("data/metrics.key")).unwrap();
-    let wrong = longhaul(&["admin", "stats", &url])
+    // The key of metrics opens nothing else.
+    let mut wrong = longhaul(&["admin", "stats", &url]);
+    wrong
         .env("LONGHAUL_ADMIN_KEY", metrics.trim())
         .output()
-        .unwrap();
-    assert_eq!(exit(&wrong), 5, "the key of metrics opens nothing else");
+        .unwrap()
+        .ends(5);
     assert_eq!(mode_of(&key), 0o600);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -29,11 +29,7 @@ fn the_log_of_an_earlier_attempt_is_read_by_its_number() {
         assert_eq!(stdout(&read(&[])), "fine\n");
         assert_eq!(stdout(&read(&["--attempt", "1"])), "the first reason\n", "{reader:?}");
         assert_eq!(stdout(&read(&["--attempt", "2"])), "fine\n");
-        let none = read(&["--attempt", "3"]);
-        assert!(
-            exit(&none) != 0 && stderr(&none).contains("no log of an attempt 3"),
-            "{none:?}"
-        );
+        read(&["--attempt", "3"]).fails().says("no log of an attempt 3");
         assert_eq!(exit(&read(&["--attempt", "0"])), 2);
     }
     let history = run(&["task", url, &id, "--history"]);
@@ -62,12 +58,8 @@ task = "always"
     let all: String = (1..=400_000).map(|line| format!("{line}\n")).collect();
     let read = log(&[]);
     assert_eq!(exit(&read), 0, "{}", stderr(&read));
-    assert!(
-        stdout(&read) == format!("{all}go on? \n"),
-        "{} bytes of {}",
-        read.stdout.len(),
-        all.len() + 8
-    );
+    let is_whole = stdout(&read) == format!("{all}go on? \n");
+    assert!(is_whole, "{} bytes of {}", read.stdout.len(), all.len() + 8);
     let tail = log(&["--tail"]);
     assert!(tail.stdout.len() <= 64 * 1024 + 1, "{}", tail.stdout.len());
     served.open_gate();

@@ -4,11 +4,9 @@ use super::support::*;
 use std::{fs, net::TcpListener, process::Output};
 
 fn findings(output: &Output, member: &str) -> Vec<String> {
-    let found = json(output)[member].as_array().unwrap().clone();
-    found
-        .iter()
-        .map(|one| one["finding"].as_str().unwrap().to_owned())
-        .collect()
+    let found = &json(output)[member];
+    let found = found.as_array().unwrap().iter();
+    found.map(|one| one["finding"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -24,27 +22,21 @@ fn before_the_first_start_it_looks_at_the_machine() {
         let output = run(words);
         let found = findings(&output, "findings");
         assert_eq!(exit(&output), 1);
-        assert!(
-            found
-                .iter()
-                .any(|what| what.starts_with(&format!("{address} is in use"))),
-            "{found:?}"
-        );
-        assert!(found.last().unwrap().contains("no server has run yet"), "{found:?}");
-        json(&output)["findings"][found.len() - 1]["advice"]
-            .as_str()
-            .unwrap()
-            .has("mend first");
+        let in_use = format!("{address} is in use");
+        assert!(found.iter().any(|what| what.starts_with(&in_use)), "{found:?}");
+        found.last().unwrap().has("no server has run yet");
+        let last = &json(&output)["findings"][found.len() - 1];
+        last["advice"].as_str().unwrap().has("mend first");
     }
     drop(taken);
     let output = run(&["doctor", file]);
-    assert!(!stdout(&output).contains("is in use"), "{output:?}");
-    output.prints(&format!("start it: longhaul serve {file}"));
+    output
+        .prints_no("is in use")
+        .prints(&format!("start it: longhaul serve {file}"));
     assert!(!folder.path().join("data").exists());
     // What a package or a volume has prepared.
     fs::create_dir(folder.path().join("data")).unwrap();
-    let output = run(&["doctor", file]);
-    assert!(exit(&output) == 1 && stdout(&output).contains("is empty"), "{output:?}");
+    run(&["doctor", file]).ends(1).prints("is empty");
 }
 
 #[test]
@@ -59,10 +51,8 @@ fn without_a_server_it_says_what_would_be_of_help() {
         doctor.env_remove("XDG_DATA_HOME").output().unwrap()
     };
     let hints = findings(&doctor("/bin/bash"), "hints");
-    assert!(
-        hints.iter().any(|hint| hint.contains("no `longhaul` in PATH")),
-        "{hints:?}"
-    );
+    let is_missing = |hint: &String| hint.contains("no `longhaul` in PATH");
+    assert!(hints.iter().any(is_missing), "{hints:?}");
     let completes = |hints: &[String]| !hints.iter().any(|hint| hint.contains("bash does not complete"));
     let is_installed = std::path::Path::new("/usr/share/bash-completion/completions/longhaul").exists();
     assert_eq!(completes(&hints), is_installed, "{hints:?}");

@@ -33,119 +33,128 @@ struct Names {
     key: String,
 }
 
-/// A request with these headers of credentials, for something of that name. The session is the sender's own, if it has one.
-type Ask = fn(credentials: &str, names: &Names, session: &str) -> String;
+/// A request for something of these names: of a modern client, of a legacy one in a session of its own, or another one.
+enum Ask {
+    Modern(&'static str, fn(&Names) -> Value),
+    Legacy(&'static str, fn(&Names) -> Value),
+    Other(fn(credentials: &str, names: &Names, session: &str) -> String),
+}
+
+use Ask::{Legacy, Modern, Other};
+
+impl Ask {
+    /// With these headers of credentials. The session is the sender's own, if it has one.
+    fn request(&self, who: &str, names: &Names, session: &str) -> String {
+        match self {
+            Modern(method, params) => modern(who, method, params(names)),
+            Legacy(method, params) => legacy(who, session, method, params(names)),
+            Other(request) => request(who, names, session),
+        }
+    }
+}
 
 /// Requests that change nothing, also if they were granted.
 const READS: &[(&str, Ask)] = &[
-    ("tasks/get", |who, names, _| {
-        modern(who, "tasks/get", task(&names.running))
-    }),
-    ("listen to a task", |who, names, _| {
-        modern(
-            who,
-            "subscriptions/listen",
-            json!({"notifications": {"taskIds": [names.done]}}),
-        )
-    }),
-    ("listen to a resource", |who, names, _| {
-        let uri = part(&names.running, "log")["uri"].clone();
-        modern(
-            who,
-            "subscriptions/listen",
-            json!({"notifications": {"resourceSubscriptions": [uri]}}),
-        )
-    }),
-    ("log", |who, names, _| {
-        modern(who, "resources/read", part(&names.running, "log"))
-    }),
-    ("output", |who, names, _| {
-        modern(who, "resources/read", part(&names.running, "output"))
-    }),
-    ("history", |who, names, _| {
-        modern(who, "resources/read", part(&names.running, "history"))
-    }),
-    ("task_wait", |who, names, _| {
-        modern(who, "tools/call", follow("task_wait", &names.done))
-    }),
-    ("task_status", |who, names, _| {
-        modern(who, "tools/call", follow("task_status", &names.running))
-    }),
-    ("legacy tasks/get", |who, names, session| {
-        legacy(who, session, "tasks/get", task(&names.running))
-    }),
-    ("legacy tasks/result", |who, names, session| {
-        legacy(who, session, "tasks/result", task(&names.done))
-    }),
-    ("legacy log", |who, names, session| {
-        legacy(who, session, "resources/read", part(&names.running, "log"))
-    }),
-    ("legacy output", |who, names, session| {
-        legacy(who, session, "resources/read", part(&names.running, "output"))
-    }),
-    ("legacy history", |who, names, session| {
-        legacy(who, session, "resources/read", part(&names.running, "history"))
-    }),
-    ("legacy resources/subscribe", |who, names, session| {
-        legacy(who, session, "resources/subscribe", part(&names.running, "log"))
-    }),
-    ("legacy task_wait", |who, names, session| {
-        legacy(who, session, "tools/call", follow("task_wait", &names.done))
-    }),
-    ("session", |who, names, _| {
-        legacy(who, &names.session, "ping", json!({}))
-    }),
+    ("tasks/get", Modern("tasks/get", running)),
+    ("listen to a task", Modern("subscriptions/listen", listen_to_task)),
+    ("listen to a resource", Modern("subscriptions/listen", listen_to_log)),
+    ("log", Modern("resources/read", log)),
+    ("output", Modern("resources/read", output)),
+    ("history", Modern("resources/read", history)),
+    ("task_wait", Modern("tools/call", wait)),
+    ("task_status", Modern("tools/call", look)),
+    ("legacy tasks/get", Legacy("tasks/get", running)),
+    ("legacy tasks/result", Legacy("tasks/result", done)),
+    ("legacy log", Legacy("resources/read", log)),
+    ("legacy output", Legacy("resources/read", output)),
+    ("legacy history", Legacy("resources/read", history)),
+    ("legacy resources/subscribe", Legacy("resources/subscribe", log)),
+    ("legacy task_wait", Legacy("tools/call", wait)),
+    (
+        "session",
+        Other(|who, names, _| legacy(who, &names.session, "ping", json!({}))),
+    ),
 ];
 
 /// Requests whose answer would be a stream without end if they were granted.
 const STREAMS: &[(&str, Ask)] = &[
-    ("GET of a session", |who, names, _| get_stream(who, &names.session, "")),
-    ("Last-Event-ID", |who, names, session| {
-        get_stream(who, session, &format!("Last-Event-ID: {}\r\n", names.event))
-    }),
+    (
+        "GET of a session",
+        Other(|who, names, _| get_stream(who, &names.session, "")),
+    ),
+    ("Last-Event-ID", Other(resume)),
 ];
 
 /// Requests that change something if they are granted.
 const WRITES: &[(&str, Ask)] = &[
-    ("tasks/update", |who, names, _| {
-        let answers = json!({"taskId": names.running, "inputResponses": {"a": {"action": "decline"}}});
-        modern(who, "tasks/update", answers)
-    }),
-    ("delete", |who, names, _| {
-        modern(who, "dev.longhaul/tasks/delete", task(&names.done))
-    }),
-    ("legacy delete", |who, names, session| {
-        legacy(who, session, "dev.longhaul/tasks/delete", task(&names.done))
-    }),
-    ("task_cancel", |who, names, _| {
-        modern(who, "tools/call", follow("task_cancel", &names.running))
-    }),
-    ("legacy task_cancel", |who, names, session| {
-        legacy(who, session, "tools/call", follow("task_cancel", &names.running))
-    }),
-    ("tasks/cancel", |who, names, _| {
-        modern(who, "tasks/cancel", task(&names.running))
-    }),
-    ("legacy tasks/cancel", |who, names, session| {
-        legacy(who, session, "tasks/cancel", task(&names.running))
-    }),
-    ("DELETE of a session", |who, names, _| {
-        let session = &names.session;
-        format!(
-            "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nMcp-Session-Id: {session}\r\n{who}\r\n"
-        )
-    }),
+    ("tasks/update", Modern("tasks/update", decline)),
+    ("delete", Modern("dev.longhaul/tasks/delete", done)),
+    ("legacy delete", Legacy("dev.longhaul/tasks/delete", done)),
+    ("task_cancel", Modern("tools/call", cancel)),
+    ("legacy task_cancel", Legacy("tools/call", cancel)),
+    ("tasks/cancel", Modern("tasks/cancel", running)),
+    ("legacy tasks/cancel", Legacy("tasks/cancel", running)),
+    ("DELETE of a session", Other(delete_session)),
 ];
 
 /// Requests that name nothing and find what is the sender's.
 const LISTS: &[(&str, Ask)] = &[
-    ("tasks/list", |who, _, session| {
-        legacy(who, session, "tasks/list", json!({}))
-    }),
-    ("idempotency key", |who, names, _| {
-        modern(who, "tools/call", keyed_call(&names.key))
-    }),
+    ("tasks/list", Legacy("tasks/list", |_| json!({}))),
+    ("idempotency key", Modern("tools/call", |names| keyed_call(&names.key))),
 ];
+
+fn running(names: &Names) -> Value {
+    task(&names.running)
+}
+
+fn done(names: &Names) -> Value {
+    task(&names.done)
+}
+
+fn log(names: &Names) -> Value {
+    part(&names.running, "log")
+}
+
+fn output(names: &Names) -> Value {
+    part(&names.running, "output")
+}
+
+fn history(names: &Names) -> Value {
+    part(&names.running, "history")
+}
+
+fn listen_to_task(names: &Names) -> Value {
+    json!({"notifications": {"taskIds": [names.done]}})
+}
+
+fn listen_to_log(names: &Names) -> Value {
+    json!({"notifications": {"resourceSubscriptions": [log(names)["uri"]]}})
+}
+
+fn wait(names: &Names) -> Value {
+    follow("task_wait", &names.done)
+}
+
+fn look(names: &Names) -> Value {
+    follow("task_status", &names.running)
+}
+
+fn cancel(names: &Names) -> Value {
+    follow("task_cancel", &names.running)
+}
+
+fn decline(names: &Names) -> Value {
+    json!({"taskId": names.running, "inputResponses": {"a": {"action": "decline"}}})
+}
+
+fn resume(who: &str, names: &Names, session: &str) -> String {
+    get_stream(who, session, &format!("Last-Event-ID: {}\r\n", names.event))
+}
+
+fn delete_session(who: &str, names: &Names, _: &str) -> String {
+    let session = &names.session;
+    format!("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nMcp-Session-Id: {session}\r\n{who}\r\n")
+}
 
 fn task(id: &str) -> Value {
     json!({"taskId": id})
@@ -170,18 +179,14 @@ fn modern(who: &str, method: &str, mut params: Value) -> String {
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let headers = format!("{who}{name}MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
-    post(
-        &headers,
-        &json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
-    )
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    post(&headers, &body)
 }
 
 fn legacy(who: &str, session: &str, method: &str, params: Value) -> String {
     let headers = format!("{who}Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
-    post(
-        &headers,
-        &json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
-    )
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    post(&headers, &body)
 }
 
 fn post(headers: &str, body: &Value) -> String {
@@ -244,12 +249,9 @@ fn session(server: &Protected, who: &str) -> String {
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client});
     let answer = raw(server, &post(who, &initialize));
-    let id = answer.lines().find_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("mcp-session-id")
-            .then(|| value.trim().to_owned())
-    });
-    let id = id.unwrap_or_else(|| panic!("{answer}"));
+    let headers = answer.lines().filter_map(|line| line.split_once(": "));
+    let mut ids = headers.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+    let id = ids.next().unwrap_or_else(|| panic!("{answer}")).1.trim().to_owned();
     let headers = format!("{who}Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert!(raw(server, &post(&headers, &initialized)).starts_with("HTTP/1.1 202"));
@@ -321,10 +323,7 @@ fn status(answer: &str) -> &str {
 
 #[test]
 fn invariant_5_what_is_a_principals_exists_for_it_alone() {
-    let (home, foreign) = (
-        Issuer::named("https://home.example"),
-        Issuer::named("https://foreign.example"),
-    );
+    let [home, foreign] = ["https://home.example", "https://foreign.example"].map(Issuer::named);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("home.json"), home.key_set()).unwrap();
     fs::write(folder.path().join("foreign.json"), foreign.key_set()).unwrap();
@@ -352,19 +351,14 @@ fn invariant_5_what_is_a_principals_exists_for_it_alone() {
         let session = session(&server, &who);
         (name, who, session)
     });
+    let of = |issuer: &Issuer, audience: &str, life| bearer(&issuer.token("ann", EVERYTHING, audience, life));
     let nobody = [
-        ("expired", bearer(&home.token("ann", EVERYTHING, PUBLIC_URL, -600))),
-        (
-            "wrong audience",
-            bearer(&home.token("ann", EVERYTHING, "https://other.example/mcp", 600)),
-        ),
-        (
-            "wrong key",
-            bearer(&Issuer::named("https://home.example").token("ann", EVERYTHING, PUBLIC_URL, 600)),
-        ),
+        ("expired", of(&home, PUBLIC_URL, -600)),
+        ("wrong audience", of(&home, "https://other.example/mcp", 600)),
+        ("wrong key", of(&Issuer::named("https://home.example"), PUBLIC_URL, 600)),
         (
             "unknown issuer",
-            bearer(&Issuer::named("https://no.example").token("ann", EVERYTHING, PUBLIC_URL, 600)),
+            of(&Issuer::named("https://no.example"), PUBLIC_URL, 600),
         ),
         ("revoked key", bearer(&revoked)),
         ("no token", String::new()),
@@ -379,20 +373,18 @@ fn invariant_5_what_is_a_principals_exists_for_it_alone() {
         });
         for (name, who, own) in others.iter().cloned().chain(same) {
             for (what, ask) in named() {
-                let found = raw(&server, &ask(&who, &theirs, &own));
-                let unknown = raw(&server, &ask(&who, &nobodys, &own));
+                let found = raw(&server, &ask.request(&who, &theirs, &own));
+                let unknown = raw(&server, &ask.request(&who, &nobodys, &own));
                 println!("{kind}\t{what}\t{name}\t{}", status(&found));
                 assert_eq!(theirs.masked(&found), nobodys.masked(&unknown), "{what}, {name}");
                 assert!(!found.is_empty(), "{what}, {name}");
             }
             for (what, ask) in LISTS {
-                let found = raw(&server, &ask(&who, &theirs, &own));
+                let found = raw(&server, &ask.request(&who, &theirs, &own));
                 println!("{kind}\t{what}\t{name}\t{}", status(&found));
                 assert_eq!(status(&found), "200", "{what}, {name}: {found}");
-                assert!(
-                    theirs.all().iter().all(|id| !found.contains(id.as_str())),
-                    "{what}, {name}: {found}"
-                );
+                let is_absent = |id: &&String| !found.contains(id.as_str());
+                assert!(theirs.all().iter().all(is_absent), "{what}, {name}: {found}");
             }
         }
         for (name, who) in &nobody {
@@ -400,48 +392,42 @@ fn invariant_5_what_is_a_principals_exists_for_it_alone() {
             for (what, ask) in named().chain(LISTS) {
                 for names in [&theirs, &nobodys] {
                     // The session of the owner, as if it was stolen, and one that there is not.
-                    let answer = raw(&server, &ask(who, names, &names.session));
+                    let answer = raw(&server, &ask.request(who, names, &names.session));
                     println!("{kind}\t{what}\t{name}\t{}", status(&answer));
                     answers.insert(answer);
                 }
             }
-            let answers = Vec::from_iter(answers);
-            assert!(
-                answers.len() == 1 && status(&answers[0]) == "401",
-                "{name}: {answers:?}"
-            );
+            let statuses: Vec<&str> = answers.iter().map(|answer| status(answer)).collect();
+            assert_eq!(statuses, ["401"], "{name}: {answers:?}");
         }
         // All of that changed nothing, and each request asks for something that is there.
         let session = session(&server, owner);
         for (what, ask) in READS.iter().chain(STREAMS) {
-            let mine = raw(&server, &ask(owner, &theirs, &theirs.session));
-            let unknown = raw(&server, &ask(owner, &nobodys, &theirs.session));
+            let mine = raw(&server, &ask.request(owner, &theirs, &theirs.session));
+            let unknown = raw(&server, &ask.request(owner, &nobodys, &theirs.session));
             println!("{kind}\t{what}\towner\t{}", status(&mine));
             assert_eq!(status(&mine), "200", "{what}: {mine}");
             assert_ne!(theirs.masked(&mine), nobodys.masked(&unknown), "{what}");
         }
-        let listed = raw(&server, &LISTS[0].1(owner, &theirs, &session));
+        let listed = raw(&server, &LISTS[0].1.request(owner, &theirs, &session));
         listed.has(&theirs.running).has(&theirs.done);
-        let again = raw(&server, &LISTS[1].1(owner, &theirs, &session));
+        let again = raw(&server, &LISTS[1].1.request(owner, &theirs, &session));
         assert_eq!(task_in(&again), theirs.running);
         let running = raw(&server, &modern(owner, "tasks/get", task(&theirs.running)));
         assert!(running.contains("\"working\""), "{running}");
         for (what, ask) in WRITES {
-            let mine = raw(&server, &ask(owner, &theirs, &session));
-            let unknown = raw(&server, &ask(owner, &nobodys, &session));
+            let mine = raw(&server, &ask.request(owner, &theirs, &session));
+            let unknown = raw(&server, &ask.request(owner, &nobodys, &session));
             println!("{kind}\t{what}\towner\t{}", status(&mine));
             // What was deleted or cancelled by the request before is there no more, or over.
-            let is_repeated = [
+            let repeated = [
                 "legacy delete",
                 "legacy task_cancel",
                 "tasks/cancel",
                 "legacy tasks/cancel",
-            ]
-            .contains(what);
-            assert!(
-                is_repeated || theirs.masked(&mine) != nobodys.masked(&unknown),
-                "{what}: {mine}"
-            );
+            ];
+            let differs = theirs.masked(&mine) != nobodys.masked(&unknown);
+            assert!(differs || repeated.contains(what), "{what}: {mine}");
         }
     }
 }

@@ -67,19 +67,9 @@ fn times_have_one_form_in_all_json() {
     run(&["keys", "add", file, "ci", "--expires", "30d", "--data-dir", data]);
     // One has ended.
     run(&["admin", "cancel", file, &failed, "--data-dir", data]);
-    let admin = |words: &[&'static str]| -> Vec<String> {
-        let (command, rest) = words.split_at(1);
-        let words = [&["admin", command[0], file][..], rest, &["--data-dir", data, "--json"]].concat();
-        words.into_iter().map(str::to_owned).collect()
-    };
     let client = |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
     let below = |name: &str| served.folder.path().join(name).to_str().unwrap().to_owned();
-    let (backup, restored, calls, host) = (
-        below("backup.tar"),
-        below("restored"),
-        below("calls.jsonl"),
-        below("mcp.json"),
-    );
+    let [backup, restored, calls, host] = ["backup.tar", "restored", "calls.jsonl", "mcp.json"].map(below);
     fs::write(&calls, "{\"words\": [\"a\"]}\n").unwrap();
     fs::write(&host, r#"{"mcpServers": {"a": {"command": "true"}}}"#).unwrap();
     let mut commands = vec![
@@ -103,16 +93,8 @@ fn times_have_one_form_in_all_json() {
         client(&["call", &served.url, "echo", "--batch", &calls, "--json"]),
         client(&["import", "cursor", "--file", &host, "--dry-run", "--json"]),
     ];
-    for words in [
-        &["tasks"][..],
-        &["tools"],
-        &["principals"],
-        &["upstreams"],
-        &["stats"],
-        &["audit"],
-        &["doctor"],
-    ] {
-        commands.push(admin(words));
+    for command in ["tasks", "tools", "principals", "upstreams", "stats", "audit", "doctor"] {
+        commands.push(client(&["admin", command, file, "--data-dir", data, "--json"]));
     }
     for id in [&live, &failed] {
         let words = ["admin", "task", file, id, "--data-dir", data, "--json"];
@@ -142,23 +124,20 @@ fn times_have_one_form_in_all_json() {
 fn a_server_that_does_not_run_is_started_so() {
     let mut served = Served::start();
     served.kill();
-    let (file, data) = (
-        served.folder.path().join("jobs.toml"),
-        served.folder.path().join("data"),
+    let start = format!(
+        "start it with `longhaul serve {}/jobs.toml`",
+        served.folder.path().display()
     );
-    let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
-    let of_file = |words: &[&str]| run(&[words, &["--data-dir", data]].concat());
-    for output in [
-        of_file(&["admin", "tasks", file]),
-        of_file(&["admin", "stats", file]),
-        of_file(&["admin", "drain", file]),
-        of_file(&["admin", "cancel", file, "8jp8bw"]),
-        of_file(&["nodes", file]),
-        of_file(&["nodes", "cordon", file, "1"]),
+    for (command, more) in [
+        (&["admin", "tasks"][..], &[][..]),
+        (&["admin", "stats"], &[]),
+        (&["admin", "drain"], &[]),
+        (&["admin", "cancel"], &["8jp8bw"]),
+        (&["nodes"], &[]),
+        (&["nodes", "cordon"], &["1"]),
     ] {
-        assert_eq!(exit(&output), 3, "{output:?}");
-        let start = format!("start it with `longhaul serve {file}`");
-        output.says("no server runs for").says(&start);
+        let output = served.on_file(command, more).output().unwrap();
+        output.ends(3).says("no server runs for").says(&start);
     }
     // Nobody listens there.
     let nowhere = "http://127.0.0.1:1/mcp";

@@ -15,6 +15,7 @@ mod init;
 mod isolation;
 mod issuers;
 mod json_times;
+mod keys;
 mod resumed_streams;
 mod service;
 mod service_unit;

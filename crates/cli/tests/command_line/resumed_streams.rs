@@ -96,13 +96,8 @@ fn begin(served: &Served, version: &str) -> (Reply, String, String) {
 }
 
 fn resume(served: &Served, session: &str, last: &str) -> Reply {
-    let reply = Reply::to(
-        served.address,
-        "GET",
-        session,
-        &format!("Last-Event-ID: {last}\r\n"),
-        "",
-    );
+    let last = format!("Last-Event-ID: {last}\r\n");
+    let reply = Reply::to(served.address, "GET", session, &last, "");
     assert!(reply.head[0].contains(" 200 "), "{:?}", reply.head);
     reply
 }
@@ -120,11 +115,8 @@ fn a_command_goes_on_for_a_client_that_resumes_its_stream_at_the_next_server() {
         assert_eq!(answer["id"], "c\"1", "{answer}");
         let text = answer["result"]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("through"), "{version}: {answer}");
-        assert_eq!(
-            fs::read_to_string(served.folder.path().join("begun")).unwrap(),
-            "x\n",
-            "it ran once"
-        );
+        // It ran once.
+        assert_eq!(fs::read_to_string(served.folder.path().join("begun")).unwrap(), "x\n");
     }
 }
 

@@ -54,11 +54,12 @@ impl Machine {
         let machine = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        for (name, text) in [
+        let programs = [
             ("systemctl", SYSTEMCTL),
             ("journalctl", JOURNALCTL),
             ("loginctl", LOGINCTL),
-        ] {
+        ];
+        for (name, text) in programs {
             let program = machine.path("bin").join(name);
             fs::create_dir_all(machine.path("bin")).unwrap();
             fs::write(&program, text).unwrap();
@@ -145,24 +146,16 @@ fn a_service_is_installed_runs_and_leaves_only_its_data() {
     installed.prints("longhaul-jobs.service is installed, and runs: `jobs` serves unix:");
     assert!(stderr(&installed).contains("loginctl enable-linger"), "{installed:?}");
     let unit = "longhaul-jobs.service";
-    assert_eq!(
-        machine.calls(),
-        ["--user daemon-reload".to_owned(), format!("--user enable --now {unit}")]
-    );
+    let enable = format!("--user enable --now {unit}");
+    assert_eq!(machine.calls(), ["--user daemon-reload", &enable]);
     let text = fs::read_to_string(machine.unit(unit)).unwrap();
     let (folder, file) = (machine.path(""), machine.path("jobs.toml"));
+    let (program, folder) = (env!("CARGO_BIN_EXE_longhaul"), folder.display().to_string());
     for line in [
         "KillMode=process".to_owned(),
         "WantedBy=default.target".to_owned(),
-        format!(
-            "ExecStart=\"{}\" serve \"{}\"",
-            env!("CARGO_BIN_EXE_longhaul"),
-            file.display()
-        ),
-        format!(
-            "WorkingDirectory={}",
-            folder.display().to_string().trim_end_matches('/')
-        ),
+        format!("ExecStart=\"{program}\" serve \"{}\"", file.display()),
+        format!("WorkingDirectory={}", folder.trim_end_matches('/')),
     ] {
         assert!(text.lines().any(|written| written == line), "{line}\n{text}");
     }
@@ -212,10 +205,8 @@ fn a_change_of_the_unit_is_shown_and_asked() {
     assert_eq!(exit(&machine.run(&install)), 2, "nobody can be asked");
     let unit = machine.unit("longhaul-jobs.service");
     let (shown, status) = typed(machine.command(&install), "n\n");
-    assert!(
-        status == 1 && shown.contains("KillMode=process") && !unit.exists(),
-        "{shown}"
-    );
+    shown.has("KillMode=process");
+    assert!(status == 1 && !unit.exists(), "{shown}");
     let (shown, status) = typed(machine.command(&install), "y\n");
     assert!(status == 0 && unit.exists(), "{shown}");
 
@@ -231,24 +222,16 @@ fn a_change_of_the_unit_is_shown_and_asked() {
     let (shown, status) = typed(changed(), "n\n");
     assert_eq!((status, fs::read_to_string(&unit).unwrap()), (1, before.clone()));
     assert!(machine.calls().is_empty());
-    let has = |sign: &str, end: &str| {
-        shown
-            .lines()
-            .any(|line| line.starts_with(sign) && line.trim_end().ends_with(end))
-    };
-    assert!(
-        has("- Environment=\"PATH=", "\"") && has("+ Environment=\"PATH=", &format!("{path}\"")),
-        "{shown}"
-    );
-    assert!(!shown.contains("KillMode"), "{shown}");
+    for (begin, end) in [("- Environment=\"PATH=", ""), ("+ Environment=\"PATH=", path)] {
+        let is_of_it = |line: &str| line.starts_with(begin) && line.trim_end().ends_with(&format!("{end}\""));
+        assert!(shown.lines().any(is_of_it), "{begin}: {shown}");
+    }
+    shown.lacks("KillMode");
     let (shown, status) = typed(changed(), "y\n");
     assert_eq!(status, 0, "{shown}");
     assert_ne!(fs::read_to_string(&unit).unwrap(), before);
-    assert!(
-        machine
-            .calls()
-            .contains(&"--user restart longhaul-jobs.service".to_owned())
-    );
+    let restart = "--user restart longhaul-jobs.service";
+    assert!(machine.calls().iter().any(|call| call == restart));
 }
 
 #[test]
@@ -257,10 +240,8 @@ fn a_unit_of_somebody_else_is_left_alone() {
     let unit = machine.unit("longhaul-jobs.service");
     fs::create_dir_all(machine.unit("")).unwrap();
     fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
-    for words in [
-        &INSTALL[..],
-        &["uninstall", "--user", "--yes", "--name", "jobs", "jobs.toml"],
-    ] {
+    let uninstall = ["uninstall", "--user", "--yes", "--name", "jobs", "jobs.toml"];
+    for words in [&INSTALL[..], &uninstall] {
         machine.run(words).ends(2).says("--name");
     }
     // That of another file with a server of the same name, too.
@@ -283,15 +264,12 @@ fn without_systemd_the_unit_can_still_be_seen() {
     machine.set("running", "offline\n");
     machine.run(&INSTALL).ends(2).says("--dry-run");
     let refused = machine.run(&[&INSTALL[..], &["--json"]].concat());
-    assert_eq!(
-        (exit(&refused), json(&refused)["error"]["kind"].as_str()),
-        (2, Some("usage"))
-    );
+    assert_eq!(json(refused.ends(2))["error"]["kind"], "usage");
     let shown = machine.run(&["install", "--user", "--dry-run", "jobs.toml"]);
     shown.ends(0).prints("KillMode=process");
     assert!(stderr(&shown).contains("no service can be installed here"), "{shown:?}");
     let shown = json(&machine.run(&["install", "--user", "--json", "jobs.toml"]));
-    assert_eq!((&shown["written"], &shown["changed"]), (&false.into(), &true.into()));
+    shown.has_members(json!({"written": false, "changed": true}));
     assert_eq!(shown["path"], machine.unit("longhaul-jobs.service").to_str().unwrap());
     assert!(!machine.path("config").exists());
     // Nor is there any without its programs.
@@ -365,11 +343,8 @@ fn a_unit_for_odd_paths_is_one_that_systemd_reads() {
             .args([OsStr::new("verify"), OsStr::new("--man=no"), path.as_os_str()])
             .output()
             .expect("systemd-analyze is needed: install the package systemd");
-        let said = stderr(&verified);
-        assert!(
-            verified.status.success() && !said.contains("longhaul-odd"),
-            "{said}\n{text}"
-        );
+        println!("{text}");
+        verified.ends(0).says_no("longhaul-odd");
     }
     let mut command = machine.command(&["install", "--user", "--dry-run"]);
     let line_break = machine.path("a\nb");
@@ -400,14 +375,9 @@ fn a_service_of_the_system_is_never_roots_by_accident() {
     assert_eq!(shown["user"], "daemon");
     let text = shown["text"].as_str().unwrap();
     let writable = format!("ReadWritePaths=/tmp /var/tmp \"{}\"", machine.path("").display());
-    assert!(
-        text.contains("\nUser=daemon\n") && text.contains(writable.trim_end_matches("/\"")),
-        "{text}"
-    );
-    assert_eq!(
-        shown["path"],
-        machine.path("system/longhaul-jobs.service").to_str().unwrap()
-    );
+    text.has("\nUser=daemon\n").has(writable.trim_end_matches("/\""));
+    let path = machine.path("system/longhaul-jobs.service");
+    assert_eq!(shown["path"], path.to_str().unwrap());
 
     // The data are of another one.
     fs::create_dir(machine.path("data")).unwrap();
@@ -415,8 +385,6 @@ fn a_service_of_the_system_is_never_roots_by_accident() {
     assert_eq!(json(&machine.run(&install))["user"], "bin");
     owned(&machine.path("data"), 0);
     let shown = machine.run(&install);
-    assert!(
-        json(&shown)["user"] == "root" && stderr(&shown).contains("will run as root"),
-        "{shown:?}"
-    );
+    shown.says("will run as root");
+    assert_eq!(json(&shown)["user"], "root");
 }

@@ -31,10 +31,8 @@ fn the_unit_is_one_that_systemd_reads_without_a_word() {
     ] {
         assert!(unit.lines().any(|written| written.starts_with(line)), "{line}");
     }
-    assert!(
-        !unit.lines().any(|line| line.starts_with("PrivateTmp=")),
-        "commands that outlive a restart would lose what they have in /tmp"
-    );
+    // Commands that outlive a restart would lose what they have in /tmp.
+    assert!(!unit.lines().any(|line| line.starts_with("PrivateTmp=")));
 }
 
 /// The server runs as the unit starts it: with its `ExecStart`, in an environment without more than systemd gives, and reloads and stops as the unit says.

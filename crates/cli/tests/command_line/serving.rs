@@ -40,10 +40,7 @@ fn the_log_tells_of_each_task_and_keeps_its_id() {
             let told = ["created", "attempt started", "ended"];
             assert_eq!(lines.len(), told.len(), "{lines:#?}");
             for (line, told) in lines.iter().zip(told) {
-                assert!(
-                    line.contains(told) && line.contains("gate") && line.contains("principal"),
-                    "{told}: {line}"
-                );
+                line.has(told).has("gate").has("principal");
             }
             lines[2].has(outcome).has("duration_ms");
         }
@@ -83,17 +80,10 @@ fn a_log_in_json_is_one_object_a_line() {
 fn a_server_that_does_not_start_says_why_in_json() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
-    fs::write(
-        folder.path().join("keys.toml"),
-        JOBS.replace("[server]", "[server]\nlistne = 1"),
-    )
-    .unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
-    let _taken = TcpListener::bind(&taken).unwrap();
+    let wrong = JOBS.replace("[server]", "[server]\nlistne = 1");
+    fs::write(folder.path().join("keys.toml"), wrong).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
     for (file, filter, status, told) in [
         ("none.toml", "", 2, "none.toml: cannot be read"),
         ("keys.toml", "", 2, "unknown key `listne`"),
@@ -111,20 +101,15 @@ fn a_server_that_does_not_start_says_why_in_json() {
         assert!(exit(&failed) == status && message.contains(told), "{file}: {said}");
         assert_eq!(last["level"], "ERROR", "{said}");
     }
-    fs::write(
-        folder.path().join("away.toml"),
-        JOBS.replace("[\"echo\"", "[\"no-such-program\""),
-    )
-    .unwrap();
+    let away = JOBS.replace("[\"echo\"", "[\"no-such-program\"");
+    fs::write(folder.path().join("away.toml"), away).unwrap();
     let warned = longhaul(&["serve", "away.toml", "--log", "json", "--listen", &taken])
         .current_dir(folder.path())
         .output()
         .unwrap();
     let first: Value = serde_json::from_str(stderr(&warned).lines().next().unwrap()).unwrap();
-    assert!(
-        first["level"] == "WARN" && first["message"].as_str().unwrap().contains("no-such-program"),
-        "{first}"
-    );
+    assert_eq!(first["level"], "WARN", "{first}");
+    first["message"].as_str().unwrap().has("no-such-program");
 }
 
 /// The spans of a task are posted to the collector of the configuration.
@@ -177,15 +162,9 @@ retry = { attempts = 3, backoff = "1ms", on = ["crash", "error"] }
     let id = stderr(&call).split_whitespace().nth(1).unwrap().to_owned();
     let shown = run(&["task", &served.url, &id, "--history"]);
     let text = stdout(&shown);
-    for told in [
-        "attempt 1  failed in",
-        "exit code 7",
-        "attempt 2  failed in",
-        "killed by signal",
-        "attempt 3  done in",
-    ] {
-        assert!(text.contains(told), "{told}: {text}");
-    }
+    text.has("attempt 1  failed in").has("exit code 7");
+    text.has("attempt 2  failed in").has("killed by signal");
+    text.has("attempt 3  done in");
     let entries = json(&run(&["task", &served.url, &id, "--history", "--json"]))["entries"].clone();
     assert_eq!(entries[0]["exit"], serde_json::json!({"code": 7}));
     assert_eq!(entries[2]["exit"], serde_json::json!({"code": 0}));
@@ -198,15 +177,9 @@ fn a_log_filter_that_is_none_is_refused() {
     let file = folder.path().join("jobs.toml");
     fs::write(&file, JOBS).unwrap();
     for command in ["serve", "stdio"] {
-        let refused = longhaul(&[
-            command,
-            file.to_str().unwrap(),
-            "--data-dir",
-            folder.path().join("data").to_str().unwrap(),
-        ])
-        .env("LONGHAUL_LOG", "inof")
-        .output()
-        .unwrap();
+        let mut started = longhaul(&[command, file.to_str().unwrap(), "--data-dir=data"]);
+        started.current_dir(folder.path()).env("LONGHAUL_LOG", "inof");
+        let refused = started.output().unwrap();
         assert_eq!(exit(&refused), 2, "{command}");
         refused.says("LONGHAUL_LOG is not a log filter: `inof` is not a level; did you mean `info`?");
         assert!(!folder.path().join("data").exists());
@@ -267,11 +240,8 @@ fn a_full_disk_refuses_calls_and_loses_no_task() {
         served.limit_file_size(unlimited);
     });
     let (code, data, _) = waiting.finish();
-    assert_eq!(
-        (code, data.as_str()),
-        (0, "through\n"),
-        "the outcome was kept until there was room"
-    );
+    // The outcome was kept until there was room.
+    assert_eq!((code, data.as_str()), (0, "through\n"));
     assert_eq!(exit(&call()), 0);
 }
 

@@ -176,6 +176,13 @@ impl Served {
         call
     }
 
+    /// A command about the server's configuration: these words, the file, its data directory, and the rest.
+    pub(crate) fn on_file(&self, command: &[&str], more: &[&str]) -> Command {
+        let (file, data) = (self.folder.path().join("jobs.toml"), self.folder.path().join("data"));
+        let target = [file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
+        longhaul(&[command, &target, more].concat())
+    }
+
     /// Waits until a command has made this file.
     pub(crate) fn sees(&self, file: &str) {
         while !self.folder.path().join(file).exists() {
@@ -218,15 +225,8 @@ impl Drop for Served {
 
 pub(crate) fn serve(folder: &Path, listen: &str) -> (Child, SocketAddr) {
     let (file, data) = (folder.join("jobs.toml"), folder.join("data"));
-    let words = [
-        "serve",
-        file.to_str().unwrap(),
-        "--listen",
-        listen,
-        "--data-dir",
-        data.to_str().unwrap(),
-        "--json",
-    ];
+    let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+    let words = ["serve", file, "--listen", listen, "--data-dir", data, "--json"];
     let mut child = longhaul(&words).stderr(Stdio::null()).spawn().unwrap();
     let ready = report(&mut child);
     let url = ready["url"].as_str().unwrap();
@@ -254,29 +254,19 @@ pub(crate) fn logged_as(format: &str, level: &str, while_served: impl FnOnce(&st
     fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
     fs::write(folder.path().join("gate"), "").unwrap();
     let log = folder.path().join("log");
-    let words = [
+    let mut command = longhaul(&[
         "serve",
-        folder.path().join("jobs.toml").to_str().unwrap(),
-        "--listen",
-        "127.0.0.1:0",
-        "--data-dir",
-        folder.path().join("data").to_str().unwrap(),
+        "jobs.toml",
+        "--listen=127.0.0.1:0",
+        "--data-dir=data",
         "--json",
-        "--log",
-        format,
-    ]
-    .map(str::to_owned);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut child = longhaul(&words)
-        .env("LONGHAUL_LOG", level)
-        .stderr(fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
+    ]);
+    command.args(["--log", format]).env("LONGHAUL_LOG", level);
+    command
+        .current_dir(folder.path())
+        .stderr(fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    let ready = report(&mut child);
     while_served(ready["url"].as_str().unwrap(), &child);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert!(child.wait().unwrap().success());
@@ -305,11 +295,8 @@ impl Waiting {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
-            assert_ne!(
-                self.notes.read_line(&mut line).unwrap(),
-                0,
-                "ended without a note of {text:?}"
-            );
+            let read = self.notes.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "ended without a note of {text:?}");
         }
         line
     }

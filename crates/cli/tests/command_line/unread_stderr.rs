@@ -27,11 +27,8 @@ impl Unread {
     fn start(audit: &str, format: &str, level: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jobs.toml");
-        fs::write(
-            &file,
-            JOBS.replacen("name = \"test\"\n", &format!("name = \"test\"\n{audit}"), 1),
-        )
-        .unwrap();
+        let jobs = JOBS.replacen("name = \"test\"\n", &format!("name = \"test\"\n{audit}"), 1);
+        fs::write(&file, jobs).unwrap();
         fs::write(folder.path().join("gate"), "").unwrap();
         let data = folder.path().join("data");
         let (stderr, unread) = pipe().unwrap();
