@@ -1,6 +1,6 @@
 //! `kill -9` in the middle of a backup and of a restore.
 
-use super::support::{Place, Served, done, longhaul, names, until};
+use super::support::{Place, Served, done, ends, longhaul, names, until};
 use std::{
     fs,
     io::{Read, Write},
@@ -52,17 +52,11 @@ fn a_killed_backup_disturbs_neither_the_server_nor_the_next_backup() {
     fs::remove_dir_all(place.file("temp")).unwrap();
     assert_eq!(names(&place), before);
 
-    for made in [
-        "backup.tar.partial",
-        "backup.tar.partial/longhaul.db",
-        "backup.tar.partial/backup.tar",
-    ] {
-        let mut to_file = longhaul(&place, &["backup", "jobs.toml", "backup.tar"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    for made in ["", "/longhaul.db", "/backup.tar"].map(|name| format!("backup.tar.partial{name}")) {
+        let mut to_file = longhaul(&place, &["backup", "jobs.toml", "backup.tar"]);
+        let mut to_file = to_file.stderr(Stdio::null()).spawn().unwrap();
         until("it has begun, or is done", || {
-            place.file(made).exists() || to_file.try_wait().unwrap().is_some()
+            place.file(&made).exists() || to_file.try_wait().unwrap().is_some()
         });
         kill(to_file);
         if !place.file("backup.tar").exists() {
@@ -95,19 +89,14 @@ fn a_killed_restore_leaves_no_directory_or_a_whole_one() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    halfway
-        .stdin
-        .as_mut()
-        .unwrap()
-        .write_all(&whole[..whole.len() / 2])
-        .unwrap();
+    let mut pipe = halfway.stdin.as_ref().unwrap();
+    pipe.write_all(&whole[..whole.len() / 2]).unwrap();
     let database = place.file("copy.restoring/data/longhaul.db");
     until("the database is being written", || {
         fs::metadata(&database).is_ok_and(|found| found.len() > 0)
     });
     // Another one does not work in the same folder.
-    let (code, _, said) = super::support::run(&place, &["restore", "backup.tar", "--data-dir", "copy"]);
-    assert_eq!(code, Some(1), "{said}");
+    let said = ends(&place, &["restore", "backup.tar", "--data-dir", "copy"], 1);
     assert!(said.contains("another `longhaul restore` works on"), "{said}");
     kill(halfway);
     assert!(!place.file("copy").exists() && place.file("copy.restoring").exists());
@@ -121,10 +110,8 @@ fn a_killed_restore_leaves_no_directory_or_a_whole_one() {
         "copy.restoring/data/node",
         "copy",
     ] {
-        let mut restore = longhaul(&place, &["restore", "backup.tar", "--data-dir", "copy"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut restore = longhaul(&place, &["restore", "backup.tar", "--data-dir", "copy"]);
+        let mut restore = restore.stderr(Stdio::null()).spawn().unwrap();
         until("it has begun, or is done", || {
             place.file(made).exists() || restore.try_wait().unwrap().is_some()
         });

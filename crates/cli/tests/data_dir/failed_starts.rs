@@ -31,10 +31,7 @@ fn what_keeps_a_server_from_starting_is_said_by_check() {
         };
         fs::write(place.file("jobs.toml"), jobs).unwrap();
         let run = |word: &str| {
-            let output = longhaul(&place, &[word, "jobs.toml"])
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
+            let output = longhaul(&place, &[word, "jobs.toml"]).output().unwrap();
             (output.status.code(), String::from_utf8(output.stderr).unwrap())
         };
         let (checked, why) = run("check");

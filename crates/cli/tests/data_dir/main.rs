@@ -26,19 +26,24 @@ mod support;
 
 use crate::assertions::*;
 use planted::PLANTS;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
-use support::{Place, run, until};
+use support::{JOBS, Place, Served, ends, longhaul, run, until};
 
 fn remove_database(data: &Path) {
     for name in ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"] {
         let _ = fs::remove_file(data.join(name));
     }
+}
+
+/// On both streams.
+fn all_said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// The backup calls two tasks queued; one of them has run since. Nothing runs until somebody says so, and then each runs once.
@@ -65,20 +70,13 @@ fn a_restored_database_runs_nothing_until_it_is_accepted() {
     }
 
     let server = place.serve(&[]);
-    let why = server.report["readsOnly"].as_str().unwrap().to_owned();
-    assert!(why.contains("the database is older than the data directory"), "{why}");
-    assert_eq!(
-        (server.look(&running), server.look(&queued)),
-        ("working".into(), "working".into())
-    );
+    let why = server.report["readsOnly"].as_str().unwrap();
+    why.has("the database is older than the data directory");
+    assert_eq!([&running, &queued].map(|id| server.look(id)), ["working"; 2]);
     for refused in [&["call", "gate"][..], &["task", &queued, "--cancel"]] {
-        let refused = server.run(refused);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        refused.fails();
-        said.has("has not accepted it yet");
+        server.run(refused).fails().says("has not accepted it yet");
     }
-    let said = server.kill();
-    assert!(said.contains("start it once with --accept-restored-database"), "{said}");
+    server.kill().has("start it once with --accept-restored-database");
     assert_eq!(place.runs(), 2);
 
     // What has a folder is not run again even then.
@@ -105,58 +103,41 @@ fn folders_without_their_database_are_told_of_and_kept() {
     remove_database(&data);
 
     let server = place.serve(&["--remove-orphaned-attempts"]);
+    let orphaned = |server: &Served, kept: u8, running: u8, removed: u8| {
+        let found = &server.report["orphanedAttempts"];
+        found.has_members(json!({"kept": kept, "running": running, "removed": removed}));
+    };
     server.report["readsOnly"]
         .as_str()
         .unwrap()
         .has("the database is older");
-    assert_eq!(
-        server.report["orphanedAttempts"],
-        serde_json::json!({"kept": 1, "running": 1, "removed": 0})
-    );
+    orphaned(&server, 1, 1, 0);
     let said = server.kill();
     said.has("commands still run in 1 of them")
         .has("--remove-orphaned-attempts");
 
     let server = place.serve(&["--accept-restored-database", "--remove-orphaned-attempts"]);
-    assert_eq!(
-        server.report["orphanedAttempts"],
-        serde_json::json!({"kept": 1, "running": 1, "removed": 0})
-    );
+    orphaned(&server, 1, 1, 0);
     server.kill();
     fs::write(place.file("gate"), "").unwrap();
     until("its command has ended", || {
         attempts.join(&first).join("1/exit").exists()
     });
     let server = place.serve(&[]);
-    assert_eq!(
-        server.report["orphanedAttempts"],
-        serde_json::json!({"kept": 1, "running": 0, "removed": 0})
-    );
+    orphaned(&server, 1, 0, 0);
     server.kill();
     assert!(attempts.join(&first).exists());
     let server = place.serve(&["--remove-orphaned-attempts"]);
-    assert_eq!(
-        server.report["orphanedAttempts"],
-        serde_json::json!({"kept": 0, "running": 0, "removed": 1})
-    );
+    orphaned(&server, 0, 0, 1);
     assert!(!attempts.join(&first).exists());
 }
 
 /// Each kind of thing in the place of each file of the directory: the server says at once what it is and where, and leaves alone what it leads to.
 #[test]
 fn nothing_planted_is_followed_emptied_or_waited_for() {
-    let files = [
-        "lock",
-        "longhaul.db",
-        "longhaul.db-wal",
-        "longhaul.db-shm",
-        "longhaul.db-journal",
-        "node",
-        "node.draft",
-        "owner.sock",
-        "attempts",
-    ];
-    for file in files {
+    let files =
+        "lock longhaul.db longhaul.db-wal longhaul.db-shm longhaul.db-journal node node.draft owner.sock attempts";
+    for file in files.split(' ') {
         for (said, plant) in PLANTS {
             let said = match (file, said) {
                 ("attempts", "a directory") | ("owner.sock", "a socket") => continue,
@@ -168,14 +149,7 @@ fn nothing_planted_is_followed_emptied_or_waited_for() {
             fs::create_dir(&data).unwrap();
             fs::write(&victim, "precious").unwrap();
             plant(&data.join(file), &victim);
-            let refused = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-                .arg("serve")
-                .arg(place.file("jobs.toml"))
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
-            let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-            assert_eq!(refused.status.code(), Some(1), "{file}: {words}");
+            let words = ends(&place, &["serve", "jobs.toml"], 1);
             let name = file.strip_suffix(".draft").unwrap_or(file);
             assert!(words.contains(said) && words.contains(name), "{file}, {said}: {words}");
             assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{file}, {said}");
@@ -220,11 +194,9 @@ fn no_command_waits_for_a_fifo_in_place_of_a_file() {
         }
         if ["lock", "longhaul.db", "keys.json", "node", "host"].contains(&file) {
             let found = run(&["admin", "doctor", data]);
-            let said = String::from_utf8_lossy(&found.stdout).into_owned() + &String::from_utf8_lossy(&found.stderr);
-            assert!(
-                !found.status.success() && said.contains("a named pipe"),
-                "{file}: {said}"
-            );
+            let said = all_said(&found);
+            assert!(!found.status.success(), "{file}: {said}");
+            said.has("a named pipe");
         }
     }
     let place = Place::new();
@@ -243,35 +215,18 @@ fn no_command_waits_for_a_fifo_in_place_of_a_file() {
         &["call", "-s", "http://127.0.0.1:1/mcp", "tool", "--input", named],
         &["tools", "--mcp-config", named, "-s", "x"],
     ] {
-        let refused = run(words);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success(), "{words:?}: {said}");
+        println!("{words:?}");
+        run(words).fails();
     }
-    let refused = run(&["check", named]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
-    said.has("it is a named pipe, and should be a regular file");
+    all_said(&run(&["check", named])).has("it is a named pipe, and should be a regular file");
 }
 
 #[test]
 fn a_reserve_that_is_larger_than_the_disk_is_refused() {
-    let place = Place::new();
-    let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
-    fs::write(
-        place.file("jobs.toml"),
-        jobs.replacen("[server]", "[server]\ndisk_reserve = \"1000000GiB\"", 1),
-    )
-    .unwrap();
-    let jobs = place.file("jobs.toml");
-    for words in [&["serve"][..], &["admin", "doctor"]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args(words)
-            .arg(&jobs)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        said.has("`disk_reserve` is 1024000000 MiB, and the disk of");
+    let place = Place::with(&JOBS.replacen("[server]", "[server]\ndisk_reserve = \"1000000GiB\"", 1));
+    for words in [&["serve", "jobs.toml"][..], &["admin", "doctor", "jobs.toml"]] {
+        let output = longhaul(&place, words).output().unwrap();
+        all_said(output.ends(1)).has("`disk_reserve` is 1024000000 MiB, and the disk of");
     }
 }
 
@@ -285,8 +240,7 @@ fn a_server_whose_directory_is_removed_ends_at_the_next_call() {
     assert!(!refused.status.success(), "{refused:?}");
     assert_eq!(server.child.wait().unwrap().code(), Some(74));
     assert_eq!(place.runs(), 0);
-    let said = server.kill();
-    assert!(said.contains("was removed, moved or replaced"), "{said}");
+    server.kill().has("was removed, moved or replaced");
 }
 
 /// Programs read standard output.
@@ -296,6 +250,7 @@ fn commands_that_work_with_files_print_their_failures_as_json() {
     fs::write(place.file("wrong.toml"), "[server]\nnam = 1\n").unwrap();
     fs::write(place.file("taken.tar"), "").unwrap();
     place.serve(&[]).kill();
+    let nowhere = "postgres://127.0.0.1:1/d";
     for (words, status, kind, why) in [
         (&["keys", "list", "wrong.toml"][..], 2, "usage", "where the keys are"),
         (&["keys", "revoke", "jobs.toml", "nobody"], 1, "failed", "nobody"),
@@ -310,7 +265,7 @@ fn commands_that_work_with_files_print_their_failures_as_json() {
             "--to must be",
         ),
         (
-            &["migrate", "jobs.toml", "--to", "postgres://127.0.0.1:1/d"],
+            &["migrate", "jobs.toml", "--to", nowhere],
             1,
             "failed",
             "does not answer",
@@ -320,10 +275,8 @@ fn commands_that_work_with_files_print_their_failures_as_json() {
         assert_eq!(code, Some(status), "{words:?}: {said}");
         assert_eq!(printed["error"]["kind"], kind, "{words:?}: {printed}");
         let message = printed["error"]["message"].as_str().unwrap();
-        assert!(
-            message.contains(why) && said.contains(message),
-            "{words:?}: {message}: {said}"
-        );
+        message.has(why);
+        assert!(said.contains(message), "{words:?}: {message}: {said}");
     }
 }
 
@@ -344,19 +297,10 @@ fn a_folder_that_others_read_is_taken_by_no_command() {
         &["wrap", "--data-dir", "data", "--", "true"],
     ];
     for words in words {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let command = command.args(words).stdin(Stdio::null());
-        let refused = command.current_dir(place.file(".")).output().unwrap();
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
-        assert!(
-            !refused.status.success() && said.contains("it has other files"),
-            "{words:?}: {said}"
-        );
-        let mode = data.metadata().unwrap().permissions().mode();
-        assert_eq!(
-            (mode & 0o777, fs::read_dir(&data).unwrap().count()),
-            (0o755, 1),
-            "{words:?}"
-        );
+        let refused = longhaul(&place, words).output().unwrap();
+        all_said(refused.fails()).has("it has other files");
+        let mode = data.metadata().unwrap().permissions().mode() & 0o777;
+        let files = fs::read_dir(&data).unwrap().count();
+        assert_eq!((mode, files), (0o755, 1), "{words:?}");
     }
 }

@@ -3,8 +3,9 @@
 //! Never do both the data directory and the database serve the tasks, and never is there a state from which the same command does not go on.
 
 use super::{
+    assertions::*,
     shared_store::{Shared, url},
-    support::{Place, Served, done, longhaul, run, until},
+    support::{Place, Served, done, ends, longhaul, run, until},
 };
 use std::{
     fs,
@@ -14,22 +15,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 
 /// What is copied, in this order.
-const TABLES: [&str; 14] = [
-    "specs",
-    "tasks",
-    "arguments",
-    "outcomes",
-    "inputs",
-    "journal",
-    "task_hosts",
-    "nodes",
-    "usage",
-    "usage_in_all",
-    "tool_limits",
-    "paused_tools",
-    "signing_keys",
-    "ended_sessions",
-];
+const TABLES: &str = "specs tasks arguments outcomes inputs journal task_hosts nodes usage usage_in_all tool_limits \
+    paused_tools signing_keys ended_sessions";
 
 /// Somebody else's session with the database.
 struct Session {
@@ -112,15 +99,8 @@ impl Case {
     }
 
     fn words<'a>(&'a self, to: &'a str) -> Vec<&'a str> {
-        vec![
-            "migrate",
-            "jobs.toml",
-            "--to",
-            to,
-            "--schema",
-            &self.shared.schema.name,
-            "--json",
-        ]
+        let schema = &self.shared.schema.name;
+        ["migrate", "jobs.toml", "--to", to, "--schema", schema, "--json"].to_vec()
     }
 
     fn start(&self) -> Child {
@@ -169,8 +149,7 @@ impl Case {
     fn is_unfinished(&self) {
         for jobs in [super::support::JOBS, &self.shared.jobs()] {
             fs::write(self.place.file("jobs.toml"), jobs).unwrap();
-            let (code, _, said) = run(&self.place, &["serve", "jobs.toml"]);
-            assert!(code == Some(1) && said.contains("longhaul migrate"), "{said}");
+            ends(&self.place, &["serve", "jobs.toml"], 1).has("longhaul migrate");
         }
         fs::write(self.place.file("jobs.toml"), super::support::JOBS).unwrap();
     }
@@ -178,8 +157,7 @@ impl Case {
     /// The database serves all tasks, and the data directory does not. Each task runs once.
     fn is_moved(&self) {
         assert_eq!(self.moved(), 3);
-        let (code, _, said) = run(&self.place, &["serve", "jobs.toml"]);
-        assert!(code == Some(1) && said.contains("set `store` to it"), "{said}");
+        ends(&self.place, &["serve", "jobs.toml"], 1).has("set `store` to it");
         let (code, told, said) = self.migrate(&[]);
         assert!(code == Some(0) && told["movedBefore"] == true, "{said}");
         fs::write(self.place.file("jobs.toml"), self.shared.jobs()).unwrap();
@@ -225,11 +203,9 @@ fn a_move_that_is_killed_while_it_copies_is_made_again_or_abandoned() {
     let case = Case::with_tables();
     let session = Session::new(&case.shared);
     // The last one is where the database notes the move.
-    for table in TABLES.into_iter().chain(["relocations"]) {
-        session.run(&format!(
-            "BEGIN; LOCK TABLE {}.{table} IN EXCLUSIVE MODE",
-            case.shared.schema.name
-        ));
+    let schema = &case.shared.schema.name;
+    for table in TABLES.split(' ').chain(["relocations"]) {
+        session.run(&format!("BEGIN; LOCK TABLE {schema}.{table} IN EXCLUSIVE MODE"));
         let waited = case.kill_while_it_waits(&session);
         session.run("ROLLBACK");
         session.ended(waited);
@@ -281,8 +257,7 @@ fn a_move_that_is_killed_while_it_commits_is_found_out_about() {
     });
     session.run(&release);
     let ended = again.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.contains("moved 3 tasks"), "{said}");
+    ended.ends(0).says("moved 3 tasks");
     case.is_moved();
 }
 
@@ -304,10 +279,8 @@ fn a_move_that_is_killed_before_its_end_is_recorded_can_only_be_finished() {
     drop(data);
     case.is_unfinished();
     let (code, _, said) = case.migrate(&["--abandon"]);
-    assert!(
-        code == Some(1) && said.contains("are in the database already"),
-        "{said}"
-    );
+    assert_eq!(code, Some(1), "{said}");
+    said.has("are in the database already");
     case.is_unfinished();
     let (code, moved, said) = case.migrate(&[]);
     assert!(code == Some(0) && moved["tasks"] == 3, "{said}");

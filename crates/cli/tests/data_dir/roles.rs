@@ -5,7 +5,7 @@ use crate::{
     shared_store::Shared,
     support::{JOBS, Place, run, until},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 
 const MORE: &str = r#"
@@ -37,18 +37,10 @@ fn a_front_and_a_worker_share_the_work() {
     // A command runs in the folder of the configuration that it was accepted with.
     until("it runs", || front.runs() == 1);
     let nodes = worker.nodes();
-    let of = |node: &Value, member: &str| node[member].clone();
-    let found: Vec<_> = nodes
-        .iter()
-        .map(|node| (of(node, "role"), of(node, "attempts"), of(node, "boundAttempts")))
-        .collect();
-    assert_eq!(
-        found,
-        [
-            ("front".into(), 0.into(), 0.into()),
-            ("worker".into(), 1.into(), 1.into())
-        ]
-    );
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    for (node, role, attempts) in [(&nodes[0], "front", 0), (&nodes[1], "worker", 1)] {
+        node.has_members(json!({"role": role, "attempts": attempts, "boundAttempts": attempts}));
+    }
     let table = front.printed(&["nodes", "jobs.toml"]);
     assert!(table.contains("ROLE") && table.contains("worker"), "{table}");
 
@@ -88,10 +80,9 @@ fn a_role_needs_a_database() {
         let place = Place::with(&JOBS.replace("[[tool]]", &format!("role = {role:?}\n\n[[tool]]")));
         let (code, found, _) = run(&place, &["check", "jobs.toml", "--json"]);
         assert_eq!(code, Some(2));
+        let why = "needs `store`: a front and a worker share their tasks";
         let said = found["problems"][0]["message"].as_str().unwrap();
-        said.has(&format!(
-            "`role = \"{role}\"` needs `store`: a front and a worker share their tasks"
-        ));
+        said.has(&format!("`role = \"{role}\"` {why}"));
     }
     let place = Place::with(&JOBS.replace("[[tool]]", "role = \"both\"\n\n[[tool]]"));
     assert_eq!(run(&place, &["check", "jobs.toml"]).0, Some(0));

@@ -46,10 +46,8 @@ impl Place {
     }
 
     pub(crate) fn runs(&self) -> usize {
-        fs::read_to_string(self.file("runs"))
-            .unwrap_or_default()
-            .lines()
-            .count()
+        let runs = fs::read_to_string(self.file("runs")).unwrap_or_default();
+        runs.lines().count()
     }
 
     pub(crate) fn serve(&self, flags: &[&str]) -> Served {
@@ -64,9 +62,8 @@ impl Place {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        let mut said = BufReader::new(child.stdout.as_mut().unwrap());
+        said.read_line(&mut line).unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();
         // A worker has none.
         let url = report["url"].as_str().unwrap_or_default().to_owned();
@@ -92,31 +89,26 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn run(&self, words: &[&str]) -> Output {
         let (word, rest) = words.split_first().unwrap();
-        Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args([*word, &self.url])
-            .args(rest)
+        self.command(&[&[*word, &self.url], rest].concat()).output().unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(words).stdin(Stdio::null());
+        command
             .env("XDG_STATE_HOME", &self.home)
-            .env("XDG_CONFIG_HOME", &self.home)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .env("XDG_CONFIG_HOME", &self.home);
+        command
     }
 
     /// Begins a call of `gate`, and returns its id.
     pub(crate) fn begin(&self) -> String {
-        let mut call = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args(["call", &self.url, "gate"])
-            .env("XDG_STATE_HOME", &self.home)
-            .env("XDG_CONFIG_HOME", &self.home)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(call.stderr.take().unwrap())
+        let mut command = self.command(&["call", &self.url, "gate"]);
+        let mut call = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(call.stderr.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        let line = lines.into_iter().find(|line| line.starts_with("task ")).unwrap();
+        let line = lines.find(|line| line.starts_with("task ")).unwrap();
         call.kill().unwrap();
         call.wait().unwrap();
         line.split_whitespace().nth(1).unwrap().to_owned()
@@ -185,11 +177,16 @@ pub(crate) fn longhaul(place: &Place, words: &[&str]) -> Command {
 pub(crate) fn run(place: &Place, words: &[&str]) -> (Option<i32>, Value, String) {
     let ended = longhaul(place, words).output().unwrap();
     let json = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
-    (
-        ended.status.code(),
-        json,
-        String::from_utf8_lossy(&ended.stderr).into_owned(),
-    )
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    (ended.status.code(), json, said)
+}
+
+/// Runs it to its end, which is this status, and returns what it has said to people.
+#[track_caller]
+pub(crate) fn ends(place: &Place, words: &[&str], status: i32) -> String {
+    let (code, _, said) = run(place, words);
+    assert_eq!(code, Some(status), "{words:?}: {said}");
+    said
 }
 
 /// Runs it to its end, which is good.

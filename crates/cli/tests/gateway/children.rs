@@ -28,14 +28,9 @@ done
 fn runs(folder: &Path) -> Vec<Vec<i32>> {
     let noted = fs::read_dir(folder.join("notes")).unwrap().flatten();
     let runs = noted.filter(|entry| entry.path().extension().is_some_and(|end| end == "run"));
-    let read = |path| {
-        fs::read_to_string(path)
-            .unwrap()
-            .split_whitespace()
-            .map(|id| id.parse().unwrap())
-            .collect()
-    };
-    runs.map(|entry| read(entry.path())).collect()
+    let texts = runs.map(|entry| fs::read_to_string(entry.path()).unwrap());
+    let ids = |text: String| text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+    texts.map(ids).collect()
 }
 
 fn stat(process: i32) -> Option<(char, i32)> {
@@ -62,7 +57,7 @@ fn working(folder: &Path) -> (Server, Vec<i32>) {
     fs::write(folder.join("gateway.toml"), config).unwrap();
     fs::write(folder.join("child.sh"), CHILD).unwrap();
     let gateway = serve(folder, &["gateway.toml"]);
-    text(&run(folder, &["call", &gateway.url, "work", "--detach"]));
+    done(folder, &["call", &gateway.url, "work", "--detach"]);
     until("the call", || runs(folder).len() == 1);
     let processes = runs(folder).remove(0);
     assert!(processes.iter().all(|process| is_alive(*process)));
@@ -97,9 +92,7 @@ fn what_is_left_of_a_child_is_ended_before_its_call_is_made_again() {
     until("the end of the child", || !is_alive(processes[0]));
     assert!(is_alive(processes[1]), "nothing is left");
     let _gateway = serve(folder, &["gateway.toml"]);
-    assert!(
-        !is_alive(processes[1]),
-        "it was started while something of the first run was left"
-    );
+    // Otherwise it was started while something of the first run was left.
+    assert!(!is_alive(processes[1]));
     until("the second call", || runs(folder).len() == 2);
 }

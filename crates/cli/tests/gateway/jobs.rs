@@ -42,16 +42,15 @@ poll = "20ms"
         noted.lines().count()
     };
     let gateway = serve(folder, &["gateway.toml"]);
-    let id = text(&run(folder, &["call", &gateway.url, "render", "--detach"]));
+    let id = done(folder, &["call", &gateway.url, "render", "--detach"]);
     // The id of the job is recorded before its state is asked for.
-    let shows = |url: &str, what: &str| text(&run(folder, &["task", url, &id, "--json"])).contains(what);
+    let shows = |url: &str, what: &str| done(folder, &["task", url, &id, "--json"]).contains(what);
     until("the state of the job", || shows(&gateway.url, "running"));
     drop(gateway);
 
     let gateway = serve(folder, &["gateway.toml"]);
     until("the state of the job", || shows(&gateway.url, "\"working\""));
     fs::write(folder.join("job-1.done"), "").unwrap();
-    let result = text(&run(folder, &["task", &gateway.url, &id, "--wait", "--json"]));
-    assert!(result.contains(r#""of":"job-1""#), "{result}");
+    done(folder, &["task", &gateway.url, &id, "--wait", "--json"]).has(r#""of":"job-1""#);
     assert_eq!(submitted(), 1, "no job is submitted twice");
 }

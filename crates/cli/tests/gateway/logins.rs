@@ -16,12 +16,11 @@ use std::{
 
 /// An upstream that lets nobody in without a key of `longhaul keys add`.
 fn let_in_by_keys(folder: &Path) {
-    let upstream = fs::read_to_string(folder.join("upstream.toml")).unwrap();
-    let upstream = upstream.replace(
-        "[[tool]]\nname = \"gate\"",
-        "[server.auth]\napi_keys = true\nsame_user = false\n\n[[tool]]\nname = \"gate\"",
+    append(
+        folder,
+        "upstream.toml",
+        "[server.auth]\napi_keys = true\nsame_user = false\n",
     );
-    fs::write(folder.join("upstream.toml"), upstream).unwrap();
 }
 
 /// Keeps a key for this user, or for a principal of the user's server.
@@ -43,30 +42,23 @@ fn an_upstream_is_logged_in_at_as_the_user_is() {
     let folder = folder();
     let folder = folder.path();
     let_in_by_keys(folder);
-    let key = text(&run(folder, &["keys", "add", "upstream.toml", "gateway"]));
+    let key = done(folder, &["keys", "add", "upstream.toml", "gateway"]);
     let upstream = serve(folder, &["upstream.toml"]);
     gateway_config(folder, &upstream.url);
-    let refused = text(&run(folder, &["check", "gateway.toml"]));
-    assert!(refused.contains("requires a login or a key"), "{refused}");
+    done(folder, &["check", "gateway.toml"]).has("requires a login or a key");
 
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap() + "auth = { login = true }\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(folder, "gateway.toml", "auth = { login = true }\n");
     let advice = format!(
         "whoever runs this server makes one with `longhaul login {}`",
         upstream.url
     );
-    let checked = text(&run(folder, &["check", "gateway.toml"]));
-    assert!(checked.contains(&advice), "{checked}");
+    done(folder, &["check", "gateway.toml"]).has(&advice);
     log_in(folder, &upstream.url, &key, &[]);
     let gateway = serve(folder, &["gateway.toml"]);
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
+    assert_eq!(done(folder, &["call", &gateway.url, "greet"]), "Hello");
 
     // Its tools are known, and its login is gone: the caller is told what is to be done.
-    assert!(
-        run(folder, &["keys", "revoke", "upstream.toml", "gateway"])
-            .status
-            .success()
-    );
+    done(folder, &["keys", "revoke", "upstream.toml", "gateway"]);
     until("the key of the upstream to end", || {
         let refused = run(folder, &["call", &gateway.url, "greet"]);
         let said = [refused.stdout, refused.stderr].concat();
@@ -80,13 +72,15 @@ fn each_principal_has_a_login_of_its_own() {
     let folder = folder();
     let folder = folder.path();
     let_in_by_keys(folder);
-    let key_of = |file: &str, name: &str| text(&run(folder, &["keys", "add", file, name]));
+    let key_of = |file: &str, name: &str| done(folder, &["keys", "add", file, name]);
     let at_upstream = ["gateway", "ann-there"].map(|name| key_of("upstream.toml", name));
     let upstream = serve(folder, &["upstream.toml"]);
     gateway_config(folder, &upstream.url);
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
-        + "auth = { login = \"per-principal\" }\n[server.auth]\napi_keys = true\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(
+        folder,
+        "gateway.toml",
+        "auth = { login = \"per-principal\" }\n[server.auth]\napi_keys = true\n",
+    );
     // The lists are read as the user who runs the gateway.
     log_in(folder, &upstream.url, &at_upstream[0], &[]);
     let keys = ["ann", "bob"].map(|name| key_of("gateway.toml", name));
@@ -123,16 +117,12 @@ fn each_principal_has_a_login_of_its_own() {
     assert!(!is_let_in && said.contains("there is no login of `key:bob`"), "{said}");
 
     // That of the user who runs the gateway is still good, and not used for her.
-    assert!(
-        run(folder, &["keys", "revoke", "upstream.toml", "ann-there"])
-            .status
-            .success()
-    );
+    done(folder, &["keys", "revoke", "upstream.toml", "ann-there"]);
     // A call that is running when the key ends says something else.
     until("the key of the upstream to end", || {
         greet("ann").1.contains("it does not accept the login of `key:ann`")
     });
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
+    assert_eq!(done(folder, &["call", &gateway.url, "greet"]), "Hello");
 }
 
 /// Without a user: the gateway logs in as a client of its own, again when its token is refused, and not at every start.
@@ -142,9 +132,11 @@ async fn an_upstream_is_logged_in_at_as_a_client_of_its_own() {
     let folder = folder();
     let folder = folder.path();
     gateway_config(folder, &protected.url());
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
-        + "auth = { client_id = \"gateway\", client_secret = \"${UPSTREAM_SECRET}\" }\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(
+        folder,
+        "gateway.toml",
+        "auth = { client_id = \"gateway\", client_secret = \"${UPSTREAM_SECRET}\" }\n",
+    );
     let start = || {
         let mut serving = longhaul(folder);
         serving.env("UPSTREAM_SECRET", "s3cret");
@@ -213,29 +205,19 @@ async fn s_35_an_upstream_elsewhere_does_not_lead_a_gateway_into_a_private_netwo
     let folder = folder();
     let folder = folder.path();
     gateway_config(folder, &elsewhere);
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
-        + "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(
+        folder,
+        "gateway.toml",
+        "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n",
+    );
     let checked = run(folder, &["check", "gateway.toml"]);
     assert_eq!(connections.load(Ordering::SeqCst), 0, "{checked:?}");
 
     // A user who names the server may follow it there.
     fs::write(folder.join("secret"), "s3cret").unwrap();
-    let secret = folder.join("secret");
-    let words = [
-        "login",
-        &elsewhere,
-        "--plain-http",
-        "--as-client",
-        "--client-id",
-        "me",
-        "--client-secret-file",
-    ];
-    let login = run(folder, &[&words[..], &[secret.to_str().unwrap()]].concat());
-    assert!(
-        !login.status.success() && connections.load(Ordering::SeqCst) > 0,
-        "{login:?}"
-    );
+    let me = ["--as-client", "--client-id=me", "--client-secret-file=secret"];
+    run(folder, &[&["login", &elsewhere, "--plain-http"], &me[..]].concat()).fails();
+    assert!(connections.load(Ordering::SeqCst) > 0);
 }
 
 /// The secret goes to the authorization server that it is for, and to no other one that an upstream names.
@@ -273,9 +255,11 @@ async fn s_33_an_upstream_that_names_another_authorization_server_does_not_get_t
     let folder = folder();
     let folder = folder.path();
     gateway_config(folder, &protected.url());
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
-        + "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(
+        folder,
+        "gateway.toml",
+        "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n",
+    );
     run(folder, &["check", "gateway.toml"]);
     assert_eq!(protected.issued(|issued| issued.clients_asked.len()), 1);
     let (named, url) = (String::leak(other.origin.clone()) as &str, protected.url());

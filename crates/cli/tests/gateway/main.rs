@@ -42,7 +42,6 @@ pub(crate) fn hang_up(folder: &Path, server: &Server, expected: &str) -> String 
     log()
 }
 
-/// Tools and upstreams come and go, the running task stays, and a broken file changes nothing.
 /// An operator sees an upstream that has gone away, and pauses one with all its tools.
 #[test]
 fn upstreams_are_seen_and_paused_from_a_shell() {
@@ -51,27 +50,24 @@ fn upstreams_are_seen_and_paused_from_a_shell() {
     let mut upstream = serve(path, &["upstream.toml"]);
     gateway_config(path, &upstream.url);
     let gateway = serve(path, &["gateway.toml"]);
-    let seen = || -> Value {
-        serde_json::from_str(&text(&run(path, &["admin", "upstreams", "gateway.toml", "--json"]))).unwrap()
-    };
+    let seen =
+        || -> Value { serde_json::from_str(&done(path, &["admin", "upstreams", "gateway.toml", "--json"])).unwrap() };
     let up = seen();
     assert_eq!((&up[0]["name"], &up[0]["state"]), (&json!("up"), &json!("up")));
-    let paused = text(&run(path, &["admin", "pause", "gateway.toml", "--upstream", "up"]));
+    let paused = done(path, &["admin", "pause", "gateway.toml", "--upstream", "up"]);
     assert!(paused.starts_with("paused: ") && paused.contains("greet"), "{paused}");
-    let table = text(&run(path, &["admin", "upstreams", "gateway.toml"]));
-    assert!(table.contains("2 (2 paused)"), "{table}");
-    text(&run(path, &["admin", "resume", "gateway.toml", "--upstream", "up"]));
-    assert_eq!(text(&run(path, &["call", &gateway.url, "greet"])), "Hello");
+    done(path, &["admin", "upstreams", "gateway.toml"]).has("2 (2 paused)");
+    done(path, &["admin", "resume", "gateway.toml", "--upstream", "up"]);
+    assert_eq!(done(path, &["call", &gateway.url, "greet"]), "Hello");
 
     upstream.child.kill().unwrap();
     upstream.child.wait().unwrap();
     until("the upstream to be down", || seen()[0]["state"] == "down");
     let unknown = run(path, &["admin", "pause", "gateway.toml", "--upstream", "pu"]);
-    let said = String::from_utf8_lossy(&unknown.stderr);
-    unknown.ends(2);
-    said.has("there is no upstream `pu`; the upstreams are up");
+    unknown.ends(2).says("there is no upstream `pu`; the upstreams are up");
 }
 
+/// Tools and upstreams come and go, the running task stays, and a broken file changes nothing.
 #[test]
 fn a_hangup_reads_the_configuration_again() {
     let folder = folder();
@@ -80,11 +76,11 @@ fn a_hangup_reads_the_configuration_again() {
     gateway_config(folder, &upstream.url);
     let first = fs::read_to_string(folder.join("gateway.toml")).unwrap();
     let gateway = serve_with_log(folder, &["gateway.toml"]);
-    let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
+    let id = done(folder, &["call", &gateway.url, "gate", "--detach"]);
     until("the command to start", || starts(folder) == 1);
 
     // The pause of an upstream that is removed can be ended.
-    text(&run(folder, &["admin", "pause", "gateway.toml", "--upstream", "up"]));
+    done(folder, &["admin", "pause", "gateway.toml", "--upstream", "up"]);
 
     let second = first.replace("[upstream.up]", "[upstream.other]")
         + "[[tool]]\nname = \"date\"\ndescription = \"tells it\"\ncommand = [\"echo\", \"today\"]\ntask = \"never\"\n";
@@ -93,31 +89,25 @@ fn a_hangup_reads_the_configuration_again() {
     let told = "new tools: date; new upstreams: other; removed upstreams: up\n";
     assert!(log.contains(told), "{log}");
     let resume = ["admin", "resume", "gateway.toml", "--upstream", "up"];
-    let resumed = text(&run(folder, &resume));
+    let resumed = done(folder, &resume);
     assert!(resumed.starts_with("resumed: up"), "{resumed}");
     assert_eq!(run(folder, &resume).status.code(), Some(2), "it is not paused any more");
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
+    assert_eq!(done(folder, &["call", &gateway.url, "date"]), "today");
     until("the tools of the new upstream", || {
-        text(&run(folder, &["tools", &gateway.url, "--json"])).contains("\"greet\"")
+        done(folder, &["tools", &gateway.url, "--json"]).contains("\"greet\"")
     });
 
-    fs::write(
-        folder.join("gateway.toml"),
-        second.replace("task = \"never\"", "tsk = \"never\""),
-    )
-    .unwrap();
+    let wrong = second.replace("task = \"never\"", "tsk = \"never\"");
+    fs::write(folder.join("gateway.toml"), wrong).unwrap();
     let log = hang_up(folder, &gateway, "nothing has changed");
     assert!(log.contains("unknown key `tsk` in [[tool]] `date`"), "{log}");
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
+    assert_eq!(done(folder, &["call", &gateway.url, "date"]), "today");
 
     fs::write(folder.join("gateway.toml"), first).unwrap();
     let log = hang_up(folder, &gateway, "removed tools: date");
     assert!(log.contains("new upstreams: up; removed upstreams: other"), "{log}");
     fs::write(folder.join("gate"), "").unwrap();
-    assert_eq!(
-        text(&run(folder, &["task", &gateway.url, &id, "--wait"])),
-        "waiting\nthrough"
-    );
+    assert_eq!(done(folder, &["task", &gateway.url, &id, "--wait"]), "waiting\nthrough");
     assert_eq!(starts(folder), 1, "nothing runs twice");
 }
 
@@ -126,16 +116,13 @@ fn check_reads_the_file_of_another_client() {
     let folder = tempfile::tempdir().unwrap();
     let servers = r#"{"mcpServers": {"down": {"url": "http://127.0.0.1:1/mcp"}}} // as it is"#;
     fs::write(folder.path().join("mcp.json"), servers).unwrap();
-    let checked = text(&run(folder.path(), &["check", "--mcp-config", "mcp.json"]));
+    let checked = done(folder.path(), &["check", "--mcp-config", "mcp.json"]);
     assert!(checked.contains("upstream down: cannot be used now"), "{checked}");
     fs::write(folder.path().join("mcp.json"), r#"{"mcpServers": {"a": {}}}"#).unwrap();
     let refused = run(folder.path(), &["check", "--mcp-config", "mcp.json", "--json"]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let refused: Value = serde_json::from_slice(&refused.stdout).unwrap();
-    assert_eq!(
-        refused["problems"][0]["message"],
-        "the server `a`: it needs a `command` or a `url`"
-    );
+    let why: Value = serde_json::from_slice(&refused.ends(2).stdout).unwrap();
+    let problem = &why["problems"][0]["message"];
+    assert_eq!(*problem, "the server `a`: it needs a `command` or a `url`");
 }
 
 #[test]
@@ -159,17 +146,13 @@ fn check_connects_to_the_upstreams() {
         assert!(told.contains(line), "{told}");
     }
     warned.has("gateway.toml: upstream `up`: `tools.rename`: it has no tool `no_such`");
-    let checked: Value = serde_json::from_str(&text(&run(folder, &["check", "gateway.toml", "--json"]))).unwrap();
-    let states: Vec<&Value> = checked["upstreams"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|up| &up["state"])
-        .collect();
+    let checked: Value = serde_json::from_str(&done(folder, &["check", "gateway.toml", "--json"])).unwrap();
+    let upstreams = checked["upstreams"].as_array().unwrap();
+    let states: Vec<&Value> = upstreams.iter().map(|up| &up["state"]).collect();
     assert_eq!(states, ["up", "down"]);
     assert_eq!(checked["upstreams"][0]["tools"][0]["name"], "up_gate");
     checked["warnings"][0]["message"].as_str().unwrap().has("no_such");
-    let offline = text(&run(folder, &["check", "gateway.toml", "--offline"]));
+    let offline = done(folder, &["check", "gateway.toml", "--offline"]);
     assert!(!offline.contains("upstream up"), "{offline}");
 }
 
@@ -181,27 +164,16 @@ fn check_tells_of_names_and_uris_that_collide() {
     let upstream = serve(folder, &["upstream.toml"]);
     let config = |prefix: bool| {
         let upstreams = ["one", "two"].map(|name| format!("[upstream.{name}]\nurl = {:?}\n", upstream.url));
-        fs::write(
-            folder.join("two.toml"),
-            format!(
-                "prefix = {prefix}\n[server]\nname = \"gateway\"\n{}",
-                upstreams.concat()
-            ),
-        )
-        .unwrap();
-        let checked = run(folder, &["check", "two.toml"]);
-        (
-            checked.status.code(),
-            String::from_utf8_lossy(&checked.stderr).into_owned(),
-        )
+        let server = format!("prefix = {prefix}\n[server]\nname = \"gateway\"\n");
+        fs::write(folder.join("two.toml"), server + &upstreams.concat()).unwrap();
+        run(folder, &["check", "two.toml"])
     };
-    let (status, told) = config(false);
-    assert_eq!(status, Some(2), "{told}");
-    told.has("two.toml: upstream `two`: its tool `greet` is not offered: upstream `one` has one of the name `greet`");
-    let (status, told) = config(true);
-    assert_eq!(status, Some(0), "{told}");
-    told.has("is hidden: upstream `one` has one with this URI")
-        .lacks("greet");
+    let told = config(false);
+    told.ends(2);
+    told.says("two.toml: upstream `two`: its tool `greet` is not offered: upstream `one` has one of the name `greet`");
+    let told = config(true);
+    told.ends(0).says("is hidden: upstream `one` has one with this URI");
+    told.says_no("greet");
 }
 
 /// What `wrap` is in front of survives its client: the next one finds the task.
@@ -211,13 +183,13 @@ fn a_wrapped_server_keeps_the_task_of_a_client_that_has_left() {
     let folder = folder.path();
     let wrapped = ["--", LONGHAUL, "wrap", "--", LONGHAUL, "stdio", "upstream.toml"];
     let with_server = |arguments: &[&'static str]| -> Vec<&str> { arguments.iter().copied().chain(wrapped).collect() };
-    assert_eq!(text(&run(folder, &with_server(&["call", "greet"]))), "Hello");
-    let id = text(&run(folder, &with_server(&["call", "gate", "--detach"])));
+    assert_eq!(done(folder, &with_server(&["call", "greet"])), "Hello");
+    let id = done(folder, &with_server(&["call", "gate", "--detach"]));
     until("the command to start", || starts(folder) == 1);
     fs::write(folder.join("gate"), "").unwrap();
     let mut waiting = vec!["task", &id, "--wait"];
     waiting.extend(wrapped);
-    assert_eq!(text(&run(folder, &waiting)), "waiting\nthrough");
+    assert_eq!(done(folder, &waiting), "waiting\nthrough");
     assert_eq!(starts(folder), 1);
 }
 
@@ -307,14 +279,13 @@ fn a_silent_upstream_does_not_delay_the_calls_of_others() {
 fn a_wrapped_command_that_does_not_exist_is_an_error() {
     let folder = folder();
     let output = run(folder.path(), &["wrap", "--", "no-such-server"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    stderr.has("there is no program `no-such-server` in PATH, so there is nothing to wrap");
+    output.ends(2);
+    output.says("there is no program `no-such-server` in PATH, so there is nothing to wrap");
     let output = run(folder.path(), &["wrap", "--", "sh -c exit"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    stderr
-        .has("`sh -c exit` in PATH. If the rest are its arguments, give each as a word: `longhaul wrap -- sh -c exit`");
+    output.ends(2);
+    output.says(
+        "`sh -c exit` in PATH. If the rest are its arguments, give each as a word: `longhaul wrap -- sh -c exit`",
+    );
     assert!(!folder.path().join("state").exists(), "a data directory is left");
 }
 
@@ -368,9 +339,7 @@ fn wrap_is_in_front_of_a_url() {
     let called = run(folder, &["call", "--mcp-config", "wrapped.json", "w", "greet"]);
     assert_eq!(text(&called), "Hello", "{called:?}");
     let more = run(folder, &["wrap", "--", &upstream.url, "--key"]);
-    assert_eq!(more.status.code(), Some(2), "{more:?}");
-    let said = String::from_utf8_lossy(&more.stderr).into_owned();
-    assert!(said.contains("nothing may stand behind the URL"), "{said}");
+    more.ends(2).says("nothing may stand behind the URL");
 }
 
 #[test]
@@ -396,16 +365,15 @@ fn another_clients_file_is_served_and_its_mistakes_are_named() {
     let log = fs::read_to_string(folder.join("log")).unwrap();
     let left_out = "mcp.json:8: the server `three` is left out: its `headers.Authorization`: the variable NO_SUCH_VARIABLE is not set";
     assert!(log.contains(left_out), "{log}");
-    let tools = text(&run(folder, &["tools", &gateway.url, "--json"]));
+    let tools = done(folder, &["tools", &gateway.url, "--json"]);
     for name in ["one_greet", "one_gate", "two_greet", "two_gate"] {
         assert!(tools.contains(&format!("\"{name}\"")), "{tools}");
     }
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "two_greet"])), "Hello");
+    assert_eq!(done(folder, &["call", &gateway.url, "two_greet"]), "Hello");
 
     fs::write(folder.join("wrong.json"), r#"{"mcpServers": {"a": {"url": 1}}}"#).unwrap();
     let refused = run(folder, &["serve", "--mcp-config", "wrong.json"]);
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let said = String::from_utf8_lossy(&refused.ends(2).stderr);
     assert_eq!(
         said.trim_end(),
         "wrong.json:1: the server `a`: its `url` must be a string"

@@ -93,8 +93,7 @@ async fn each_gets_its_own(transport: Transport, owner: Owner) {
              [upstream.up]\nera = \"{upstream_era}\"\ntask = \"optional\"\n{auth}{target}"
         );
         fs::write(folder.join("gateway.toml"), config).unwrap();
-        let keys =
-            keys.get_or_insert_with(|| CALLERS.map(|name| text(&run(folder, &["keys", "add", "gateway.toml", name]))));
+        let keys = keys.get_or_insert_with(|| CALLERS.map(|name| done(folder, &["keys", "add", "gateway.toml", name])));
         let gateway = serve(folder, &["gateway.toml"]);
         for client_era in [EraChoice::Legacy, EraChoice::Modern] {
             let callers = [0, 1].map(|nth| Caller::connect(&gateway.url, client_era, CALLERS[nth], &keys[nth]));
@@ -117,10 +116,9 @@ async fn each_gets_its_own(transport: Transport, owner: Owner) {
                 });
                 let answers = both.await;
                 for (caller, answer) in callers.iter().zip([answers.0, answers.1]) {
-                    let who = if owner == Owner::Principal {
-                        caller.name
-                    } else {
-                        "nobody"
+                    let who = match owner {
+                        Owner::Principal => caller.name,
+                        Owner::All => "nobody",
                     };
                     assert_eq!(answer, format!("{} was answered by {who}", caller.name), "{context}");
                     // Nothing says for which call a message on a shared connection is: then nobody gets it.
@@ -165,18 +163,18 @@ impl Caller {
             uris: of.iter().map(|caller| format!("note://{caller}")).collect(),
             ..WatchFilter::default()
         };
-        guarded("the subscription", self.connection.watch(filter))
-            .await
-            .unwrap()
+        let watching = guarded("the subscription", self.connection.watch(filter));
+        watching.await.unwrap()
     }
 
     /// Calls the tool; the text of its result.
     async fn call(&self, round: u32, without_task: bool) -> String {
         let tool = self.connection.tool("talk").await.unwrap().unwrap();
-        let arguments = Map::from_iter([
+        let arguments = [
             ("caller".to_owned(), self.name.into()),
             ("round".to_owned(), round.into()),
-        ]);
+        ];
+        let arguments = Map::from_iter(arguments);
         let mut options = CallOptions::default();
         options.without_task = without_task;
         let on_event = &mut |event: Event<'_>| {
@@ -187,11 +185,8 @@ impl Caller {
             };
             self.got.lock().unwrap().progress.extend(said);
         };
-        let called = self
-            .connection
-            .call_tool_with(&tool, &arguments, &options, on_event)
-            .await;
-        let outcome = match called.unwrap() {
+        let called = self.connection.call_tool_with(&tool, &arguments, &options, on_event);
+        let outcome = match called.await.unwrap() {
             CallResponse::Done(outcome) => outcome,
             CallResponse::Task(task) => task.wait(on_event).await.unwrap(),
         };
@@ -217,14 +212,10 @@ impl Caller {
         assert_eq!(questions, expected, "{context}");
         let other = CALLERS.into_iter().find(|name| *name != self.name).unwrap();
         let is_foreign = |text: &String| text.contains(other);
-        assert!(
-            !progress.iter().chain(&messages).any(is_foreign),
-            "{context}: {progress:?} {messages:?}"
-        );
-        assert!(
-            progress.iter().any(|text| text.contains("progress of")),
-            "{context}: {progress:?}"
-        );
+        let has_foreign = progress.iter().chain(&messages).any(is_foreign);
+        assert!(!has_foreign, "{context}: {progress:?} {messages:?}");
+        let is_progress = |text: &String| text.contains("progress of");
+        assert!(progress.iter().any(is_progress), "{context}: {progress:?}");
         if has_messages {
             let expected =
                 ["message of", "last message of"].map(|text| format!("{:?}", format!("{text} {}", self.name)));

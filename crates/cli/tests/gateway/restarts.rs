@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -13,14 +14,13 @@ use std::{
 /// A gateway in front of `url`, which has a task of the upstream for the call with this id.
 fn with_task_of_upstream(folder: &Path, url: &str, era: &str) -> (Server, String) {
     gateway_config(folder, url);
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap() + &format!("era = {era:?}\n");
-    fs::write(folder.join("gateway.toml"), config).unwrap();
+    append(folder, "gateway.toml", &format!("era = {era:?}\n"));
     let gateway = serve(folder, &["gateway.toml"]);
-    let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
+    let id = done(folder, &["call", &gateway.url, "gate", "--detach"]);
     until("the command to start", || starts(folder) == 1);
     // The task of the upstream is recorded before its status is seen through the gateway.
     until("the status of the upstream's task", || {
-        text(&run(folder, &["task", &gateway.url, &id, "--json"])).contains("waiting")
+        done(folder, &["task", &gateway.url, &id, "--json"]).contains("waiting")
     });
     (gateway, id)
 }
@@ -36,7 +36,7 @@ fn a_killed_gateway_goes_on_with_the_task_of_its_upstream() {
         drop(gateway);
         let gateway = serve(folder, &["gateway.toml"]);
         fs::write(folder.join("gate"), "").unwrap();
-        let ended = text(&run(folder, &["task", &gateway.url, &id, "--wait"]));
+        let ended = done(folder, &["task", &gateway.url, &id, "--wait"]);
         assert_eq!(ended, "waiting\nthrough", "{era}");
         assert_eq!(starts(folder), 1, "{era}: nothing runs twice");
     }
@@ -88,21 +88,16 @@ impl Tap {
     fn sessions(&self) -> Vec<String> {
         let sent = self.sent.lock().unwrap();
         let sent = String::from_utf8_lossy(&sent);
-        let mut sessions: Vec<String> = sent
-            .lines()
-            .filter_map(|line| Some(line.strip_prefix("mcp-session-id: ")?.to_owned()))
-            .collect();
-        sessions.sort();
-        sessions.dedup();
-        sessions
+        let named = sent.lines().filter_map(|line| line.strip_prefix("mcp-session-id: "));
+        let sessions: BTreeSet<String> = named.map(str::to_owned).collect();
+        sessions.into_iter().collect()
     }
 }
 
 /// An upstream that does not ask who its clients are: those behind a [`Tap`] are not the user's own to it.
 fn behind_tap(folder: &Path) -> Server {
     let auth = "[server.auth]\nunauthenticated = \"anyone may call every tool\"\n";
-    let config = fs::read_to_string(folder.join("upstream.toml")).unwrap() + auth;
-    fs::write(folder.join("upstream.toml"), config).unwrap();
+    append(folder, "upstream.toml", auth);
     serve(folder, &["upstream.toml"])
 }
 
@@ -159,7 +154,7 @@ fn a_task_whose_session_has_ended_is_found_in_a_new_one() {
     }
     let gateway = serve(folder, &["gateway.toml"]);
     fs::write(folder.join("gate"), "").unwrap();
-    let ended = text(&run(folder, &["task", &gateway.url, &id, "--wait"]));
+    let ended = done(folder, &["task", &gateway.url, &id, "--wait"]);
     assert_eq!(ended, "waiting\nthrough");
     assert_eq!(starts(folder), 1, "nothing runs twice");
     assert!(tap.sessions().len() > sessions.len(), "in a new session");
@@ -180,8 +175,8 @@ fn a_task_that_the_upstream_has_lost_with_its_session_is_interrupted() {
     tap.moved(&upstream);
     let gateway = serve(folder, &["gateway.toml"]);
     let ended = run(folder, &["task", &gateway.url, &id, "--wait"]);
-    assert!(!ended.status.success(), "{ended:?}");
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    said.has("it is not known whether `gate` has run on upstream `up`");
+    ended
+        .fails()
+        .says("it is not known whether `gate` has run on upstream `up`");
     assert_eq!(starts(folder), 1, "it is not idempotent");
 }

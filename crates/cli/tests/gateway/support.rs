@@ -64,10 +64,8 @@ pub(crate) fn kill_owners(folder: &Path) {
             kill_owners(&path);
         } else if entry.file_name() == "lock" {
             let lock = fs::read_to_string(&path).unwrap_or_default();
-            let digits = lock
-                .trim_start_matches("pid ")
-                .split(|c: char| !c.is_ascii_digit())
-                .next();
+            let mut digits = lock.trim_start_matches("pid ").split(|c: char| !c.is_ascii_digit());
+            let digits = digits.next();
             let pid = digits.and_then(|digits| Pid::from_raw(digits.parse().ok()?));
             if let Some(pid) = pid {
                 let _ = kill_process(pid, Signal::KILL);
@@ -121,9 +119,8 @@ pub(crate) fn started(mut command: Command, arguments: &[&str], log: Stdio) -> S
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
     let report: Value = serde_json::from_str(&line).unwrap();
     let url = report["url"].as_str().unwrap().to_owned();
     Server { child, url }
@@ -135,11 +132,18 @@ pub(crate) fn serve_with_log(folder: &Path, arguments: &[&str]) -> Server {
     serve_to(folder, arguments, log.into())
 }
 
-/// Runs a client command; its standard output.
+/// Runs a client command that succeeds; its standard output.
+#[track_caller]
+pub(crate) fn done(folder: &Path, arguments: &[&str]) -> String {
+    text(&run(folder, arguments))
+}
+
+/// Runs a client command.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     longhaul(folder).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
+#[track_caller]
 pub(crate) fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
@@ -164,10 +168,14 @@ pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> T
 }
 
 pub(crate) fn starts(folder: &Path) -> usize {
-    fs::read_to_string(folder.join("starts"))
-        .unwrap_or_default()
-        .lines()
-        .count()
+    let starts = fs::read_to_string(folder.join("starts")).unwrap_or_default();
+    starts.lines().count()
+}
+
+/// Adds this to a file.
+pub(crate) fn append(folder: &Path, file: &str, more: &str) {
+    let text = fs::read_to_string(folder.join(file)).unwrap() + more;
+    fs::write(folder.join(file), text).unwrap();
 }
 
 pub(crate) fn gateway_config(folder: &Path, url: &str) {
@@ -224,10 +232,8 @@ impl Host {
 
     /// The response to the request with this id. What else comes before it is left out.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
-        let mut messages = self
-            .responses
-            .by_ref()
-            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let lines = self.responses.by_ref().map(Result::unwrap);
+        let mut messages = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
         messages.find(|message| message["id"] == id).unwrap()
     }
 
@@ -238,10 +244,8 @@ impl Host {
 
     /// Closes its end, and waits for the command.
     pub(crate) fn leave(self) {
-        let Self {
-            mut child, requests, ..
-        } = self;
-        drop(requests);
+        let mut child = self.child;
+        drop(self.requests);
         child.wait().unwrap();
     }
 }

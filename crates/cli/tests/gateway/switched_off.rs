@@ -16,13 +16,13 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
     );
     fs::write(folder.join("mcp.json"), &file).unwrap();
     let gateway = serve_with_log(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
-    let served = text(&run(folder, &["tools", &gateway.url]));
+    let served = done(folder, &["tools", &gateway.url]);
     assert!(served.contains("greet") && !served.contains("gate"), "{served}");
     let log = fs::read_to_string(folder.join("log")).unwrap();
     assert!(log.contains("its `includeEnv` is not known here"), "{log}");
     log.has("it has no tool `no_such`").lacks("no tool `one-gate`");
 
-    let listed = text(&run(folder, &["tools", "--mcp-config", "mcp.json", "one"]));
+    let listed = done(folder, &["tools", "--mcp-config", "mcp.json", "one"]);
     assert!(listed.contains("greet") && !listed.contains("gate"), "{listed}");
     fs::write(folder.join("lines"), "{\"tool\": \"gate\"}\n").unwrap();
     for words in [
@@ -36,7 +36,7 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
         assert!(said.contains("`gate` is switched off"), "{said}");
     }
     assert_eq!(
-        text(&run(folder, &["call", "--mcp-config", "mcp.json", "one", "greet"])),
+        done(folder, &["call", "--mcp-config", "mcp.json", "one", "greet"]),
         "Hello"
     );
     assert!(!folder.join("starts").exists());
@@ -61,5 +61,5 @@ fn tools_that_a_file_switches_off_are_neither_served_nor_called() {
     // Half written: what its user wants is not known.
     fs::write(folder.join("mcp.json"), &file[..40]).unwrap();
     hang_up(folder, &gateway, "nothing has changed");
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
+    assert_eq!(done(folder, &["call", &gateway.url, "greet"]), "Hello");
 }

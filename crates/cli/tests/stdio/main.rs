@@ -69,13 +69,7 @@ command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; 
     /// The process that owns the data directory.
     fn owner(&self) -> Pid {
         let lock = fs::read_to_string(self.data().join("lock")).unwrap();
-        let digits: String = lock
-            .strip_prefix("pid ")
-            .unwrap()
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        Pid::from_raw(digits.parse().unwrap()).unwrap()
+        owner_in(&lock)
     }
 
     /// Every process that serves this folder.
@@ -104,6 +98,13 @@ command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; 
     fn relay(&self) -> Relay {
         Relay::start(&["stdio", self.path().join("jobs.toml").to_str().unwrap()])
     }
+}
+
+/// The process that a lock names.
+fn owner_in(lock: &str) -> Pid {
+    let rest = lock.strip_prefix("pid ").unwrap().chars();
+    let digits: String = rest.take_while(char::is_ascii_digit).collect();
+    Pid::from_raw(digits.parse().unwrap()).unwrap()
 }
 
 impl Drop for Place {
@@ -331,11 +332,8 @@ fn a_call_names_its_server_by_the_configuration_file() {
     place.open_gate();
     let id = id.trim();
     for words in [&["task", file, id, "--wait"][..], &["task", id, "--wait"]] {
-        assert_eq!(
-            run(words),
-            (Some(0), "through\n".to_owned(), String::new()),
-            "{words:?}"
-        );
+        let expected = (Some(0), "through\n".to_owned(), String::new());
+        assert_eq!(run(words), expected, "{words:?}");
     }
     assert_eq!(place.owner(), owner);
     fs::write(place.path().join("wrong.toml"), "[server]\nnam = \"x\"\n").unwrap();
@@ -416,13 +414,7 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
     assert_eq!((mode(&deep), mode(&deep.join("owner.sock"))), (0o700, 0o600));
     assert_eq!(mode(&deep.join("owner.log")), 0o600);
     let lock = fs::read_to_string(deep.join("lock")).unwrap();
-    let owner: String = lock
-        .strip_prefix("pid ")
-        .unwrap()
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    kill_process(Pid::from_raw(owner.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+    kill_process(owner_in(&lock), Signal::TERM).unwrap();
     relay.finish();
 }
 
@@ -435,15 +427,13 @@ fn planted_files_are_refused_in_plain_words() {
         let victim = place.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         std::os::unix::fs::symlink(&victim, place.data().join(name)).unwrap();
-        let relay = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        println!("{name}");
+        let mut relay = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        relay
             .arg("stdio")
             .arg(place.path().join("jobs.toml"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&relay.stderr).into_owned();
-        assert_eq!(relay.status.code(), Some(1), "{name}: {said}");
-        assert!(said.contains("it is a symbolic link"), "{name}: {said}");
+            .stdin(Stdio::null());
+        relay.output().unwrap().ends(1).says("it is a symbolic link");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(place.data().join(name)).unwrap();
     }
@@ -452,11 +442,8 @@ fn planted_files_are_refused_in_plain_words() {
 /// A server that is started as a child is another one in another folder. A recorded task is looked for in the folder in which it was called.
 #[test]
 fn the_task_of_a_child_is_found_from_another_folder() {
-    let (place, home, elsewhere) = (
-        Place::new("5s"),
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-    );
+    let place = Place::new("5s");
+    let [home, elsewhere] = [(), ()].map(|()| tempfile::tempdir().unwrap());
     let run = |folder: &Path, words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.args(words).current_dir(folder).stdin(Stdio::null());
