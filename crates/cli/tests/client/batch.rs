@@ -55,17 +55,12 @@ fn each_line_ends_in_its_own_way() {
     );
     let run = served.run(&["call", "--batch", &file]);
     exit(&run, 7);
-    assert_eq!(
-        [1, 2, 3, 4].map(|number| of(&run, number)["exit"].clone()),
-        [0, 7, 1, 0]
-    );
+    let expected = [0, 7, 1, 0];
+    assert_eq!([1, 2, 3, 4].map(|number| of(&run, number)["exit"].clone()), expected);
     let asking = of(&run, 2);
     assert_eq!(asking["asks"], true);
-    assert_eq!(
-        asking["inputRequests"].as_object().map(Map::len),
-        Some(1),
-        "its question"
-    );
+    // Its question.
+    assert_eq!(asking["inputRequests"].as_object().map(Map::len), Some(1));
     let id = asking["taskId"].as_str().unwrap().to_owned();
     run.says("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking");
     run.says("longhaul tasks");

@@ -57,11 +57,8 @@ fn a_failed_task_is_named() {
         let failed = served.run(words);
         exit(&failed, 5);
         let error = &json(&failed)["error"];
-        assert_eq!(
-            [&error["kind"], &error["taskId"]],
-            ["failed", "t-1"],
-            "{words:?}: {failed:?}"
-        );
+        let expected = ["failed", "t-1"];
+        assert_eq!([&error["kind"], &error["taskId"]], expected, "{words:?}: {failed:?}");
     }
 }
 

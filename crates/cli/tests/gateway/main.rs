@@ -374,8 +374,6 @@ fn another_clients_file_is_served_and_its_mistakes_are_named() {
     fs::write(folder.join("wrong.json"), r#"{"mcpServers": {"a": {"url": 1}}}"#).unwrap();
     let refused = run(folder, &["serve", "--mcp-config", "wrong.json"]);
     let said = String::from_utf8_lossy(&refused.ends(2).stderr);
-    assert_eq!(
-        said.trim_end(),
-        "wrong.json:1: the server `a`: its `url` must be a string"
-    );
+    let expected = "wrong.json:1: the server `a`: its `url` must be a string";
+    assert_eq!(said.trim_end(), expected);
 }

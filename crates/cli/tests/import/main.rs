@@ -497,11 +497,8 @@ fn a_hand_off_can_be_switched_off() {
     let host = Host::new("windsurf");
     let report = host.report(&["--handoff", "0s", "--yes", "--json"]);
     let after = &report["changed"][0]["after"];
-    assert_eq!(
-        after.as_array().unwrap()[3..=6],
-        ["--handoff", "0s", "--", "npx"],
-        "{after}"
-    );
+    let expected = ["--handoff", "0s", "--", "npx"];
+    assert_eq!(after.as_array().unwrap()[3..=6], expected, "{after}");
     host.undo();
     assert_eq!(host.text(), host.sample);
 }

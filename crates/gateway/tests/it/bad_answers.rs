@@ -138,10 +138,8 @@ async fn bad_answers_about_a_task_do_not_end_it() {
     let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
     let is_done = matches!(&outcome, Outcome::Result { json, is_error: false } if json.as_str().contains("done"));
     assert!(is_done, "{outcome:?}");
-    assert_eq!(
-        task.get().await.unwrap().message.as_deref(),
-        Some("upstream `up` says again how its task stands")
-    );
+    let expected = Some("upstream `up` says again how its task stands");
+    assert_eq!(task.get().await.unwrap().message.as_deref(), expected);
     assert!(seen.polls.load(Ordering::SeqCst) >= 11);
     assert_eq!(seen.calls.load(Ordering::SeqCst), 1);
     gateway.stop().await;
@@ -169,10 +167,8 @@ async fn a_task_of_which_nothing_is_told_is_cancelled_at_its_upstream() {
     let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
     assert_eq!(outcome, Outcome::Cancelled);
     let told = guarded("the task", task.get()).await.unwrap().message;
-    assert_eq!(
-        told.as_deref(),
-        Some("upstream `up` was asked to cancel its task, which may go on")
-    );
+    let expected = Some("upstream `up` was asked to cancel its task, which may go on");
+    assert_eq!(told.as_deref(), expected);
     assert_eq!(seen.cancellations.load(Ordering::SeqCst), 1);
     gateway.stop().await;
 }

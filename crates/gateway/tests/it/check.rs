@@ -99,10 +99,8 @@ async fn a_name_that_an_upstream_lists_twice_is_a_warning() {
     let names: Vec<&str> = report.tools.iter().map(|tool| &*tool.offered).collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(report.collisions, Vec::<String>::new());
-    assert_eq!(
-        report.warnings,
-        ["of its list of tools is ignored: 1 with the name `a` of an earlier one"]
-    );
+    let expected = ["of its list of tools is ignored: 1 with the name `a` of an earlier one"];
+    assert_eq!(report.warnings, expected);
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), upstreams).await;
     gateway.gateway.refuse_collisions().await.unwrap();

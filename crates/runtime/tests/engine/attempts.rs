@@ -12,11 +12,8 @@ async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
     let mut kept = Vec::new();
     for words in ["one", "two"] {
         let task = engine.create(engine.call("a")).await.unwrap();
-        assert_eq!(
-            task.state,
-            State::Running,
-            "create and claim are one write when a slot is free"
-        );
+        // Create and claim are one write when a slot is free.
+        assert_eq!(task.state, State::Running);
         let run = runs.next().await;
         assert_eq!((run.attempt.epoch, run.resumed), (1, false));
         assert_eq!(engine.running(), 1);

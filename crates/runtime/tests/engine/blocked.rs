@@ -124,11 +124,8 @@ fn a_bad_deploy_blocks_a_task_and_a_good_one_takes_it_to_its_end() {
             ..Counts::default()
         };
         assert_eq!(world.store.counts().await, Ok(counts));
-        assert_eq!(
-            (task.attempts_used, task.blocked.as_ref().unwrap().tries),
-            (0, 0),
-            "a restart tries nothing"
-        );
+        // A restart tries nothing.
+        assert_eq!((task.attempts_used, task.blocked.as_ref().unwrap().tries), (0, 0));
         assert_eq!(engine.blocked(None, 9).await.unwrap().len(), 1);
         let page = engine.history(&task, 0, 100).await.unwrap();
         let (_, last) = page.found.last().unwrap();
@@ -138,11 +135,8 @@ fn a_bad_deploy_blocks_a_task_and_a_good_one_takes_it_to_its_end() {
         let outcome = guarded("the end", world.outcome(&engine, &id)).await;
         assert_eq!(outcome, text(r#""go""#), "the answer was kept");
     });
-    assert_eq!(
-        deploys.effects.count(),
-        3,
-        "no step was done twice, and none of the wrong ones"
-    );
+    // No step was done twice, and none of the wrong ones.
+    assert_eq!(deploys.effects.count(), 3);
 }
 
 /// Old and new code side by side take no turns: what each could not go on with is remembered.

@@ -126,9 +126,6 @@ async fn a_call_can_be_over_from_its_beginning() {
     );
     settle().await;
     assert!(runs.started().is_none());
-    assert_eq!(
-        engine.create(engine.call("a")).await.unwrap().state,
-        State::Running,
-        "it took no slot"
-    );
+    // It took no slot.
+    assert_eq!(engine.create(engine.call("a")).await.unwrap().state, State::Running);
 }

@@ -147,8 +147,6 @@ async fn what_cannot_be_a_checkpoint_is_refused() {
     let engine = world.start([durable]).await;
     let task = engine.create(engine.call("d")).await.unwrap();
     let end = world.outcome(&engine, &task.id).await;
-    assert_eq!(
-        end,
-        text("a durable tool keeps a journal: it records the result of a step in place of a checkpoint")
-    );
+    let expected = text("a durable tool keeps a journal: it records the result of a step in place of a checkpoint");
+    assert_eq!(end, expected);
 }

@@ -75,11 +75,8 @@ async fn a_durable_task_that_is_taken_over_waits_for_a_node_that_has_its_tool() 
     with.stop();
     pass(&world, 120_000).await;
     let waiting = world.task(&task.id).await;
-    assert_eq!(
-        (waiting.state, waiting.journaled > 0),
-        (State::Queued, true),
-        "{waiting:?}"
-    );
+    let expected = (State::Queued, true);
+    assert_eq!((waiting.state, waiting.journaled > 0), expected, "{waiting:?}");
     assert_eq!(
         without.queue_wait(&waiting).await.unwrap(),
         Some(QueueWait::OtherServer)

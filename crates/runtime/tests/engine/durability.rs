@@ -102,10 +102,8 @@ async fn an_unread_acknowledgement_does_not_count() {
     let run = runs.next().await;
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
     run.end(ExecutionEnd::Stopped(StopReason::Cancel));
-    assert_eq!(
-        world.outcome(&engine, &the_task(&world, &engine).await).await,
-        Outcome::Cancelled
-    );
+    let expected = Outcome::Cancelled;
+    assert_eq!(world.outcome(&engine, &the_task(&world, &engine).await).await, expected);
 }
 
 /// A cancel that nobody waits for is insisted on, or a command would run on for no one.
@@ -230,11 +228,8 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
         assert_eq!(world.outcome(&engine, &tasks[1]).await, text("adopted"));
         for id in &tasks[2..] {
             let run = runs.next().await;
-            assert_eq!(
-                (&run.attempt.task, run.resumed),
-                (id, false),
-                "the queue goes on in its order"
-            );
+            // The queue goes on in its order.
+            assert_eq!((&run.attempt.task, run.resumed), (id, false));
             run.finish("after the end");
             assert_eq!(world.outcome(&engine, id).await, text("after the end"));
         }

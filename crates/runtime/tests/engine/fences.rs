@@ -20,10 +20,8 @@ async fn invariant_3_a_stale_worker_is_refused() {
     stale.finish("stale");
     settle().await;
     let now = world.task(&task.id).await;
-    assert_eq!(
-        (now.state, now.status, now.open_inputs.len()),
-        (State::Running, None, 0)
-    );
+    let expected = (State::Running, None, 0);
+    assert_eq!((now.state, now.status, now.open_inputs.len()), expected);
 
     run.finish("fresh");
     assert_eq!(world.outcome(&newer, &task.id).await, text("fresh"));

@@ -151,11 +151,8 @@ async fn a_node_that_cannot_renew_its_lease_is_taken_over_and_stops() {
     pass(&here, 2_000).await;
     assert!(run.is_dropped());
     assert_eq!(engine_here.running(), 0);
-    assert_eq!(
-        engine_here.stopped().await,
-        EngineStop::LeaseLost,
-        "its process can end"
-    );
+    // Its process can end.
+    assert_eq!(engine_here.stopped().await, EngineStop::LeaseLost);
     adopted.finish("there");
     assert_eq!(there.outcome(&engine_there, &task.id).await, text("there"));
 }
@@ -381,11 +378,8 @@ async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
     assert_eq!(there.outcome(&engine_there, &cancelled.id).await, Outcome::Cancelled);
     assert_eq!(there.state(&late.id).await, State::Running);
     pass(&here, 60_000).await;
-    assert_eq!(
-        there.state(&late.id).await,
-        State::Done(Verdict::ToolError),
-        "its deadline"
-    );
+    // Its deadline.
+    assert_eq!(there.state(&late.id).await, State::Done(Verdict::ToolError));
 }
 
 /// A node has reclaimed an attempt and died before it could write its end. The next one ends it, and has nothing to resume.

@@ -104,11 +104,8 @@ async fn an_answer_after_the_last_reread_is_found_before_the_suspension() {
     store.change(&world.clock, &task.id, answered(1, "go")).await;
     world.clock.advance(1);
     settle().await;
-    assert_eq!(
-        world.state(&task.id).await,
-        ended(),
-        "it is not suspended again and again"
-    );
+    // It is not suspended again and again.
+    assert_eq!(world.state(&task.id).await, ended());
 }
 
 #[tokio::test]
@@ -121,11 +118,8 @@ async fn an_answer_resumes_a_suspended_task() {
     assert_eq!(world.state(&task.id).await, State::Suspended);
     store.change(&world.clock, &task.id, answered(1, "go")).await;
     settle().await;
-    assert_eq!(
-        world.state(&task.id).await,
-        State::Queued,
-        "nobody has told the scheduler"
-    );
+    // Nobody has told the scheduler.
+    assert_eq!(world.state(&task.id).await, State::Queued);
     next_reread(&world).await;
     assert_eq!(world.state(&task.id).await, ended());
 }
@@ -273,11 +267,8 @@ async fn a_timer_of_another_node_fires() {
     assert_eq!(world.state(&task.id).await, State::Suspended);
     store.inner.make_timers_due(world.clock.now().plus(1)).await.unwrap();
     settle().await;
-    assert_eq!(
-        world.state(&task.id).await,
-        State::Suspended,
-        "nobody has told the timers"
-    );
+    // Nobody has told the timers.
+    assert_eq!(world.state(&task.id).await, State::Suspended);
     next_reread(&world).await;
     assert_ne!(world.state(&task.id).await, State::Suspended);
 }
@@ -331,11 +322,8 @@ async fn an_attempt_that_another_node_has_taken_over_is_dropped() {
     let adopted = store.inner.adopt(newer, &here, 1, world.clock.now()).await.unwrap();
     assert_eq!(adopted.len(), 1);
     next_reread(&world).await;
-    assert_eq!(
-        (engine.running(), run.is_dropped()),
-        (0, true),
-        "it could write nothing"
-    );
+    // It could write nothing.
+    assert_eq!((engine.running(), run.is_dropped()), (0, true));
     assert_eq!(world.task(&task.id).await.active_attempt().unwrap().node, newer);
 }
 

@@ -51,11 +51,8 @@ async fn a_waiting_task_frees_its_slot_and_gets_one_back() {
     assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("yes")));
     assert_eq!(world.state(&task.id).await, State::Running);
     settle().await;
-    assert_eq!(
-        world.state(&last.id).await,
-        State::Queued,
-        "work that has begun goes before work that has not"
-    );
+    // Work that has begun goes before work that has not.
+    assert_eq!(world.state(&last.id).await, State::Queued);
     run.finish("done");
     assert_eq!(runs.next().await.attempt.task, last.id);
 }

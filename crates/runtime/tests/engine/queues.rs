@@ -31,15 +31,10 @@ async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
     settle().await;
     assert_eq!(world.state(&second.id).await, State::Queued);
     world.clock.advance(1);
-    assert_eq!(
-        world.outcome(&engine, &second.id).await,
-        Outcome::from(Failure::QueueTimeout)
-    );
-    assert_eq!(
-        world.state(&first.id).await,
-        State::Running,
-        "it does not run out for work that runs"
-    );
+    let expected = Outcome::from(Failure::QueueTimeout);
+    assert_eq!(world.outcome(&engine, &second.id).await, expected);
+    // It does not run out for work that runs.
+    assert_eq!(world.state(&first.id).await, State::Running);
     runs.next().await.finish("done");
     world.outcome(&engine, &first.id).await;
     settle().await;

@@ -35,11 +35,8 @@ fn a_reset_goes_on_from_the_journal_before_an_entry() {
         };
         // The last step may have run before the process died, too.
         assert!(json.as_str().contains(r#"1 {\"says\":\"go\"} "#), "{}", json.as_str());
-        assert_eq!(
-            world.outcome(&engine, &id).await,
-            text(r#"1 {"says":"go"} 2"#),
-            "it is as it was"
-        );
+        // It is as it was.
+        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
         assert_eq!(world.task(&reset).await.inputs_asked, 1, "nothing was asked again");
         let asked = world.store.input(&reset, &InputKey::nth(1)).await.unwrap().unwrap();
         assert!(matches!(asked.state, InputState::Answered(_)));
@@ -98,10 +95,8 @@ async fn a_waiting_task_is_cancelled_and_its_question_asked_again() {
     let world = World::in_memory();
     let effects = Effects::default();
     let (engine, id) = until_it_asks(&world, &effects).await;
-    assert_eq!(
-        engine.reset_any(&id, 2).await,
-        Err(OperatorError::NotNow("the task is running: cancel it first"))
-    );
+    let expected = Err(OperatorError::NotNow("the task is running: cancel it first"));
+    assert_eq!(engine.reset_any(&id, 2).await, expected);
     suspended(&world, &engine, &id).await;
     for before in [0, 3] {
         let none = OperatorError::NoEntry { before, entries: 2 };

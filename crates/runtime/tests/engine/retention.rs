@@ -203,11 +203,8 @@ async fn files_are_removed_by_their_host_also_after_the_row() {
         }
     })
     .await;
-    assert_eq!(
-        tombstones(&here).await,
-        vec![task.id.clone()],
-        "not before they are gone"
-    );
+    // Not before they are gone.
+    assert_eq!(tombstones(&here).await, vec![task.id.clone()]);
     files.stuck.lock().unwrap().clear();
     guarded("the tombstone to be removed", async {
         while !tombstones(&here).await.is_empty() {

@@ -136,8 +136,6 @@ async fn a_task_that_is_queued_again_can_time_out_there() {
     let _held = other_runs.next().await;
     world.clock.sleeper(15_000).await;
     world.clock.advance(15_000);
-    assert_eq!(
-        world.outcome(&engine, &task.id).await,
-        Outcome::from(Failure::QueueTimeout)
-    );
+    let expected = Outcome::from(Failure::QueueTimeout);
+    assert_eq!(world.outcome(&engine, &task.id).await, expected);
 }

@@ -237,10 +237,8 @@ async fn files_of_another_host_are_read_there() {
         limit: Some(9),
     };
     let log = front.read_log(&task, None, range).await.unwrap().unwrap();
-    assert_eq!(
-        (&*log.text, log.offset, log.next, log.total),
-        ("worker 1 Some(9)", 3, 5, 7)
-    );
+    let expected = ("worker 1 Some(9)", 3, 5, 7);
+    assert_eq!((&*log.text, log.offset, log.next, log.total), expected);
     let attempts = front.attempts(&task, 0, 9).await.unwrap();
     assert_eq!(attempts[0].exit, Some(AttemptExit::Signal("TERM".to_owned())));
 

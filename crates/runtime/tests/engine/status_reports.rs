@@ -123,10 +123,8 @@ async fn work_that_is_to_stop_gets_no_start() {
     for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
         let (_world, _store, engine, task, run) = running().await;
         engine.cancel(&scope(), &task.id, mode).await.unwrap();
-        assert_eq!(
-            run.cx.record_start().await,
-            Err(ExecutionEnd::Stopped(StopReason::Cancel))
-        );
+        let expected = Err(ExecutionEnd::Stopped(StopReason::Cancel));
+        assert_eq!(run.cx.record_start().await, expected);
     }
 }
 

@@ -197,11 +197,8 @@ async fn nothing_is_claimed_once_the_engine_is_released() {
     for queued in &tasks[2..] {
         assert_eq!(world.state(queued).await, State::Queued);
     }
-    assert_eq!(
-        store.claims.load(Ordering::SeqCst),
-        claims,
-        "it is claimed by the next process"
-    );
+    // It is claimed by the next process.
+    assert_eq!(store.claims.load(Ordering::SeqCst), claims);
 }
 
 /// The answer is committed, and its sender leaves before the acknowledgement: the task must still resume.
