@@ -1,5 +1,6 @@
 //! An upstream of 2025-11-25 with one tool, whose task asks on the stream of `tasks/result`, and does not ask again there, or does under another id.
 
+use crate::world::at_url;
 use axum::{
     Router,
     body::{Body, Bytes},
@@ -8,7 +9,7 @@ use axum::{
     routing::any,
 };
 use futures_util::stream;
-use longhaul_gateway::{Target, UpstreamOptions};
+use longhaul_gateway::UpstreamOptions;
 use serde_json::{Value, json};
 use std::{
     convert::Infallible,
@@ -168,11 +169,7 @@ impl AsksOnce {
     }
 
     pub(crate) fn options(&self) -> UpstreamOptions {
-        let target = Target::Http {
-            url: self.url.clone(),
-            headers: http::HeaderMap::new(),
-            tokens: None,
-        };
+        let target = at_url(self.url.clone());
         UpstreamOptions::new("up", target)
     }
 }

@@ -1,9 +1,9 @@
 //! An upstream that refuses a job at first, and cannot say for a while how its task stands.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end, says, success},
     upstream::Tasks,
-    world::{RunningGateway, guarded, with_every_call_a_task},
+    world::{RunningGateway, at_url, guarded, until, with_every_call_a_task},
 };
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::any};
 use http::{HeaderMap, HeaderValue};
@@ -33,11 +33,7 @@ impl Seen {
     #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
     async fn serve(&self) -> UpstreamOptions {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let target = Target::Http {
-            url: format!("http://{}/mcp", listener.local_addr().unwrap()),
-            headers: HeaderMap::new(),
-            tokens: None,
-        };
+        let target = at_url(format!("http://{}/mcp", listener.local_addr().unwrap()));
         let router = Router::new().fallback(any(serve)).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         UpstreamOptions::new("up", target)
@@ -76,11 +72,8 @@ async fn serve(State(seen): State<Seen>, headers: HeaderMap, body: String) -> ax
                     _ => StatusCode::NOT_FOUND.into_response(),
                 };
             }
-            let state = if seen.is_done.load(Ordering::SeqCst) {
-                "done"
-            } else {
-                "running"
-            };
+            let is_done = seen.is_done.load(Ordering::SeqCst);
+            let state = if is_done { "done" } else { "running" };
             result(json!({"content": [], "structuredContent": {"state": state}}))
         }
         "tools/call" if request["params"]["name"] == "submit" => match seen.calls.fetch_add(1, Ordering::SeqCst) {
@@ -132,12 +125,9 @@ async fn bad_answers_about_a_task_do_not_end_it() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("work", json!({})).await else {
-        panic!("no task")
-    };
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    let is_done = matches!(&outcome, Outcome::Result { json, is_error: false } if json.as_str().contains("done"));
-    assert!(is_done, "{outcome:?}");
+    let task = client.task("work", json!({})).await;
+    let outcome = end(&task).await;
+    assert!(success(&outcome).contains("done"), "{outcome:?}");
     let expected = Some("upstream `up` says again how its task stands");
     assert_eq!(task.get().await.unwrap().message.as_deref(), expected);
     assert!(seen.polls.load(Ordering::SeqCst) >= 11);
@@ -154,17 +144,10 @@ async fn a_task_of_which_nothing_is_told_is_cancelled_at_its_upstream() {
     let options = with_every_call_a_task(seen.serve().await);
     let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("work", json!({})).await else {
-        panic!("no task")
-    };
-    let told = async {
-        while !(task.get().await.unwrap().message).is_some_and(|message| message.contains("404")) {
-            tokio::task::yield_now().await;
-        }
-    };
-    guarded("that nothing is told", told).await;
+    let task = client.task("work", json!({})).await;
+    says(&task, "that nothing is told", |message| message.contains("404")).await;
     task.cancel().await.unwrap();
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome, Outcome::Cancelled);
     let told = guarded("the task", task.get()).await.unwrap().message;
     let expected = Some("upstream `up` was asked to cancel its task, which may go on");
@@ -196,32 +179,16 @@ async fn a_job_of_which_nothing_is_told_is_asked_about_again() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
-        panic!("no task")
-    };
+    let task = client.task("job", json!({})).await;
     for status in ["403", "404"] {
-        let why = format!(
-            "upstream `up`: the server answered with HTTP status {status}; the state of the job is asked again"
-        );
-        let told = async {
-            while task.get().await.unwrap().message.as_deref() != Some(why.as_str()) {
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded(status, told).await;
+        let why = "the state of the job is asked again";
+        let why = format!("upstream `up`: the server answered with HTTP status {status}; {why}");
+        says(&task, status, |message| message == why.as_str()).await;
     }
-    let told = async {
-        while seen.polls.load(Ordering::SeqCst) < 8 {
-            tokio::task::yield_now().await;
-        }
-    };
-    guarded("eight refusals", told).await;
+    until("eight refusals", || seen.polls.load(Ordering::SeqCst) >= 8).await;
     seen.is_secret.store(false, Ordering::SeqCst);
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    assert!(
-        matches!(outcome, Outcome::Result { is_error: false, .. }),
-        "{outcome:?}"
-    );
+    let outcome = end(&task).await;
+    success(&outcome);
     assert_eq!(task.get().await.unwrap().message.as_deref(), Some("done"));
     gateway.stop().await;
 }
@@ -239,16 +206,9 @@ async fn a_job_goes_on_with_the_headers_of_a_later_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
-        panic!("no task")
-    };
+    let task = client.task("job", json!({})).await;
     let says = async |part: &str| {
-        let says = async {
-            while !(task.get().await.unwrap().message).is_some_and(|message| message.contains(part)) {
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded(part, says).await;
+        says(&task, part, |message| message.contains(part)).await;
     };
     says("running").await;
     let mut later = options;
@@ -263,11 +223,8 @@ async fn a_job_goes_on_with_the_headers_of_a_later_configuration() {
         says("running").await;
     }
     seen.is_done.store(true, Ordering::SeqCst);
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    assert!(
-        matches!(outcome, Outcome::Result { is_error: false, .. }),
-        "{outcome:?}"
-    );
+    let outcome = end(&task).await;
+    success(&outcome);
     assert_eq!(seen.calls.load(Ordering::SeqCst), 2, "it was submitted once");
     gateway.stop().await;
 }
@@ -284,18 +241,11 @@ async fn a_job_that_was_refused_at_first_is_submitted_once_over_restarts() {
     let start = async || RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
     let says = async |gateway: &RunningGateway, id: &str, status: &str| {
         let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(id);
-        let says = async {
-            while !(task.get().await.unwrap().message).is_some_and(|message| message.starts_with(status)) {
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded(status, says).await;
+        says(&task, status, |message| message.starts_with(status)).await;
     };
     let gateway = start().await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("job", json!({})).await else {
-        panic!("no task")
-    };
+    let task = client.task("job", json!({})).await;
     says(&gateway, task.id(), "waiting for upstream").await;
     gateway.stop().await;
     let gateway = start().await;
@@ -304,11 +254,8 @@ async fn a_job_that_was_refused_at_first_is_submitted_once_over_restarts() {
     seen.is_done.store(true, Ordering::SeqCst);
     let gateway = start().await;
     let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(task.id());
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    assert!(
-        matches!(outcome, Outcome::Result { is_error: false, .. }),
-        "{outcome:?}"
-    );
+    let outcome = end(&task).await;
+    success(&outcome);
     assert_eq!(seen.calls.load(Ordering::SeqCst), 2, "refused, and accepted");
     gateway.stop().await;
 }

@@ -2,7 +2,7 @@
 //! of a child. The tests print a table.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end},
     upstream::{Tasks, Upstream, Work, server},
     world::{RunningGateway, guarded, options, with_every_call_a_task},
 };
@@ -111,10 +111,8 @@ fn child(folder: &Path, tasks: Tasks) -> UpstreamOptions {
     let script = "exec 3>&1 1>&2; exec \"$0\" --exact cells::a_child --ignored --nocapture";
     let program = env::current_exe().unwrap().display().to_string();
     let mut child = ChildOptions::new("sh", ["-c", script, &program]);
-    child.env = vec![
-        (FOLDER.to_owned(), folder.display().to_string()),
-        (TASKS.to_owned(), format!("{tasks:?}")),
-    ];
+    let variables = [(FOLDER, folder.display().to_string()), (TASKS, format!("{tasks:?}"))];
+    child.env = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
     UpstreamOptions {
         era: tasks.era(),
         ..UpstreamOptions::new("up", Target::Command(child))
@@ -128,17 +126,11 @@ async fn a_child() {
     let (Ok(folder), Ok(tasks)) = (env::var(FOLDER), env::var(TASKS)) else {
         return;
     };
-    let tasks = Tasks::ALL
-        .into_iter()
-        .find(|known| format!("{known:?}") == tasks)
-        .unwrap();
+    let mut all = Tasks::ALL.into_iter();
+    let tasks = all.find(|known| format!("{known:?}") == tasks).unwrap();
     let server = server(tasks, &Work::new(Path::new(&folder))).start().await.unwrap();
-    let output = tokio::fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/fd/3")
-        .await
-        .unwrap();
-    server.serve_lines(tokio::io::stdin(), output).await.unwrap();
+    let output = tokio::fs::OpenOptions::new().write(true).open("/dev/fd/3").await;
+    server.serve_lines(tokio::io::stdin(), output.unwrap()).await.unwrap();
     // Reading standard input cannot be given up.
     std::process::exit(0);
 }
@@ -221,7 +213,7 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
             let task = started(&client, "hold", side.work()).await;
             assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
             side.work().release();
-            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+            let outcome = end(&task).await;
             assert_eq!(outcome.verdict(), Verdict::Succeeded);
             assert_eq!(side.work().begun(), 1);
         }
@@ -236,10 +228,7 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
                 RunningGateway::start(directory.path(), side.options()).await
             };
             let (ended, gateway) = guarded("both", async { tokio::join!(calling, restarting) }).await;
-            assert!(
-                !matches!(ended, Ok(Outcome::Result { is_error: false, .. })),
-                "it cannot have succeeded: {ended:?}"
-            );
+            assert_not_succeeded(&ended);
             let client = Client::connect(&gateway.url, client_tasks);
             assert_eq!(client.text("large", json!({"bytes": 3})).await.len(), 3);
             assert_eq!(side.work().begun(), 1, "it is not idempotent");
@@ -257,8 +246,12 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
             gateway.stop().await;
             let gateway = RunningGateway::start(directory.path(), side.options()).await;
             let client = Client::connect(&gateway.url, client_tasks);
+            let task = client.connection.task(id);
+            if matches!(side, Side::Http(_)) && side.tasks() != Tasks::None {
+                assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+            }
             side.work().release();
-            let ended = guarded("the end", client.connection.task(id).wait(&mut |_| {})).await;
+            let ended = guarded("the end", task.wait(&mut |_| {})).await;
             match (&side, side.tasks()) {
                 // Its task has lived on.
                 (Side::Http(_), Tasks::Legacy | Tasks::Modern) => {
@@ -276,10 +269,7 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
                 side.restarted().await
             };
             let (ended, side) = guarded("both", async { tokio::join!(calling, restarting) }).await;
-            assert!(
-                !matches!(ended, Ok(Outcome::Result { is_error: false, .. })),
-                "it cannot have succeeded: {ended:?}"
-            );
+            assert_not_succeeded(&ended);
             assert_eq!(side.work().begun(), 1, "it is not idempotent");
         }
     }
@@ -294,9 +284,7 @@ async fn direct(upstream: Tasks, client: Tasks, tool: &str, arguments: Value) ->
 
 /// A task whose tool has begun.
 async fn started(client: &Client, tool: &str, work: &Work) -> longhaul_client::TaskHandle {
-    let Called::Task(task) = client.start(tool, json!({})).await.unwrap() else {
-        panic!("no task")
-    };
+    let task = client.task(tool, json!({})).await;
     work.has_begun(1).await;
     task
 }
@@ -326,7 +314,7 @@ async fn see_progress(client: &Client, upstream: Tasks, work: &Work) {
     }
     if client.tasks == Tasks::Modern || upstream == Tasks::Modern {
         work.release();
-        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        end(&task).await;
         return;
     }
     let mut has_figures = false;
@@ -366,6 +354,11 @@ async fn cancel(client: &Client, upstream: Tasks, work: &Work) {
     }
 }
 
+fn assert_not_succeeded(ended: &Result<Outcome, RequestError>) {
+    let has_succeeded = matches!(ended, Ok(Outcome::Result { is_error: false, .. }));
+    assert!(!has_succeeded, "{ended:?}");
+}
+
 fn assert_interrupted(ended: &Result<Outcome, RequestError>) {
     let Ok(Outcome::RpcError(failure)) = ended else {
         panic!("{ended:?}")
@@ -382,11 +375,9 @@ async fn a_call_is_a_task_as_soon_as_it_is_one_of_the_upstream() {
     upstreams[0].rules[0].task = Some(TaskPolicy::After(3_600_000));
     let gateway = RunningGateway::start(directory.path(), upstreams).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-        panic!("no task")
-    };
+    let task = client.task("hold", json!({})).await;
     upstream.release();
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome.verdict(), Verdict::Succeeded);
     // The upstream of a client without tasks is not asked for one, so its progress arrives.
     let plain = Client::connect(&gateway.url, Tasks::None);

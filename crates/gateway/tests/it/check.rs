@@ -2,7 +2,7 @@
 
 use crate::{
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, guarded, options},
+    world::{RunningGateway, at_url, guarded, options},
 };
 use longhaul_client::ChildOptions;
 use longhaul_core::TaskPolicy;
@@ -27,10 +27,7 @@ async fn reports_with(
 
 #[tokio::test]
 async fn each_upstream_is_told_with_its_tools_and_what_is_probably_wrong() {
-    let [one, two] = [
-        Upstream::start(Tasks::Legacy).await,
-        Upstream::start(Tasks::Modern).await,
-    ];
+    let [one, two] = Upstream::of_both_eras().await;
     let mut upstreams = options(&[("one", &one), ("two", &two)]);
     upstreams[0].tools.allow = ["e*", "repeat", "x*"].map(|pattern| pattern.parse().unwrap()).to_vec();
     upstreams[0].tools.deny = vec!["nothing".parse().unwrap()];
@@ -168,13 +165,8 @@ async fn an_upstream_that_is_down_or_hangs_is_told_in_words() {
     // Connections are accepted, and nothing is answered.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut upstreams = options(&[("down", &up), ("hangs", &up)]);
-    let at = |url: String| Target::Http {
-        url,
-        headers: http::HeaderMap::new(),
-        tokens: None,
-    };
-    upstreams[0].target = at("http://127.0.0.1:1/mcp".to_owned());
-    upstreams[1].target = at(format!("http://{}/mcp", silent.local_addr().unwrap()));
+    upstreams[0].target = at_url("http://127.0.0.1:1/mcp".to_owned());
+    upstreams[1].target = at_url(format!("http://{}/mcp", silent.local_addr().unwrap()));
     let reports = reports(upstreams, Duration::from_millis(500)).await;
     let reasons: Vec<_> = reports
         .iter()

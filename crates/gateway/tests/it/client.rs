@@ -6,7 +6,8 @@ use crate::{
 };
 use http::HeaderMap;
 use longhaul_client::{
-    CallOptions, CallResponse, Connection, Event, InputResponse, Inputs, Options, Outcome, RequestError, TaskHandle,
+    CallOptions, CallResponse, Connection, Event, InputResponse, Inputs, Options, Outcome, RequestError, RpcFailure,
+    TaskHandle,
 };
 use serde_json::{Map, Value, json};
 
@@ -51,11 +52,17 @@ impl Client {
 
     /// Calls a tool; returns when there is a result or a task.
     pub(crate) async fn start(&self, tool: &str, arguments: Value) -> Result<Called, RequestError> {
-        let Value::Object(arguments) = arguments else {
-            panic!("an object")
-        };
+        let arguments = arguments.as_object().unwrap().clone();
         // Boxed: a test awaits many.
         guarded(tool, Box::pin(self.send(tool, arguments))).await
+    }
+
+    /// Calls a tool whose call becomes a task.
+    pub(crate) async fn task(&self, tool: &str, arguments: Value) -> TaskHandle {
+        match self.start(tool, arguments).await.unwrap() {
+            Called::Task(task) => task,
+            Called::Done(outcome) => panic!("no task: {outcome:?}"),
+        }
     }
 
     /// Calls a tool without a task; returns its end. `on_progress` gets the messages of its progress.
@@ -80,9 +87,8 @@ impl Client {
     async fn send(&self, tool: &str, arguments: Map<String, Value>) -> Result<Called, RequestError> {
         if self.tasks == Tasks::None {
             let params = json!({"name": tool, "arguments": arguments});
-            return Ok(Called::Done(Outcome::result(
-                self.connection.send("tools/call", params).await?,
-            )));
+            let result = self.connection.send("tools/call", params).await?;
+            return Ok(Called::Done(Outcome::result(result)));
         }
         let tool = self.connection.tool(tool).await?.expect("a tool of this name");
         Ok(match self.connection.call_tool(&tool, &arguments, &mut |_| {}).await? {
@@ -115,5 +121,38 @@ impl Client {
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let result = self.result(tool, arguments).await;
         result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// Waits until the status message of a task is such a one.
+pub(crate) async fn says(task: &TaskHandle, what: &str, is_met: impl Fn(&str) -> bool) {
+    let says = async {
+        while !task.get().await.unwrap().message.as_deref().is_some_and(&is_met) {
+            tokio::task::yield_now().await;
+        }
+    };
+    guarded(what, says).await;
+}
+
+/// How a task ends.
+pub(crate) async fn end(task: &TaskHandle) -> Outcome {
+    guarded("the end", task.wait(&mut |_| {})).await.unwrap()
+}
+
+/// The result of a tool that has succeeded.
+#[track_caller]
+pub(crate) fn success(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Result { json, is_error: false } => json.as_str(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Why a call could not be carried through.
+#[track_caller]
+pub(crate) fn failure(outcome: &Outcome) -> &RpcFailure {
+    match outcome {
+        Outcome::RpcError(failure) => failure,
+        other => panic!("{other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Two principals on one upstream.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end},
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options},
 };
@@ -48,13 +48,11 @@ async fn s_01_one_principal_learns_nothing_of_anothers_calls() {
             if client_tasks == Tasks::None {
                 continue;
             }
-            let Called::Task(task) = alice.start("hold", json!({})).await.unwrap() else {
-                panic!("no task")
-            };
+            let task = alice.task("hold", json!({})).await;
             let foreign = bob.connection.task(task.id()).get().await;
             assert!(foreign.unwrap_err().is_unknown_task());
             upstream.release();
-            guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+            end(&task).await;
         }
         gateway.stop().await;
     }

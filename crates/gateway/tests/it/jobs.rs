@@ -1,7 +1,7 @@
 //! Job-style toolsets as one durable tool.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end, says},
     upstream::Tasks,
     world::{RunningGateway, guarded, until},
 };
@@ -18,9 +18,7 @@ async fn gateway(directory: &Path) -> RunningGateway {
 
 fn options(directory: &Path) -> UpstreamOptions {
     let mut child = ChildOptions::new("sh", ["-c", include_str!("jobs.sh")]);
-    child
-        .env
-        .push(("JOBS".into(), directory.to_string_lossy().into_owned()));
+    child.env = vec![("JOBS".into(), directory.to_string_lossy().into_owned())];
     let render = JobTools {
         name: "render".to_owned(),
         description: Some("Renders a video".to_owned()),
@@ -47,20 +45,13 @@ fn options(directory: &Path) -> UpstreamOptions {
 
 /// Begins a job, and waits until its state is known.
 async fn begin(client: &Client) -> TaskHandle {
-    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
-        panic!("no task")
-    };
-    let is_running = async {
-        while task.get().await.unwrap().message.as_deref() != Some("running") {
-            tokio::task::yield_now().await;
-        }
-    };
-    guarded("the state of the job", is_running).await;
+    let task = client.task("render", json!({"frames": 3})).await;
+    says(&task, "the state of the job", |message| message == "running").await;
     task
 }
 
-async fn end(task: &TaskHandle) -> Value {
-    match guarded("the end", task.wait(&mut |_| {})).await.unwrap() {
+async fn result(task: &TaskHandle) -> Value {
+    match end(task).await {
         Outcome::Result { json, .. } => serde_json::from_str(json.as_str()).unwrap(),
         other => panic!("{other:?}"),
     }
@@ -91,14 +82,9 @@ async fn a_job_is_one_tool_and_its_parts_are_hidden() {
         let task = begin(&client).await;
         let job = format!("job-{}", before + 1);
         std::fs::write(directory.path().join(format!("{job}.message")), "frame 3").unwrap();
-        let tells = async {
-            while task.get().await.unwrap().message.as_deref() != Some("running: frame 3") {
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded("the message of the job", tells).await;
+        says(&task, "the message of the job", |message| message == "running: frame 3").await;
         touch(directory.path(), &format!("{job}.done"));
-        assert_eq!(end(&task).await["structuredContent"], json!({"of": job}));
+        assert_eq!(result(&task).await["structuredContent"], json!({"of": job}));
     }
     gateway.stop().await;
 }
@@ -108,16 +94,14 @@ async fn a_job_is_one_tool_and_its_parts_are_hidden() {
 async fn a_job_is_followed_again_after_a_restart_and_submitted_once() {
     let directory = tempfile::tempdir().unwrap();
     let before = gateway(directory.path()).await;
-    let id = begin(&Client::connect(&before.url, Tasks::Modern))
-        .await
-        .id()
-        .to_owned();
+    let task = begin(&Client::connect(&before.url, Tasks::Modern)).await;
+    let id = task.id().to_owned();
     before.stop().await;
     let after = gateway(directory.path()).await;
     let task = Client::connect(&after.url, Tasks::Modern).connection.task(id);
     assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
     touch(directory.path(), "job-1.done");
-    assert_eq!(end(&task).await["structuredContent"], json!({"of": "job-1"}));
+    assert_eq!(result(&task).await["structuredContent"], json!({"of": "job-1"}));
     assert_eq!(submitted(directory.path()), 1);
     after.stop().await;
 }
@@ -129,14 +113,14 @@ async fn a_job_fails_in_words_and_is_cancelled_at_its_upstream() {
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let task = begin(&client).await;
     touch(directory.path(), "job-1.failed");
-    let result = end(&task).await;
+    let result = result(&task).await;
     assert_eq!(result["isError"], true);
     assert_eq!(result["content"][0]["text"], "The job has ended as \"failed\": no ink");
 
     let task = begin(&client).await;
     task.cancel().await.unwrap();
     until("the cancellation", || directory.path().join("job-2.cancelled").exists()).await;
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome, Outcome::Cancelled);
     // What came of it is on the task, and the request counts the gateways that it has passed.
     let told = guarded("the task", task.get())
@@ -157,14 +141,12 @@ async fn a_job_that_is_being_submitted_is_cancelled_once_it_is_named() {
     touch(directory.path(), "slow");
     let gateway = gateway(directory.path()).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
-        panic!("no task")
-    };
+    let task = client.task("render", json!({"frames": 3})).await;
     until("the submission", || submitted(directory.path()) == 1).await;
     task.cancel().await.unwrap();
     touch(directory.path(), "named");
     until("the cancellation", || directory.path().join("job-1.cancelled").exists()).await;
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome, Outcome::Cancelled);
     gateway.stop().await;
 }
@@ -176,21 +158,20 @@ async fn a_job_whose_gateway_ended_before_it_was_named_may_go_on() {
     touch(directory.path(), "slow");
     let before = gateway(directory.path()).await;
     let client = Client::connect(&before.url, Tasks::Modern);
-    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
-        panic!("no task")
-    };
+    let task = client.task("render", json!({"frames": 3})).await;
     until("the submission", || submitted(directory.path()) == 1).await;
     task.cancel().await.unwrap();
     before.stop().await;
     let after = gateway(directory.path()).await;
     let task = Client::connect(&after.url, Tasks::Modern).connection.task(task.id());
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome, Outcome::Cancelled);
-    let told = guarded("the task", task.get()).await.unwrap().message;
-    assert!(
-        told.as_ref().is_some_and(|told| told.ends_with("one may go on")),
-        "{told:?}"
-    );
+    let told = guarded("the task", task.get())
+        .await
+        .unwrap()
+        .message
+        .unwrap_or_default();
+    assert!(told.ends_with("one may go on"), "{told}");
     assert_eq!(submitted(directory.path()), 1);
     after.stop().await;
 }
@@ -204,7 +185,7 @@ async fn a_job_is_cancelled_once_its_upstream_is_back() {
     let task = begin(&client).await;
     touch(directory.path(), "away");
     task.cancel().await.unwrap();
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&task).await;
     assert_eq!(outcome, Outcome::Cancelled);
     let told = guarded("the task", task.get()).await.unwrap().message;
     let told = told.unwrap_or_default();
@@ -224,15 +205,8 @@ async fn what_is_not_configured_any_more_is_not_submitted_and_what_runs_is_follo
         let gateway = RunningGateway::start(directory.path(), vec![options.clone()]).await;
         let client = Client::connect(&gateway.url, Tasks::Modern);
         let first = begin(&client).await;
-        let Called::Task(second) = client.start("render", json!({"frames": 3})).await.unwrap() else {
-            panic!("no task")
-        };
-        guarded("a job that waits", async {
-            while gateway.waiting().await.0 == 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        let second = client.task("render", json!({"frames": 3})).await;
+        gateway.has_waiting().await;
         options.jobs.clear();
         let left = if is_upstream_gone { Vec::new() } else { vec![options] };
         gateway.reload(left).await.unwrap();
@@ -241,7 +215,7 @@ async fn what_is_not_configured_any_more_is_not_submitted_and_what_runs_is_follo
         assert!(refused.contains("can no longer run the tool"), "{refused}");
         assert_eq!(submitted(directory.path()), 1);
         touch(directory.path(), "job-1.done");
-        assert_eq!(end(&first).await["structuredContent"], json!({"of": "job-1"}));
+        assert_eq!(result(&first).await["structuredContent"], json!({"of": "job-1"}));
         gateway.stop().await;
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     client::Client,
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, guarded, options, until, without_handoff},
+    world::{RunningGateway, at_url, guarded, options, until, without_handoff},
 };
 use longhaul::Tool;
 use longhaul_client::{ChildOptions, WatchFilter};
@@ -67,10 +67,7 @@ async fn calls_are_handed_off_by_default_unless_a_name_is_taken() {
 
 #[tokio::test]
 async fn several_upstreams_have_prefixes_and_tools_are_selected_and_renamed() {
-    let (one, two) = (
-        Upstream::start(Tasks::Legacy).await,
-        Upstream::start(Tasks::Modern).await,
-    );
+    let [one, two] = Upstream::of_both_eras().await;
     let directory = tempfile::tempdir().unwrap();
     let mut upstreams = options(&[("one", &one), ("two", &two)]);
     let pattern = |text: &str| -> ToolPattern { text.parse().unwrap() };
@@ -83,18 +80,12 @@ async fn several_upstreams_have_prefixes_and_tools_are_selected_and_renamed() {
     let mut names = tool_names(&client).await;
     names.sort();
     assert_eq!(names, ["one_parrot", "two_confirm"]);
-    assert_eq!(
-        client.result("one_parrot", json!({"a": 1})).await["structuredContent"]["echo"]["a"],
-        1
-    );
+    let echoed = client.result("one_parrot", json!({"a": 1})).await;
+    assert_eq!(echoed["structuredContent"]["echo"]["a"], 1);
 
     let prompts = send(&client, "prompts/list", Value::Null).await;
-    let listed: Vec<&Value> = prompts["prompts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|prompt| &prompt["name"])
-        .collect();
+    let prompts = prompts["prompts"].as_array().unwrap().iter();
+    let listed: Vec<&Value> = prompts.map(|prompt| &prompt["name"]).collect();
     assert_eq!(listed, ["one_greet", "two_greet"]);
     let prompt = send(&client, "prompts/get", json!({"name": "two_greet"})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Hello!");
@@ -115,16 +106,11 @@ async fn changes_of_the_upstream_are_followed() {
         let directory = tempfile::tempdir().unwrap();
         let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
         let engine = gateway.server.engine().unwrap();
-        upstream
-            .server
-            .put_tool(Tool::new("later", async || "new"))
-            .await
-            .unwrap();
+        let later = Tool::new("later", async || "new");
+        upstream.server.put_tool(later).await.unwrap();
         assert!(upstream.server.remove_tool("fail"));
-        until("the change", || {
-            engine.catalog().tool("later").is_some() && engine.catalog().tool("fail").is_none()
-        })
-        .await;
+        let has = |tool: &str| engine.catalog().tool(tool).is_some();
+        until("the change", || has("later") && !has("fail")).await;
         let client = Client::connect(&gateway.url, tasks);
         assert_eq!(client.text("later", json!({})).await, "new");
         gateway.stop().await;
@@ -141,11 +127,7 @@ async fn the_last_known_lists_outlive_a_restart() {
     let known = tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await;
     gateway.stop().await;
     let mut down = upstreams();
-    down[0].target = Target::Http {
-        url: "http://127.0.0.1:1/mcp".to_owned(),
-        headers: http::HeaderMap::new(),
-        tokens: None,
-    };
+    down[0].target = at_url("http://127.0.0.1:1/mcp".to_owned());
     let gateway = RunningGateway::start(directory.path(), down).await;
     assert_eq!(tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await, known);
     gateway.stop().await;
@@ -165,11 +147,8 @@ async fn changes_of_a_resource_reach_its_subscribers() {
         let clients = [Tasks::Legacy, Tasks::Modern].map(|tasks| Client::connect(&gateway.url, tasks));
         let mut watches = Vec::new();
         for client in &clients {
-            watches.push(
-                guarded("the subscription", client.connection.watch(filter("note://1")))
-                    .await
-                    .unwrap(),
-            );
+            let watch = guarded("the subscription", client.connection.watch(filter("note://1")));
+            watches.push(watch.await.unwrap());
         }
         upstream.server.resource_updated("note://2");
         upstream.server.resource_updated("note://1");
@@ -299,10 +278,8 @@ async fn x_01_the_order_of_tools_is_that_of_the_configuration() {
         .flat_map(|upstream| own.iter().map(move |name| format!("{upstream}_{name}")))
         .collect();
     let engine = gateway.server.engine().unwrap();
-    until("the tools of both", || {
-        engine.catalog().snapshot().tools.len() == expected.len()
-    })
-    .await;
+    let are_known = || engine.catalog().snapshot().tools.len() == expected.len();
+    until("the tools of both", are_known).await;
     // A client may keep its list for a while.
     let names = async || tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await;
     let is_in_order = async { while names().await != expected {} };

@@ -3,9 +3,9 @@
 use crate::{
     client::Client,
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, options, until},
+    world::{RunningGateway, at_url, options, until},
 };
-use longhaul_gateway::{Target, UpstreamOptions, UpstreamStatus};
+use longhaul_gateway::{UpstreamOptions, UpstreamStatus};
 use serde_json::{Map, Value, json};
 
 /// An address that nobody listens at yet.
@@ -15,11 +15,7 @@ fn free_address() -> String {
 }
 
 fn gateway_at(name: &str, address: &str) -> UpstreamOptions {
-    let target = Target::Http {
-        url: format!("http://{address}/mcp"),
-        headers: http::HeaderMap::new(),
-        tokens: None,
-    };
+    let target = at_url(format!("http://{address}/mcp"));
     UpstreamOptions::new(name, target)
 }
 

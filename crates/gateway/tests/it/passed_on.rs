@@ -1,7 +1,7 @@
 //! What clients and upstreams tell each other besides calls.
 
 use crate::{
-    client::Client,
+    client::{Client, end},
     upstream::{INSTRUCTIONS, Tasks, Upstream},
     world::{RunningGateway, Seen, guarded, options, without_handoff},
 };
@@ -23,10 +23,7 @@ async fn instructions(gateway: &RunningGateway, tasks: Tasks) -> Option<String> 
 
 #[tokio::test]
 async fn instructions_are_those_of_the_upstream() {
-    let [one, two] = [
-        Upstream::start(Tasks::Legacy).await,
-        Upstream::start(Tasks::Modern).await,
-    ];
+    let [one, two] = Upstream::of_both_eras().await;
     let directory = tempfile::tempdir().unwrap();
     let alone = |upstreams: Vec<UpstreamOptions>| upstreams.into_iter().map(without_handoff).collect();
     let gateway = RunningGateway::start(directory.path(), alone(options(&[("one", &one)]))).await;
@@ -124,7 +121,7 @@ async fn numbers_pass_byte_for_byte() {
         .await;
         let outcome = match called.unwrap() {
             CallResponse::Done(outcome) => outcome,
-            CallResponse::Task(task) => guarded("the end", task.wait(&mut |_| {})).await.unwrap(),
+            CallResponse::Task(task) => end(&task).await,
         };
         let Outcome::Result { json, .. } = outcome else {
             panic!("{outcome:?}")

@@ -1,11 +1,10 @@
 //! Another configuration while the gateway runs.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end, success},
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options, until},
 };
-use longhaul_client::Outcome;
 use serde_json::json;
 
 fn offers(gateway: &RunningGateway, tool: &str) -> bool {
@@ -16,36 +15,27 @@ fn offers(gateway: &RunningGateway, tool: &str) -> bool {
 #[tokio::test]
 async fn upstreams_come_and_go_and_tasks_stay() {
     for tasks in Tasks::ALL {
-        let [one, two, three] = [
-            Upstream::start(tasks).await,
-            Upstream::start(tasks).await,
-            Upstream::start(tasks).await,
-        ];
+        let [one, two] = [Upstream::start(tasks).await, Upstream::start(tasks).await];
+        let three = Upstream::start(tasks).await;
         let directory = tempfile::tempdir().unwrap();
         let gateway = RunningGateway::start(directory.path(), options(&[("one", &one), ("two", &two)])).await;
         let client = Client::connect(&gateway.url, Tasks::Modern);
         let mut held = Vec::new();
         for upstream in ["one", "two"] {
-            match client.start(&format!("{upstream}_hold"), json!({})).await.unwrap() {
-                Called::Task(task) => held.push(task),
-                Called::Done(outcome) => panic!("{outcome:?}"),
-            }
+            held.push(client.task(&format!("{upstream}_hold"), json!({})).await);
         }
         one.has_begun(1).await;
         two.has_begun(1).await;
 
-        let reloaded = gateway
-            .reload(options(&[("two", &two), ("three", &three)]))
-            .await
-            .unwrap();
+        let later = options(&[("two", &two), ("three", &three)]);
+        let reloaded = gateway.reload(later).await.unwrap();
         assert_eq!(
-            (reloaded.added, reloaded.changed, reloaded.removed),
-            (vec!["three".to_owned()], vec![], vec!["one".to_owned()])
+            (reloaded.added, reloaded.removed),
+            (vec!["three".to_owned()], vec!["one".to_owned()])
         );
-        until("the tools", || {
-            offers(&gateway, "three_echo") && !offers(&gateway, "one_echo")
-        })
-        .await;
+        assert_eq!(reloaded.changed, [""; 0]);
+        let is_followed = || offers(&gateway, "three_echo") && !offers(&gateway, "one_echo");
+        until("the tools", is_followed).await;
         assert!(offers(&gateway, "two_echo"));
         let client = Client::connect(&gateway.url, Tasks::Modern);
         client.text("three_echo", json!({})).await;
@@ -54,11 +44,8 @@ async fn upstreams_come_and_go_and_tasks_stay() {
         one.release();
         two.release();
         for task in held {
-            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-            let Outcome::Result { json, is_error: false } = outcome else {
-                panic!("{outcome:?}")
-            };
-            assert!(json.as_str().contains("held"), "{json:?}");
+            let outcome = end(&task).await;
+            assert!(success(&outcome).contains("held"), "{outcome:?}");
         }
         assert_eq!((one.begun(), two.begun()), (1, 1));
         gateway.stop().await;
@@ -68,10 +55,7 @@ async fn upstreams_come_and_go_and_tasks_stay() {
 /// The name stays, the settings and the place do not.
 #[tokio::test]
 async fn a_changed_upstream_is_connected_to_anew() {
-    let [before, after] = [
-        Upstream::start(Tasks::Legacy).await,
-        Upstream::start(Tasks::Modern).await,
-    ];
+    let [before, after] = Upstream::of_both_eras().await;
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start(directory.path(), options(&[("up", &before)])).await;
     let unchanged = gateway.reload(options(&[("up", &before)])).await.unwrap();
@@ -107,10 +91,7 @@ async fn a_wrong_configuration_changes_nothing() {
 /// Without prefixes: a new upstream has tools of the names of another one's.
 #[tokio::test]
 async fn a_configuration_with_names_that_collide_changes_nothing() {
-    let [one, two] = [
-        Upstream::start(Tasks::Legacy).await,
-        Upstream::start(Tasks::Modern).await,
-    ];
+    let [one, two] = Upstream::of_both_eras().await;
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start_bare(directory.path(), options(&[("one", &one)])).await;
     let both = options(&[("one", &one), ("two", &two)]);
@@ -139,19 +120,12 @@ async fn a_tool_that_was_switched_off_is_not_called_any_more() {
     upstreams[0].concurrency = Some(1);
     let gateway = RunningGateway::start(directory.path(), upstreams.clone()).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Called::Task(first) = client.start("hold", json!({})).await.unwrap() else {
-        panic!("no task")
-    };
+    let first = client.task("hold", json!({})).await;
     upstream.has_begun(1).await;
     let other = Client::connect(&gateway.url, Tasks::None);
     let second = other.call("echo", json!({}));
     let reload = async {
-        guarded("a call that waits", async {
-            while gateway.waiting().await.0 == 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        gateway.has_waiting().await;
         // The last one counts.
         upstreams[0].tools.rename.insert("hold".to_owned(), "held".to_owned());
         gateway.reload(upstreams.clone()).await.unwrap();
@@ -162,7 +136,7 @@ async fn a_tool_that_was_switched_off_is_not_called_any_more() {
     let refused = format!("{refused:?}");
     assert!(refused.contains("`echo` of upstream `up` is switched off"), "{refused}");
     upstream.release();
-    let outcome = guarded("the end", first.wait(&mut |_| {})).await.unwrap();
+    let outcome = end(&first).await;
     assert!(format!("{outcome:?}").contains("held"), "{outcome:?}");
     gateway.stop().await;
 }
@@ -175,27 +149,19 @@ async fn calls_from_before_the_change_count_among_those_that_run_at_once() {
     upstreams[0].concurrency = Some(1);
     let gateway = RunningGateway::start(directory.path(), upstreams.clone()).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let begin = async || match client.start("hold", json!({})).await.unwrap() {
-        Called::Task(task) => task,
-        Called::Done(outcome) => panic!("{outcome:?}"),
-    };
+    let begin = async || client.task("hold", json!({})).await;
     let first = begin().await;
     upstream.has_begun(1).await;
     upstreams[0].tools.rename.insert("echo".to_owned(), "parrot".to_owned());
     gateway.reload(upstreams).await.unwrap();
     until("the tools", || offers(&gateway, "parrot")).await;
     let second = begin().await;
-    guarded("a call that waits", async {
-        while gateway.waiting().await.0 == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    gateway.has_waiting().await;
     for (begun, task) in [(1, first), (2, second)] {
         upstream.has_begun(begun).await;
         assert_eq!(upstream.begun(), begun);
         upstream.release();
-        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        let outcome = end(&task).await;
         assert!(format!("{outcome:?}").contains("held"), "{outcome:?}");
     }
     gateway.stop().await;

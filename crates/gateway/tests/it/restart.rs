@@ -1,92 +1,45 @@
 //! Restarts of the gateway and of the upstream in the middle of a call.
 
 use crate::{
-    client::{Called, Client},
+    client::{Client, end, failure, says, success},
     upstream::{Tasks, Upstream},
     world::{RunningGateway, guarded, options},
 };
-use longhaul_client::{Outcome, TaskStatus};
+use longhaul_client::{Outcome, TaskHandle, TaskStatus};
 use longhaul_core::{CancelMode, Principal, Retry, RetryOn, Scope};
 use serde_json::json;
 
-/// The client's id of the task, after the gateway has been restarted while the tool ran.
-async fn restarted(
-    tool: &str,
-    upstream: &Upstream,
-    client_tasks: Tasks,
-) -> (tempfile::TempDir, RunningGateway, Client, String) {
+/// The client's task, after the gateway has been restarted while the tool ran.
+async fn restarted(tool: &str, upstream: &Upstream) -> (tempfile::TempDir, RunningGateway, TaskHandle) {
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start(directory.path(), options(&[("up", upstream)])).await;
-    let client = Client::connect(&gateway.url, client_tasks);
-    let Called::Task(task) = client.start(tool, json!({})).await.unwrap() else {
-        panic!("no task")
-    };
-    let id = task.id().to_owned();
+    let task = Client::connect(&gateway.url, Tasks::Modern).task(tool, json!({})).await;
     upstream.has_begun(1).await;
-    if upstream.tasks != Tasks::None {
-        // The gateway has the task of the upstream when it reports its status.
-        while task.get().await.unwrap().message.is_none() {
-            tokio::task::yield_now().await;
-        }
-    }
     gateway.stop().await;
     let gateway = RunningGateway::start(directory.path(), options(&[("up", upstream)])).await;
-    let client = Client::connect(&gateway.url, client_tasks);
-    (directory, gateway, client, id)
-}
-
-#[tokio::test]
-async fn a_task_of_the_upstream_is_followed_again_and_its_tool_runs_once() {
-    for upstream_tasks in [Tasks::Legacy, Tasks::Modern] {
-        for client_tasks in [Tasks::Legacy, Tasks::Modern] {
-            let upstream = Upstream::start(upstream_tasks).await;
-            let (_directory, gateway, client, id) = restarted("hold", &upstream, client_tasks).await;
-            let task = client.connection.task(id);
-            assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
-            upstream.release();
-            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-            let Outcome::Result { json, .. } = outcome else {
-                panic!("{outcome:?}")
-            };
-            assert!(json.as_str().contains("held"), "{json:?}");
-            assert_eq!(upstream.begun(), 1);
-            gateway.stop().await;
-        }
-    }
+    let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(task.id());
+    (directory, gateway, task)
 }
 
 #[tokio::test]
 async fn a_plain_call_of_the_upstream_is_made_again_only_if_it_is_idempotent() {
     let upstream = Upstream::start(Tasks::None).await;
-    let (_directory, gateway, client, id) = restarted("repeat", &upstream, Tasks::Modern).await;
+    let (_directory, gateway, task) = restarted("repeat", &upstream).await;
     upstream.has_begun(2).await;
     // One for the call that the restart has cut off, which the upstream does not know to be unwanted.
     upstream.release();
     upstream.release();
-    let outcome = guarded("the end", client.connection.task(id).wait(&mut |_| {}))
-        .await
-        .unwrap();
-    assert!(
-        matches!(outcome, Outcome::Result { is_error: false, .. }),
-        "{outcome:?}"
-    );
+    let outcome = end(&task).await;
+    success(&outcome);
     gateway.stop().await;
 
     let upstream = Upstream::start(Tasks::None).await;
-    let (_directory, gateway, client, id) = restarted("hold", &upstream, Tasks::Modern).await;
-    let outcome = guarded("the end", client.connection.task(id).wait(&mut |_| {}))
-        .await
-        .unwrap();
-    let Outcome::RpcError(failure) = outcome else {
-        panic!("{outcome:?}")
-    };
-    assert!(
-        failure
-            .message
-            .contains("it is not known whether `hold` has run on upstream `up`"),
-        "{failure:?}"
-    );
-    assert!(failure.data.unwrap().as_str().contains("interrupted"));
+    let (_directory, gateway, task) = restarted("hold", &upstream).await;
+    let outcome = end(&task).await;
+    let failure = failure(&outcome);
+    let why = "it is not known whether `hold` has run on upstream `up`";
+    assert!(failure.message.contains(why), "{failure:?}");
+    assert!(failure.data.as_ref().unwrap().as_str().contains("interrupted"));
     assert_eq!(upstream.begun(), 1);
     gateway.stop().await;
 }
@@ -101,26 +54,13 @@ async fn a_call_waits_for_an_upstream_that_is_down() {
         let client = Client::connect(&gateway.url, Tasks::Modern);
         client.text("echo", json!({})).await;
         let address = upstream.stop().await;
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
-        };
-        let waits = async {
-            loop {
-                let message = task.get().await.unwrap().message.unwrap_or_default();
-                if message.starts_with("waiting for upstream `up` for up to ") {
-                    return;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded("the call to wait", waits).await;
+        let task = client.task("hold", json!({})).await;
+        let waits = |message: &str| message.starts_with("waiting for upstream `up` for up to ");
+        says(&task, "the call to wait", waits).await;
         let upstream = Upstream::start_at(&address, upstream_tasks).await;
         upstream.release();
-        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-        let Outcome::Result { json, is_error: false } = outcome else {
-            panic!("{outcome:?}")
-        };
-        assert!(json.as_str().contains("held"), "{json:?}");
+        let outcome = end(&task).await;
+        assert!(success(&outcome).contains("held"), "{outcome:?}");
         assert_eq!(upstream.begun(), 1);
         gateway.stop().await;
     }
@@ -146,9 +86,7 @@ async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
         });
         let gateway = RunningGateway::start(directory.path(), upstreams).await;
         let client = Client::connect(&gateway.url, client_tasks);
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
-        };
+        let task = client.task("hold", json!({})).await;
         upstream.has_begun(1).await;
         // The gateway has the task of the upstream when it reports its status.
         while guarded("a poll", task.get()).await.unwrap().message.is_none() {
@@ -159,7 +97,7 @@ async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
         let running = engine.list(&scope, None, 2).await.unwrap().tasks;
         assert_eq!(running.len(), 1, "{running:?}");
         engine.cancel(&scope, &running[0].id, CancelMode::AtOnce).await.unwrap();
-        let ended = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        let ended = end(&task).await;
         let Outcome::Result { json, is_error: true } = &ended else {
             panic!("{ended:?}")
         };
@@ -186,18 +124,12 @@ async fn a_call_that_was_not_sent_before_a_restart_is_sent_after_it() {
         let client = Client::connect(&gateway.url, Tasks::Modern);
         // Its tools are known, and nothing was sent on the connection of the client yet.
         let address = upstream.stop().await;
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
-        };
+        let task = client.task("hold", json!({})).await;
         let id = task.id().to_owned();
-        let waits = async {
-            while !(task.get().await.unwrap().message)
-                .is_some_and(|message| message.starts_with("waiting for upstream"))
-            {
-                tokio::task::yield_now().await;
-            }
-        };
-        guarded("the status", waits).await;
+        says(&task, "the status", |message| {
+            message.starts_with("waiting for upstream")
+        })
+        .await;
         gateway.stop().await;
 
         let upstream = Upstream::start_at(&address, upstream_tasks).await;
@@ -205,11 +137,8 @@ async fn a_call_that_was_not_sent_before_a_restart_is_sent_after_it() {
         upstream.has_begun(1).await;
         upstream.release();
         let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(id);
-        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-        assert!(
-            matches!(outcome, Outcome::Result { is_error: false, .. }),
-            "{upstream_tasks:?}: {outcome:?}"
-        );
+        let outcome = end(&task).await;
+        success(&outcome);
         assert_eq!(upstream.begun(), 1);
         gateway.stop().await;
     }
@@ -226,27 +155,20 @@ async fn a_call_says_that_it_waits_for_others_of_its_upstream() {
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
-        };
+        let task = client.task("hold", json!({})).await;
         upstream.has_begun(1).await;
         tasks.push(task);
     }
-    let told = async |text: &str| {
-        while tasks[1].get().await.unwrap().message.as_deref() != Some(text) {
-            tokio::task::yield_now().await;
-        }
-    };
-    let waits = told("waits: 1 of at most 1 calls of upstream `up` run");
-    guarded("the status", waits).await;
+    let waits = "waits: 1 of at most 1 calls of upstream `up` run";
+    says(&tasks[1], "the status", |message| message == waits).await;
     assert_eq!(gateway.waiting().await, (1, Some(1)));
     upstream.release();
     upstream.has_begun(2).await;
-    guarded("another status", told("half")).await;
+    says(&tasks[1], "another status", |message| message == "half").await;
     assert_eq!(gateway.waiting().await, (0, Some(1)));
     upstream.release();
     for task in &tasks {
-        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        end(task).await;
     }
     gateway.stop().await;
 }

@@ -2,11 +2,12 @@
 
 use crate::{
     asks_once::{AsksOnce, Seen},
+    client::{end, failure, success},
     upstream::Tasks,
     world::{RunningGateway, guarded, until, with_every_call_a_task},
 };
 use longhaul_client::{
-    CallResponse, Connection, Event, InputResponse, Inputs, Options, Outcome, TaskHandle, TaskSnapshot, TaskStatus,
+    CallResponse, Connection, Event, InputResponse, Inputs, Options, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use serde_json::{Map, json};
 
@@ -70,11 +71,8 @@ async fn again(
 }
 
 async fn completes(task: &TaskHandle, upstream: &AsksOnce, id: usize) {
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    let Outcome::Result { json, is_error: false } = outcome else {
-        panic!("{outcome:?}")
-    };
-    assert!(json.as_str().contains("this"), "{json:?}");
+    let outcome = end(task).await;
+    assert!(success(&outcome).contains("this"), "{outcome:?}");
     upstream.seen(|seen| assert_eq!(seen.answers, [(json!(id), json!("this"))]));
 }
 
@@ -136,10 +134,8 @@ async fn an_answer_that_has_lost_its_session_is_told() {
     upstream.seen(Seen::end_session);
     let gateway = self::gateway(&directory, &upstream).await;
     let task = client(&gateway).task(task.id());
-    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-    let Outcome::RpcError(failure) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let outcome = end(&task).await;
+    let failure = failure(&outcome);
     assert!(failure.message.contains("it did not get the answer"), "{failure:?}");
     gateway.stop().await;
 

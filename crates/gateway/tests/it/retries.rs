@@ -1,9 +1,9 @@
 //! Calls that fail so that nobody knows whether they have run, and how often they are made again.
 
 use crate::{
-    client::{Called, Client},
+    client::{Called, Client, end, failure, says, success},
     upstream::Tasks,
-    world::{RunningGateway, guarded},
+    world::{RunningGateway, at_url, guarded},
 };
 use axum::{
     Router,
@@ -53,11 +53,7 @@ impl Failing {
                 child.env = vec![("CALLS".into(), calls), ("FAILURES".into(), failures.to_string())];
                 Target::Command(child)
             }
-            Self::Http { url, .. } => Target::Http {
-                url: url.clone(),
-                headers: http::HeaderMap::new(),
-                tokens: None,
-            },
+            Self::Http { url, .. } => at_url(url.clone()),
         };
         let mut every_tool = ToolRule::new("*".parse().unwrap());
         (every_tool.task, every_tool.retry) = (Some(task), retry);
@@ -127,10 +123,8 @@ async fn serve(
         _ => json!({"error": {"code": -32601, "message": "scripted"}}),
     };
     let mut response = json!({"jsonrpc": "2.0", "id": request["id"]});
-    response
-        .as_object_mut()
-        .unwrap()
-        .extend(answer.as_object().unwrap().clone());
+    let members = response.as_object_mut().unwrap();
+    members.extend(answer.as_object().unwrap().clone());
     let built = Response::builder().header("content-type", "application/json");
     built.body(Body::from(response.to_string())).unwrap()
 }
@@ -161,7 +155,7 @@ async fn call_and_asked(
     let gateway = RunningGateway::start_bare(directory.path(), vec![upstream.options(retry, task)]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let outcome = match client.start(tool, json!({})).await {
-        Ok(Called::Task(task)) => guarded("the end", task.wait(&mut |_| {})).await.unwrap(),
+        Ok(Called::Task(task)) => end(&task).await,
         Ok(Called::Done(outcome)) => outcome,
         Err(RequestError::Rpc(failure)) => Outcome::RpcError(failure),
         Err(error) => panic!("{error}"),
@@ -176,14 +170,11 @@ async fn failing(failures: usize) -> [Failing; 2] {
 }
 
 fn assert_done(outcome: &Outcome) {
-    let is_done = matches!(outcome, Outcome::Result { json, is_error: false } if json.as_str().contains("done"));
-    assert!(is_done, "{outcome:?}");
+    assert!(success(outcome).contains("done"), "{outcome:?}");
 }
 
 fn assert_unknown(outcome: &Outcome, tool: &str) {
-    let Outcome::RpcError(failure) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let failure = failure(outcome);
     let expected = format!("it is not known whether `{tool}` has run on upstream `up`");
     assert!(failure.message.contains(&expected), "{failure:?}");
 }
@@ -196,10 +187,8 @@ async fn a_call_that_is_refused_for_long_fails_at_once() {
     for task in POLICIES {
         let upstream = Failing::http(0).await;
         let (outcome, calls) = call(&upstream, None, task, "limited").await;
-        assert!(
-            format!("{outcome:?}").contains("asks to be called again in 30m"),
-            "{outcome:?}"
-        );
+        let told = format!("{outcome:?}");
+        assert!(told.contains("asks to be called again in 30m"), "{told}");
         assert_eq!(calls, 1);
     }
 }
@@ -212,9 +201,7 @@ async fn the_status_of_a_call_that_is_sent_again_says_so() {
     let options = upstream.options(None, TaskPolicy::Always);
     let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("busy", json!({})).await else {
-        panic!("it is no task")
-    };
+    let task = client.task("busy", json!({})).await;
     let mut statuses = Vec::new();
     let noted = &mut |event: Event<'_>| {
         if let Event::Status(task) = event {
@@ -236,20 +223,16 @@ async fn a_call_that_was_refused_before_a_restart_is_sent_once_after_it() {
     let options = upstream.options(None, TaskPolicy::Always);
     let gateway = RunningGateway::start_bare(directory.path(), vec![options.clone()]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
-    let Ok(Called::Task(task)) = client.start("later", json!({})).await else {
-        panic!("it is no task")
-    };
-    let waits = async {
-        while !(task.get().await.unwrap().message).is_some_and(|message| message.starts_with("waiting for upstream")) {
-            tokio::task::yield_now().await;
-        }
-    };
-    guarded("the refusal", waits).await;
+    let task = client.task("later", json!({})).await;
+    says(&task, "the refusal", |message| {
+        message.starts_with("waiting for upstream")
+    })
+    .await;
     gateway.stop().await;
     let gateway = RunningGateway::start_bare(directory.path(), vec![options]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let task = client.connection.task(task.id());
-    assert_done(&guarded("the end", task.wait(&mut |_| {})).await.unwrap());
+    assert_done(&end(&task).await);
     assert_eq!(upstream.calls(), 2);
     gateway.stop().await;
 }
@@ -308,10 +291,8 @@ async fn a_call_whose_answer_cannot_be_read_is_made_once_whatever_its_policy_say
         let upstream = Failing::child(0);
         let (outcome, calls) = call(&upstream, every_failure.clone(), task, "odd").await;
         let told = format!("{outcome:?}");
-        assert!(
-            told.contains("upstream `up`: the server's response is invalid"),
-            "{told}"
-        );
+        let why = "upstream `up`: the server's response is invalid";
+        assert!(told.contains(why), "{told}");
         assert_eq!(calls, 1);
     }
 }

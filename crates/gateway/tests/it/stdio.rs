@@ -1,7 +1,7 @@
 //! A child whose questions do not say which call they belong to.
 
 use crate::{
-    client::{Called, Client},
+    client::{Called, Client, end, failure},
     passed_on::listener,
     upstream::Tasks,
     world::{RunningGateway, Seen, guarded, until, with_every_call_a_task},
@@ -264,12 +264,9 @@ async fn a_call_of_an_upstream_that_answers_nothing_any_more_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = gateway_with(directory.path(), Some(2_000)).await;
     let client = Client::connect(&gateway.url, Tasks::Legacy);
-    let Called::Task(task) = client.start("freeze", json!({})).await.unwrap() else {
-        panic!("no task")
-    };
-    let Outcome::RpcError(failure) = guarded("the end", task.wait(&mut |_| {})).await.unwrap() else {
-        panic!("it has a result")
-    };
+    let task = client.task("freeze", json!({})).await;
+    let outcome = end(&task).await;
+    let failure = failure(&outcome);
     for part in [
         "not known whether `freeze` has run",
         "neither the call nor a ping for 2s",
@@ -364,9 +361,8 @@ async fn ask(client: &testing::Client, asked: Option<&Value>) -> Value {
         params["inputResponses"] = names.map(|name| (name, answer.clone())).collect();
         params["requestState"] = asked["requestState"].clone();
     }
-    guarded("the response", client.request("tools/call", params))
-        .await
-        .unwrap()
+    let answer = guarded("the response", client.request("tools/call", params));
+    answer.await.unwrap()
 }
 
 /// The sixteen questions before it were never answered.
@@ -386,10 +382,8 @@ async fn a_question_is_put_though_sixteen_before_it_were_abandoned() {
     // The oldest is told why it has no result, and the newest goes on.
     let oldest = ask(&client, rounds.first()).await;
     let why = oldest["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(
-        why.contains("another call of this client needs the connection"),
-        "{oldest}"
-    );
+    let needed = "another call of this client needs the connection";
+    assert!(why.contains(needed), "{oldest}");
     assert_eq!(oldest["isError"], true, "{oldest}");
     let newest = ask(&client, rounds.last()).await;
     assert_eq!(newest["content"][0]["text"], "accept", "{newest}");
@@ -408,15 +402,13 @@ async fn a_child_that_ignores_a_cancellation_is_ended_if_nothing_else_runs_in_it
         hang_begins(directory.path(), 2).await;
         let before = children(directory.path());
         task.cancel().await.unwrap();
-        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        end(&task).await;
         until("the child to end", || children(directory.path()) == before - 1).await;
         shown.push(task.get().await.unwrap().message.unwrap_or_default().to_string());
     }
     for message in shown {
-        assert!(
-            message.contains("its process of upstream `child` was ended"),
-            "{message}"
-        );
+        let ended = "its process of upstream `child` was ended";
+        assert!(message.contains(ended), "{message}");
     }
     gateway.stop().await;
 }

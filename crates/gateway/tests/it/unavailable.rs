@@ -3,12 +3,12 @@
 use crate::{
     client::Client,
     upstream::{Tasks, Upstream},
-    world::{RunningGateway, guarded, options, until},
+    world::{RunningGateway, at_url, guarded, options, until},
 };
 use axum::{Router, extract::State, routing::any};
 use http::{HeaderMap, StatusCode};
 use longhaul::{Era, Server, testing};
-use longhaul_client::{AccessToken, Refusal, RequestError, TokenError, TokenProvider};
+use longhaul_client::{AccessToken, Refusal, RequestError, RpcFailure, TokenError, TokenProvider};
 use longhaul_core::{BoxFuture, Clock, Principal, UnixMillis};
 use longhaul_gateway::{Gateway, PrincipalTokens, Target, UpstreamOptions, UpstreamTokens};
 use longhaul_private_dir::PrivateDir;
@@ -23,6 +23,13 @@ use std::{
 };
 use tokio::sync::{Notify, Semaphore};
 
+fn rpc_failure(refused: &Result<(), RequestError>) -> &RpcFailure {
+    match refused {
+        Err(RequestError::Rpc(failure)) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// It is not asked again before the time that it has named.
 #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
 #[tokio::test]
@@ -33,20 +40,14 @@ async fn clients_learn_how_long_an_upstream_asks_to_wait() {
         (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "1800")], "")
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let target = Target::Http {
-        url: format!("http://{}/mcp", listener.local_addr().unwrap()),
-        headers: HeaderMap::new(),
-        tokens: None,
-    };
+    let target = at_url(format!("http://{}/mcp", listener.local_addr().unwrap()));
     let router = Router::new().fallback(any(refuse)).with_state(Arc::clone(&asked));
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start(directory.path(), vec![UpstreamOptions::new("up", target)]).await;
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let refused = guarded("the list", client.connection.list_tools()).await.map(drop);
-    let Err(RequestError::Rpc(failure)) = &refused else {
-        panic!("{refused:?}")
-    };
+    let failure = rpc_failure(&refused);
     let why = "it asks to be called again in 30m";
     assert!(failure.message.ends_with(why), "{failure:?}");
     let statuses = format!("{:?}", gateway.statuses().await);
@@ -60,19 +61,13 @@ async fn clients_learn_how_long_an_upstream_asks_to_wait() {
 async fn a_gateway_without_any_upstream_says_why_it_has_no_tools() {
     let up = Upstream::start(Tasks::Modern).await;
     let mut upstreams = options(&[("down", &up), ("up", &up)]);
-    upstreams[0].target = Target::Http {
-        url: "http://127.0.0.1:1/mcp?key=SECRET".to_owned(),
-        headers: HeaderMap::new(),
-        tokens: None,
-    };
+    upstreams[0].target = at_url("http://127.0.0.1:1/mcp?key=SECRET".to_owned());
     let directory = tempfile::tempdir().unwrap();
     let gateway = RunningGateway::start(directory.path(), upstreams[..1].to_vec()).await;
     for tasks in Tasks::ALL {
         let client = Client::connect(&gateway.url, tasks);
         let refused = guarded("the list", client.connection.list_tools()).await.map(drop);
-        let Err(RequestError::Rpc(failure)) = &refused else {
-            panic!("{refused:?}")
-        };
+        let failure = rpc_failure(&refused);
         let why = "There are no tools: upstream `down`: it cannot be reached";
         assert!(failure.message.starts_with(why), "{failure:?}");
         assert!(!failure.message.contains("SECRET"), "{failure:?}");
@@ -85,12 +80,8 @@ async fn a_gateway_without_any_upstream_says_why_it_has_no_tools() {
     assert!(!client.connection.list_tools().await.unwrap().is_empty());
     // A tool of the other one may be known from before.
     let call = json!({"name": "down_build", "arguments": {}});
-    let missing = client
-        .connection
-        .send("tools/call", call)
-        .await
-        .unwrap_err()
-        .to_string();
+    let missing = client.connection.send("tools/call", call).await.unwrap_err();
+    let missing = missing.to_string();
     let why = "Unknown tool: down_build. It may be one of those that are not available now: upstream `down`: it cannot be reached";
     assert!(missing.contains(why) && !missing.contains("SECRET"), "{missing}");
     gateway.reload(upstreams[..1].to_vec()).await.unwrap();
@@ -99,10 +90,8 @@ async fn a_gateway_without_any_upstream_says_why_it_has_no_tools() {
     // The other one has kept the list.
     let client = Client::connect(&gateway.url, Tasks::Modern);
     let refused = client.connection.list_tools().await.map(drop);
-    assert!(
-        matches!(&refused, Err(RequestError::Rpc(failure)) if failure.message.starts_with("There are no tools")),
-        "{refused:?}"
-    );
+    let has_none = |message: &str| message.starts_with("There are no tools");
+    assert!(has_none(&rpc_failure(&refused).message), "{refused:?}");
     gateway.stop().await;
 }
 
@@ -191,17 +180,14 @@ async fn a_call_waits_for_an_upstream_that_is_dialled_for_the_first_time() {
     held.asked.notified().await;
     for era in [Era::Modern, Era::Legacy] {
         let client = testing::Client::connect(&gateway.server, era).await.unwrap();
-        let missing = client
-            .request("tools/call", json!({"name": "up_nothing", "arguments": {}}))
-            .await;
+        let call = json!({"name": "up_nothing", "arguments": {}});
+        let missing = client.request("tools/call", call).await;
         // Nobody may have it.
         assert_eq!(missing.unwrap_err().message, "Unknown tool: up_nothing");
     }
     let client = testing::Client::connect(&gateway.server, Era::Legacy).await.unwrap();
-    let echo = client.request(
-        "tools/call",
-        json!({"name": "slow_echo", "arguments": {"text": "here"}}),
-    );
+    let call = json!({"name": "slow_echo", "arguments": {"text": "here"}});
+    let echo = client.request("tools/call", call);
     let release = async {
         // So that the call is there first.
         tokio::task::yield_now().await;
@@ -271,10 +257,8 @@ async fn a_login_that_one_principal_has_lost_takes_no_tools_from_others() {
     for is_shared in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let mut upstreams = options(&[("up", &up)]);
-        RunningGateway::start(directory.path(), upstreams.clone())
-            .await
-            .stop()
-            .await;
+        let before = RunningGateway::start(directory.path(), upstreams.clone()).await;
+        before.stop().await;
         let revoked = Arc::new(Revoked::default());
         let Target::Http { tokens, .. } = &mut upstreams[0].target else {
             unreachable!()

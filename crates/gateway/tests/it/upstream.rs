@@ -1,12 +1,12 @@
 //! A server that the gateway is in front of. A test lets its work go on.
 
-use crate::world::until;
+use crate::world::{at_url, until};
 use longhaul::{
     Error, HttpListener, Prompt, Resource, Server, ServerHandle, TaskContext, TaskPolicy, Tool, ToolOutput, ToolResult,
 };
 use longhaul_client::EraChoice;
 use longhaul_core::LogLevel;
-use longhaul_gateway::{Target, UpstreamOptions};
+use longhaul_gateway::UpstreamOptions;
 use serde_json::{Value, json};
 use std::{
     fs::OpenOptions,
@@ -192,6 +192,11 @@ impl Upstream {
         Self::start_at("127.0.0.1:0", tasks).await
     }
 
+    /// One of each generation.
+    pub(crate) async fn of_both_eras() -> [Self; 2] {
+        [Self::start(Tasks::Legacy).await, Self::start(Tasks::Modern).await]
+    }
+
     /// Where another one was before.
     pub(crate) async fn start_at(address: &str, tasks: Tasks) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), address, tasks).await
@@ -239,32 +244,18 @@ impl Upstream {
 
     /// As a gateway is configured with it.
     pub(crate) fn options(&self, name: &str) -> UpstreamOptions {
-        let target = Target::Http {
-            url: self.url.clone(),
-            headers: http::HeaderMap::new(),
-            tokens: None,
-        };
         UpstreamOptions {
             era: self.tasks.era(),
-            ..UpstreamOptions::new(name, target)
+            ..UpstreamOptions::new(name, at_url(self.url.clone()))
         }
     }
 
     /// Ends it, and starts it where it was. It knows what its tools have done, and none of its tasks.
     pub(crate) async fn restarted(self) -> Self {
-        let Self {
-            url,
-            tasks,
-            server,
-            folder,
-            stop,
-            stopped,
-            ..
-        } = self;
-        drop(stop);
-        stopped.await.unwrap();
-        server.stop().await;
-        Self::start_in(folder, address_of(&url), tasks).await
+        drop(self.stop);
+        self.stopped.await.unwrap();
+        self.server.stop().await;
+        Self::start_in(self.folder, address_of(&self.url), self.tasks).await
     }
 
     pub(crate) fn release(&self) {

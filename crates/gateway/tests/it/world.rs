@@ -3,7 +3,7 @@
 use crate::upstream::Upstream;
 use longhaul::{Server, ServerHandle, auth::Authenticator};
 use longhaul_core::TaskPolicy;
-use longhaul_gateway::{Gateway, GatewayError, Reloaded, ToolRule, UpstreamOptions, UpstreamStatus};
+use longhaul_gateway::{Gateway, GatewayError, Reloaded, Target, ToolRule, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Handoff, Ports};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -20,10 +20,8 @@ pub(crate) async fn until(what: &str, mut is_met: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(
-        tokio::time::timeout(PATIENCE, met).await.is_ok(),
-        "waited in vain for {what}"
-    );
+    let met = tokio::time::timeout(PATIENCE, met).await;
+    assert!(met.is_ok(), "waited in vain for {what}");
 }
 
 /// A future that must complete.
@@ -32,6 +30,15 @@ pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> T
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(done) => done,
         Err(_) => panic!("waited in vain for {what}"),
+    }
+}
+
+/// A server at this URL, without a login.
+pub(crate) fn at_url(url: String) -> Target {
+    Target::Http {
+        url,
+        headers: http::HeaderMap::new(),
+        tokens: None,
     }
 }
 
@@ -45,10 +52,8 @@ pub(crate) struct RunningGateway {
 
 /// Upstreams with all their calls as tasks, where a client has tasks.
 pub(crate) fn options(upstreams: &[(&str, &Upstream)]) -> Vec<UpstreamOptions> {
-    let options = upstreams.iter();
-    options
-        .map(|(name, upstream)| with_every_call_a_task(upstream.options(name)))
-        .collect()
+    let options = upstreams.iter().map(|(name, upstream)| upstream.options(name));
+    options.map(with_every_call_a_task).collect()
 }
 
 /// Its lists are those of the upstream alone.
@@ -103,6 +108,16 @@ impl RunningGateway {
         (present[0].waiting, present[0].concurrency)
     }
 
+    /// Waits until a call of the only upstream waits.
+    pub(crate) async fn has_waiting(&self) {
+        let waits = async {
+            while self.waiting().await.0 == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded("a call that waits", waits).await;
+    }
+
     /// What is known of each upstream.
     pub(crate) async fn statuses(&self) -> Vec<(String, UpstreamStatus)> {
         guarded("the upstreams", self.gateway.settled()).await
@@ -155,12 +170,9 @@ impl RunningGateway {
 
     /// Stops it. What runs is adopted by the next one on the same directory.
     pub(crate) async fn stop(self) {
-        let Self {
-            server, gateway, stop, ..
-        } = self;
-        drop(stop);
-        gateway.stop().await;
-        server.stop().await;
+        drop(self.stop);
+        self.gateway.stop().await;
+        self.server.stop().await;
     }
 }
 
