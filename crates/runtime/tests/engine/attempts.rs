@@ -1,14 +1,13 @@
 //! How an attempt ends, and what is left of it.
 
-use crate::support::{CallOf, Script, World, settle, text, tool};
+use crate::support::{CallOf, World, settle, text};
 use longhaul_core::{Clock, Outcome, State, Verdict, approximate_duration};
 use longhaul_runtime::ExecutionEnd;
 
 #[tokio::test]
 async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut kept = Vec::new();
     for words in ["one", "two"] {
         let task = engine.create(engine.call("a")).await.unwrap();
@@ -28,8 +27,7 @@ async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
 #[tokio::test]
 async fn a_panic_is_a_failed_attempt_and_no_dead_slot() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.create(engine.call("a")).await.unwrap();
     let second = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.panic();
@@ -49,8 +47,7 @@ async fn a_panic_is_a_failed_attempt_and_no_dead_slot() {
 #[tokio::test]
 async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     let mut waits = Vec::new();
     for epoch in 1..=8 {
@@ -84,8 +81,7 @@ async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
 #[tokio::test]
 async fn a_cancel_ends_the_pause_of_what_never_started() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(ExecutionEnd::NeverStarted("no room".to_owned()));
     world.until(&engine, &task.id, |task| task.state == State::Queued).await;

@@ -1,14 +1,13 @@
 //! Calls that are waited for, and calls that become tasks on the way.
 
-use crate::support::{CallOf, Script, World, beside, guarded, scope, settle, text, tool};
+use crate::support::{CallOf, World, beside, guarded, scope, settle, text};
 use longhaul_core::{Outcome, State, StopReason};
 use longhaul_runtime::{PlainCallState, Promotion};
 
 #[tokio::test]
 async fn a_plain_call_is_visible_only_to_its_caller() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut waiting = engine.begin(engine.call("a")).await.unwrap();
     assert_eq!(engine.get(&scope(), waiting.id()).await.unwrap(), None);
     assert!(engine.list(&scope(), None, 10).await.unwrap().tasks.is_empty());
@@ -32,8 +31,7 @@ async fn a_plain_call_is_visible_only_to_its_caller() {
 #[tokio::test]
 async fn plain_calls_take_slots_too() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let _task = engine.create(engine.call("a")).await.unwrap();
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     assert_eq!(world.state(waiting.id()).await, State::Queued);
@@ -44,8 +42,7 @@ async fn plain_calls_take_slots_too() {
 #[tokio::test]
 async fn a_wait_that_is_dropped_changes_nothing_and_one_that_is_abandoned_cancels() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let dropped = engine.begin(engine.call("a")).await.unwrap();
     let dropped_id = dropped.id().clone();
     drop(dropped);
@@ -64,8 +61,7 @@ async fn a_wait_that_is_dropped_changes_nothing_and_one_that_is_abandoned_cancel
 #[tokio::test]
 async fn a_promoted_call_is_a_task_like_any_other() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut waiting = engine.begin(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     let Promotion::Task(task) = waiting.promote().await.unwrap() else {
@@ -84,8 +80,7 @@ async fn a_promoted_call_is_a_task_like_any_other() {
 #[tokio::test]
 async fn a_promotion_after_the_end_returns_the_outcome() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     for stop in [false, true] {
         let mut waiting = engine.begin(engine.call("a")).await.unwrap();
         let run = runs.next().await;
@@ -115,8 +110,7 @@ async fn a_promotion_after_the_end_returns_the_outcome() {
 #[tokio::test]
 async fn a_call_can_be_over_from_its_beginning() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let outcome = Outcome::tool_error("the path is missing");
     let task = engine.create_ended(engine.call("a"), outcome.clone()).await.unwrap();
     assert!(task.is_done());

@@ -1,9 +1,8 @@
 //! Both ways to cancel, in every state, and against every race.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, beside, guarded, scope, settle, tool};
+use crate::support::{CallOf, Process, World, beside, guarded, home, scope, settle};
 use longhaul_core::{AttemptState, CancelMode, Outcome, Principal, Scope, State, StopReason, Verdict};
 use longhaul_runtime::{CancelError, ExecutionEnd};
-use std::sync::Arc;
 
 const MODES: [CancelMode; 2] = [CancelMode::AtOnce, CancelMode::Cooperative];
 
@@ -11,8 +10,7 @@ const MODES: [CancelMode; 2] = [CancelMode::AtOnce, CancelMode::Cooperative];
 async fn a_queued_task_ends_at_once_and_never_starts() {
     for mode in MODES {
         let world = World::in_memory().with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         engine.create(engine.call("a")).await.unwrap();
         let queued = engine.create(engine.call("a")).await.unwrap();
         let cancelled = engine.cancel(&scope(), &queued.id, mode).await.unwrap();
@@ -27,10 +25,7 @@ async fn a_queued_task_ends_at_once_and_never_starts() {
 async fn running_work_is_asked_to_stop() {
     for mode in MODES {
         let world = World::in_memory().with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
-        let task = engine.create(engine.call("a")).await.unwrap();
-        let run = runs.next().await;
+        let (engine, mut runs, task, run) = world.running().await;
         let cancelled = engine.cancel(&scope(), &task.id, mode).await.unwrap();
         assert_eq!(cancelled.is_done(), mode == CancelMode::AtOnce);
         assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
@@ -50,10 +45,7 @@ async fn work_that_finishes_all_the_same_keeps_its_answer_only_if_the_cancel_was
         (CancelMode::Cooperative, Verdict::Succeeded),
     ] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
-        let task = engine.create(engine.call("a")).await.unwrap();
-        let run = runs.next().await;
+        let (engine, _runs, task, run) = world.running().await;
         engine.cancel(&scope(), &task.id, mode).await.unwrap();
         run.finish("too late");
         let ended = |task: &longhaul_core::Task| task.is_done() && task.active_attempt().is_none();
@@ -65,10 +57,7 @@ async fn work_that_finishes_all_the_same_keeps_its_answer_only_if_the_cancel_was
 async fn a_waiting_task_needs_no_slot_to_stop() {
     for mode in MODES {
         let world = World::in_memory().with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
-        let task = engine.create(engine.call("a")).await.unwrap();
-        let run = runs.next().await;
+        let (engine, mut runs, task, run) = world.running().await;
         let asked = run.ask("sure?");
         world
             .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
@@ -92,8 +81,7 @@ async fn a_waiting_task_needs_no_slot_to_stop() {
 async fn cancelling_a_finished_task_is_refused() {
     for mode in MODES {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await.finish("done");
         world.outcome(&engine, &task.id).await;
@@ -105,10 +93,7 @@ async fn cancelling_a_finished_task_is_refused() {
 #[tokio::test]
 async fn invariant_5_a_foreign_task_is_an_unknown_one_for_cancel_and_answer() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, _runs, task, run) = world.running().await;
     let stranger = Scope::of(Principal::named("stranger"));
     for id in [&task.id, &"unknown".parse().unwrap()] {
         for mode in MODES {
@@ -126,8 +111,7 @@ async fn invariant_5_a_foreign_task_is_an_unknown_one_for_cancel_and_answer() {
 async fn a_cancel_between_create_and_start_is_not_lost() {
     for mode in MODES {
         let (world, store) = World::faulty();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         store.hold_created.send_replace(true);
         let create = beside({
             let engine = engine.clone();
@@ -157,8 +141,7 @@ async fn a_cancel_between_claim_and_start_is_not_lost() {
     for mode in MODES {
         let (world, store) = World::faulty();
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         engine.create(engine.call("a")).await.unwrap();
         let queued = engine.create(engine.call("a")).await.unwrap();
         store.hold_claimed.send_replace(true);
@@ -181,10 +164,7 @@ async fn a_cancel_between_claim_and_start_is_not_lost() {
 async fn a_cancel_whose_caller_leaves_after_the_commit_is_not_lost() {
     for mode in MODES {
         let (world, store) = World::faulty();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
-        let task = engine.create(engine.call("a")).await.unwrap();
-        let run = runs.next().await;
+        let (engine, _runs, task, run) = world.running().await;
         store.hold_applied.send_replace(true);
         let cancel = beside({
             let (engine, id) = (engine.clone(), task.id.clone());
@@ -194,8 +174,7 @@ async fn a_cancel_whose_caller_leaves_after_the_commit_is_not_lost() {
         cancel.abort();
         assert!(cancel.await.unwrap_err().is_cancelled());
         store.hold_applied.send_replace(false);
-        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+        run.stops(StopReason::Cancel).await;
         assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
     }
 }
@@ -204,11 +183,9 @@ async fn a_cancel_whose_caller_leaves_after_the_commit_is_not_lost() {
 #[test]
 fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {
     for mode in MODES {
-        let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::new());
+        let (directory, clock) = home();
         let id = Process::run(directory.path(), &clock, async |world| {
-            let (script, mut runs) = Script::bound(true);
-            let engine = world.start([tool("a", script)]).await;
+            let (engine, mut runs) = world.bound().await;
             let task = engine.create(engine.call("a")).await.unwrap();
             let run = runs.next().await;
             engine.cancel(&scope(), &task.id, mode).await.unwrap();
@@ -218,13 +195,11 @@ fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {
         clock.advance(1);
         Process::run(directory.path(), &clock, async |world| {
             assert_eq!(world.task(&id).await.is_done(), mode == CancelMode::AtOnce);
-            let (script, mut runs) = Script::bound(true);
-            let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+            let (engine, mut runs, recovered) = world.recovered(true).await;
             assert_eq!(recovered.attempts, 1);
             let run = runs.next().await;
             assert!(run.resumed);
-            assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-            run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+            run.stops(StopReason::Cancel).await;
             let ended = world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
             assert_eq!(ended.state, State::Done(Verdict::Cancelled));
             assert_eq!(ended.attempt.unwrap().state, AttemptState::Ended);

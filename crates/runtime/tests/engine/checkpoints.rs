@@ -1,9 +1,9 @@
 //! Work outside of the process is found again by what its attempt has stored.
 
 use crate::support::{
-    CallOf, FaultyStore, ManualClock, Process, Script, World, beside, guarded, program, settle, text, tool,
+    CallOf, FaultyStore, Process, Script, World, beside, guarded, home, program, retry, settle, text, tool,
 };
-use longhaul_core::{Json, MAX_ENTRY_BYTES, Outcome, Retry, RetryOn, StopReason};
+use longhaul_core::{Json, MAX_ENTRY_BYTES, Outcome, RetryOn, StopReason};
 use longhaul_runtime::{ExecutionEnd, JournalError, ToolSettings};
 use longhaul_store::{MemoryStore, PlainCallStore};
 use std::sync::Arc;
@@ -15,19 +15,13 @@ fn json(number: u32) -> Json {
 /// The latest checkpoint counts, in any number of processes after the one that has stored it. What an earlier attempt has stored is that of other work.
 #[test]
 fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let settings = |executor| ToolSettings {
-        retry: Retry {
-            attempts: 2,
-            backoff: 0,
-            on: vec![RetryOn::Crash],
-        },
+        retry: retry(2, 0, [RetryOn::Crash]),
         ..tool("a", executor)
     };
     let id = Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::new();
-        let engine = world.start([settings(script)]).await;
+        let (engine, mut runs) = world.playing(settings).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         let run = runs.next().await;
         assert_eq!(run.attempt.checkpoint, None);
@@ -39,8 +33,7 @@ fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
     for _ in 0..2 {
         clock.advance(1);
         Process::run(directory.path(), &clock, async |world| {
-            let (script, mut runs) = Script::new();
-            let _engine = world.start([settings(script)]).await;
+            let (_engine, mut runs) = world.playing(settings).await;
             let run = runs.next().await;
             assert!(run.resumed);
             assert_eq!(run.attempt.checkpoint, Some(json(2)));
@@ -48,8 +41,7 @@ fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
     }
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::new();
-        let _engine = world.start([settings(script)]).await;
+        let (_engine, mut runs) = world.playing(settings).await;
         runs.next().await.end(ExecutionEnd::Crashed);
         let second = runs.next().await;
         assert_eq!((second.attempt.epoch, second.resumed), (2, false));
@@ -57,8 +49,7 @@ fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::new();
-        let engine = world.start([settings(script)]).await;
+        let (engine, mut runs) = world.playing(settings).await;
         let second = runs.next().await;
         assert!(second.resumed);
         // The first attempt's is not its own.
@@ -72,8 +63,7 @@ fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
 /// Nobody waits for a plain call after a restart, but the work that it has started elsewhere is stopped.
 #[test]
 fn a_plain_call_is_written_by_its_checkpoint_and_the_next_process_can_stop_its_work() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let id = Process::run(directory.path(), &clock, async |mut world| {
         world.store = Arc::new(PlainCallStore::in_front_of(world.store));
         let (script, mut runs) = Script::asking_again();
@@ -97,8 +87,7 @@ fn a_plain_call_is_written_by_its_checkpoint_and_the_next_process_can_stop_its_w
         assert_eq!((recovered.orphaned_calls, recovered.attempts), (1, 1));
         let run = runs.next().await;
         assert_eq!(run.attempt.checkpoint, Some(json(1)));
-        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+        run.stops(StopReason::Cancel).await;
         assert_eq!(world.outcome(&engine, &id).await, Outcome::Cancelled);
     });
 }
@@ -108,8 +97,7 @@ fn a_plain_call_is_written_by_its_checkpoint_and_the_next_process_can_stop_its_w
 async fn a_checkpoint_is_written_again_while_the_store_is_full() {
     let disk = FaultyStore::over(Arc::new(MemoryStore::new()));
     let world = World::over(disk.clone());
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     disk.be_full_for("journaled", 2);
@@ -132,8 +120,7 @@ async fn a_checkpoint_is_written_again_while_the_store_is_full() {
 #[tokio::test]
 async fn what_cannot_be_a_checkpoint_is_refused() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     let long = Json::from(serde_json::json!("x".repeat(MAX_ENTRY_BYTES)));

@@ -1,7 +1,7 @@
 //! The world's clock is set while everything runs: what is a length of time takes as long, what is a date goes by the clock.
 
-use crate::support::{CallOf, ManualClock, Process, Run, Script, World, failure, guarded, program, settle, tool};
-use longhaul_core::{Clock, Json, Outcome, Retry, RetryOn, State, Task, TaskId, UnixMillis};
+use crate::support::{CallOf, Process, Run, Script, World, failure, guarded, home, program, retry, settle, tool};
+use longhaul_core::{Clock, Json, Outcome, RetryOn, State, Task, TaskId, UnixMillis};
 use longhaul_runtime::{Engine, ExecutionEnd, PollPolicy, Polled, Question, ToolSettings};
 use proptest::prelude::*;
 use std::{
@@ -47,11 +47,7 @@ fn tools(scripts: &mut impl FnMut() -> Arc<Script>, looks: &Arc<AtomicU32>) -> V
             ..tool("queue timeout", scripts())
         },
         ToolSettings {
-            retry: Retry {
-                attempts: 2,
-                backoff: 20_000,
-                on: vec![RetryOn::Error],
-            },
+            retry: retry(2, 20_000, [RetryOn::Error]),
             ..tool("backoff", scripts())
         },
         ToolSettings {
@@ -232,11 +228,9 @@ async fn a_date_goes_by_the_world_s_clock() {
 /// Nor is it overtaken by what comes later.
 #[test]
 fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let queued = Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::new();
-        let engine = world.with_slots(1).start([tool("a", script)]).await;
+        let (engine, mut runs) = world.with_slots(1).scripted().await;
         let first = engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
         let second = engine.create(engine.call("a")).await.unwrap();
@@ -244,8 +238,7 @@ fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back(
     });
     clock.jump(-HOUR);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::new();
-        let engine = world.with_slots(1).start([tool("a", script)]).await;
+        let (engine, mut runs) = world.with_slots(1).scripted().await;
         clock.advance(1);
         let newer = engine.create(engine.call("a")).await.unwrap();
         assert!(newer.id > queued[1], "ids go on in order");
@@ -263,8 +256,7 @@ fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back(
 #[tokio::test]
 async fn times_are_shown_as_the_world_s_clock_has_them() {
     let world = World::in_memory();
-    let (script, _runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, _runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     let shown = |engine: &Engine| engine.ports().clock.read().in_the_world(task.created_at);
     assert_eq!(shown(&engine), world.clock.now());

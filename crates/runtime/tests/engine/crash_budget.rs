@@ -1,10 +1,9 @@
 //! The crash budget: crashes without forward progress block a task.
 
 use crate::durable::{not_blocked, rpc_error};
-use crate::support::{CallOf, Effects, ManualClock, Process, World, guarded, program, text};
+use crate::support::{CallOf, Effects, Process, World, guarded, home, program, text};
 use longhaul_core::{Clock, EndedBy, Json, RetryOn};
 use longhaul_runtime::{JournalError, PollPolicy, Polled, ToolSettings};
-use std::sync::Arc;
 
 #[tokio::test]
 async fn code_that_panics_at_one_point_is_blocked_with_its_history() {
@@ -35,8 +34,7 @@ async fn code_that_panics_at_one_point_is_blocked_with_its_history() {
 
 #[test]
 fn the_history_shows_when_each_attempt_failed_and_why() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let bad = || {
         let effects = effects.clone();

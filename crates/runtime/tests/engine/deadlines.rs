@@ -1,7 +1,7 @@
 //! Deadlines count from the creation, over queueing and all attempts.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, settle, text, tool};
-use longhaul_core::{Outcome, Retry, RetryOn, State, StopReason};
+use crate::support::{CallOf, Process, Script, World, guarded, home, retry, settle, text, tool};
+use longhaul_core::{Outcome, RetryOn, State, StopReason};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
 use std::sync::Arc;
 
@@ -21,8 +21,7 @@ fn passed() -> Outcome {
 #[tokio::test]
 async fn a_deadline_stops_running_work_and_ends_the_task_as_the_work_does() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([with_deadline(script)]).await;
+    let (engine, mut runs) = world.playing(with_deadline).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     world.clock.sleeper(60_000).await;
@@ -39,8 +38,7 @@ async fn a_deadline_stops_running_work_and_ends_the_task_as_the_work_does() {
 #[tokio::test]
 async fn work_that_finishes_over_its_deadline_keeps_its_answer() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([with_deadline(script)]).await;
+    let (engine, mut runs) = world.playing(with_deadline).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     world.clock.sleeper(60_000).await;
@@ -53,8 +51,7 @@ async fn work_that_finishes_over_its_deadline_keeps_its_answer() {
 #[tokio::test]
 async fn a_deadline_ends_queued_work_without_starting_it() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([with_deadline(script)]).await;
+    let (engine, mut runs) = world.playing(with_deadline).await;
     engine.create(engine.call("a")).await.unwrap();
     let held = runs.next().await;
     world.clock.advance(1);
@@ -75,8 +72,7 @@ async fn a_deadline_ends_queued_work_without_starting_it() {
 async fn work_whose_deadline_has_passed_is_not_begun() {
     let (world, store) = World::faulty();
     let world = world.with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([with_deadline(script)]).await;
+    let (engine, mut runs) = world.playing(with_deadline).await;
     engine.create(engine.call("a")).await.unwrap();
     let queued = engine.create(engine.call("a")).await.unwrap();
     store.be_full_for("deadline_passed", usize::MAX);
@@ -93,11 +89,7 @@ async fn nothing_is_retried_once_the_deadline_has_passed_or_would_have() {
         let world = World::in_memory();
         let (script, mut runs) = Script::new();
         let settings = ToolSettings {
-            retry: Retry {
-                attempts: 5,
-                backoff,
-                on: vec![RetryOn::Error],
-            },
+            retry: retry(5, backoff, [RetryOn::Error]),
             ..with_deadline(script)
         };
         let engine = world.start([settings]).await;
@@ -175,8 +167,7 @@ async fn a_deadline_that_is_set_while_timers_are_read_is_not_missed() {
 
 #[test]
 fn deadlines_pass_also_while_the_server_is_down() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let (running, queued) = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
         let (script, mut runs) = Script::bound(true);
@@ -188,14 +179,12 @@ fn deadlines_pass_also_while_the_server_is_down() {
     });
     clock.advance(60_000);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let (engine, recovered) = world.start_and_recover([with_deadline(script)]).await;
+        let (engine, mut runs, recovered) = world.recovering(true, with_deadline).await;
         assert_eq!(recovered.attempts, 1);
         assert_eq!(world.outcome(&engine, &queued).await, passed());
         let run = runs.next().await;
         assert!(run.resumed);
-        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
-        run.end(ExecutionEnd::Stopped(StopReason::Deadline));
+        run.stops(StopReason::Deadline).await;
         assert_eq!(world.outcome(&engine, &running).await, passed());
         assert!(runs.started().is_none());
     });

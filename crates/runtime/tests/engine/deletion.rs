@@ -47,8 +47,7 @@ async fn a_finished_task_goes_with_its_files_and_its_key() {
     let (mut world, faults) = World::faulty();
     let files = Arc::new(Files::default());
     world.providers = vec![files.clone()];
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut call = engine.call("a");
     call.idempotency_key = Some("k".into());
     let task = engine.create(call).await.unwrap();
@@ -87,8 +86,7 @@ async fn a_deletion_that_was_interrupted_can_be_repeated() {
     let (mut world, faults) = World::faulty();
     let files = Arc::new(Files::default());
     world.providers = vec![files.clone()];
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     files.there.lock().unwrap().insert(task.id.clone());
     runs.next().await.finish("done");

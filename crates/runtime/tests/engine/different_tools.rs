@@ -1,6 +1,6 @@
 //! Nodes of one store that offer different tools: a task waits for a node that has its tool.
 
-use crate::support::{CallOf, Effects, Script, World, program, settle, text, tool};
+use crate::support::{CallOf, Effects, Script, World, program, text, tool};
 use longhaul_core::{Failure, HostId, Outcome, State, store::NodeRole};
 use longhaul_runtime::{Engine, QueueWait, Tool, ToolSettings};
 use longhaul_store::MemoryStore;
@@ -21,13 +21,6 @@ async fn start(world: &World, host: &'static str, role: NodeRole, tools: Vec<Too
     world.start(tools).await
 }
 
-async fn pass(world: &World, millis: i64) {
-    for _ in 0..millis / 1_000 {
-        world.clock.advance(1_000);
-        settle().await;
-    }
-}
-
 #[tokio::test]
 async fn a_queued_task_waits_for_a_node_that_has_its_tool() {
     let world = shared();
@@ -36,7 +29,7 @@ async fn a_queued_task_waits_for_a_node_that_has_its_tool() {
     let (other_script, _other_runs) = Script::new();
     let without = start(&world, "without", NodeRole::Worker, vec![tool("b", other_script)]).await;
     let task = front.create(front.call("a")).await.unwrap();
-    pass(&world, 60_000).await;
+    world.pass(60_000).await;
     assert_eq!(world.state(&task.id).await, State::Queued);
     let task = world.task(&task.id).await;
     assert_eq!(without.queue_wait(&task).await.unwrap(), Some(QueueWait::OtherServer));
@@ -73,7 +66,7 @@ async fn a_durable_task_that_is_taken_over_waits_for_a_node_that_has_its_tool() 
     let task = with.create(with.call("a")).await.unwrap();
     world.until(&with, &task.id, |task| task.journaled == 1).await;
     with.stop();
-    pass(&world, 120_000).await;
+    world.pass(120_000).await;
     let waiting = world.task(&task.id).await;
     let expected = (State::Queued, true);
     assert_eq!((waiting.state, waiting.journaled > 0), expected, "{waiting:?}");
@@ -108,7 +101,7 @@ async fn an_attempt_that_was_lost_is_retried_as_its_tool_says() {
         let task = with.create(with.call("a")).await.unwrap();
         let _lost = runs.next().await;
         with.stop();
-        pass(&world, 120_000).await;
+        world.pass(120_000).await;
         if retried {
             assert_eq!(world.state(&task.id).await, State::Queued);
             let (script, mut runs) = Script::new();

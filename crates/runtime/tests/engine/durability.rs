@@ -1,12 +1,11 @@
 //! What is told is kept, and what must be kept is insisted on.
 
 use crate::support::{
-    CallOf, Effects, FaultyCreate, FaultyStore, ManualClock, Process, Script, World, beside, guarded, program, scope,
-    settle, text, tool,
+    CallOf, Effects, FaultyCreate, FaultyStore, Process, World, beside, guarded, home, program, scope, settle, text,
 };
 use futures_util::FutureExt;
 use longhaul_core::{Json, Outcome, State, StopReason, TaskId};
-use longhaul_runtime::{Call, Engine, ExecutionEnd, TaskContext, ToolSettings};
+use longhaul_runtime::{Call, Engine, TaskContext, ToolSettings};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
@@ -24,8 +23,7 @@ async fn the_task(world: &World, engine: &Engine) -> TaskId {
 #[tokio::test]
 async fn invariant_1_nothing_is_announced_before_it_is_durable() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     store.hold_created.send_replace(true);
     let create = create_beside(&engine, engine.call("a"));
     settle().await;
@@ -41,8 +39,7 @@ async fn invariant_1_nothing_is_announced_before_it_is_durable() {
 async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
     for held in ["before", "after", "not"] {
         let (world, store) = World::faulty();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         hold(&store, held, true);
         let call = Call {
             ttl: None,
@@ -68,8 +65,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
 async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_kept() {
     for held in ["before", "after"] {
         let (world, store) = World::faulty();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         hold(&store, held, true);
         let create = create_beside(&engine, engine.call("a"));
         settle().await;
@@ -79,8 +75,7 @@ async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_ke
         settle().await;
         let id = the_task(&world, &engine).await;
         if let Some(run) = runs.started() {
-            assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-            run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+            run.stops(StopReason::Cancel).await;
         }
         assert_eq!(world.outcome(&engine, &id).await, Outcome::Cancelled);
     }
@@ -90,8 +85,7 @@ async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_ke
 #[tokio::test]
 async fn an_unread_acknowledgement_does_not_count() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     store.hold_created.send_replace(true);
     let mut create = Box::pin(engine.create(engine.call("a")));
     assert!((&mut create).now_or_never().is_none());
@@ -100,8 +94,7 @@ async fn an_unread_acknowledgement_does_not_count() {
     settle().await;
     drop(create);
     let run = runs.next().await;
-    assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-    run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+    run.stops(StopReason::Cancel).await;
     let expected = Outcome::Cancelled;
     assert_eq!(world.outcome(&engine, &the_task(&world, &engine).await).await, expected);
 }
@@ -110,8 +103,7 @@ async fn an_unread_acknowledgement_does_not_count() {
 #[tokio::test]
 async fn a_call_whose_caller_left_is_cancelled_also_when_the_store_is_full() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     store.be_full_for("cancel_requested", 3);
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     let id = waiting.id().clone();
@@ -129,8 +121,7 @@ async fn a_call_whose_caller_left_is_cancelled_also_when_the_store_is_full() {
 async fn an_outcome_is_written_however_often_the_store_was_full() {
     let (world, store) = World::faulty();
     let world = world.with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     store.be_full_for("attempt_ended", 10);
     runs.next().await.finish("worth keeping");
@@ -200,12 +191,10 @@ async fn a_child_whose_start_was_kept_all_the_same_is_run_once() {
 
 #[test]
 fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let tasks = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let mut tasks = Vec::new();
         for _ in 0..4 {
             tasks.push(engine.create(engine.call("a")).await.unwrap().id.clone());
@@ -218,8 +207,7 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::new();
-        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        let (engine, mut runs, recovered) = world.recovered(false).await;
         assert_eq!(world.outcome(&engine, &tasks[0]).await, text("before the end"));
         assert_eq!((recovered.attempts, recovered.orphaned_calls), (1, 0));
         let resumed = runs.next().await;
@@ -240,8 +228,7 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
 #[tokio::test]
 async fn a_stopped_engine_refuses_calls() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     engine.stop();
     let refused = guarded("a refusal", engine.create(engine.call("a"))).await;
     assert_eq!(refused, Err(longhaul_core::store::StoreError::Closed.into()));

@@ -1,8 +1,6 @@
 //! Durable tasks: steps, replay and children.
 
-use crate::support::{
-    CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
-};
+use crate::support::{CallOf, Effects, Fault, Process, World, failure, guarded, home, program, scope, settle, text};
 use futures_util::future::join;
 use longhaul_core::{InputKey, Json, OnNonDeterminism, Outcome, State, Task, TaskId, Verdict, store::TaskLookup};
 use longhaul_runtime::{AskError, Engine, Question, StepPolicy, TaskContext, ToolSettings};
@@ -85,8 +83,7 @@ pub(crate) async fn answer_and_end(world: &World, engine: &Engine, id: &TaskId) 
 /// The process dies while the question is open and the code still in memory: the same question is asked, not another.
 #[test]
 fn invariant_10_a_journaled_step_is_never_run_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let id = Process::run(directory.path(), &clock, async |world| {
         until_it_asks(&world, &effects).await.1
@@ -135,8 +132,7 @@ async fn a_failing_step_is_retried_and_its_last_error_stays() {
 
 #[test]
 fn changed_code_gets_a_non_determinism_error_that_names_both_operations() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let version = |effects: &Effects, steps: &'static [&'static str]| {
         let effects = effects.clone();

@@ -1,6 +1,6 @@
 //! Nodes on two hosts share a store. One of them dies, or cannot renew its lease.
 
-use crate::support::{CallOf, Runs, Script, World, beside, scope, settle, text, tool};
+use crate::support::{CallOf, Script, World, beside, scope, settle, text, tool};
 use longhaul_core::{
     BoxFuture, CancelMode, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
     Verdict,
@@ -117,38 +117,24 @@ fn two_hosts() -> (World, Arc<Faulty>, World) {
     (here, store, there)
 }
 
-/// Lets so much time pass that all leases which are renewed stay held.
-async fn pass(world: &World, millis: i64) {
-    for _ in 0..millis / 1_000 {
-        world.clock.advance(1_000);
-        settle().await;
-    }
-}
-
-fn scripted(host_bound: bool) -> (Arc<Script>, Runs) {
-    Script::bound(host_bound)
-}
-
 #[tokio::test]
 async fn a_node_that_cannot_renew_its_lease_is_taken_over_and_stops() {
     let (here, store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(false);
-    let engine_here = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(false);
-    let engine_there = there.start([tool("a", script)]).await;
-    pass(&here, 60_000).await;
+    let (engine_here, mut runs_here) = here.scripted().await;
+    let (engine_there, mut runs_there) = there.scripted().await;
+    here.pass(60_000).await;
     let task = engine_here.create(engine_here.call("a")).await.unwrap();
     let run = runs_here.next().await;
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     assert!(runs_there.started().is_none() && !run.is_dropped());
 
     store.cut_off.store(true, Ordering::SeqCst);
-    pass(&here, 2 * LEASE.cast_signed()).await;
+    here.pass(2 * LEASE.cast_signed()).await;
     let adopted = runs_there.started().expect("it is taken over");
     assert!(adopted.resumed && adopted.attempt.task == task.id);
     assert!(!run.is_dropped(), "nobody has said so to it yet");
     store.cut_off.store(false, Ordering::SeqCst);
-    pass(&here, 2_000).await;
+    here.pass(2_000).await;
     assert!(run.is_dropped());
     assert_eq!(engine_here.running(), 0);
     // Its process can end.
@@ -162,24 +148,22 @@ async fn a_node_that_cannot_renew_its_lease_is_taken_over_and_stops() {
 async fn nobody_is_taken_over_after_the_store_was_away() {
     let (here, store, mut there) = two_hosts();
     there.store = store.clone();
-    let (script, mut runs_here) = scripted(false);
-    let engine = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(false);
-    there.start([tool("a", script)]).await;
+    let (engine, mut runs_here) = here.scripted().await;
+    let (_, mut runs_there) = there.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs_here.next().await;
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     store.cut_off.store(true, Ordering::SeqCst);
-    pass(&here, 600_000).await;
+    here.pass(600_000).await;
     store.cut_off.store(false, Ordering::SeqCst);
-    pass(&here, 120_000).await;
+    here.pass(120_000).await;
     assert!(!run.is_dropped() && runs_there.started().is_none());
 }
 
 #[tokio::test]
 async fn the_lease_of_a_killed_process_is_waited_for() {
     let (here, _store, _there) = two_hosts();
-    let (script, mut runs) = scripted(true);
+    let (script, mut runs) = Script::bound(true);
     let engine = here.start([tool("a", script.clone())]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     drop(runs.next().await);
@@ -188,9 +172,9 @@ async fn the_lease_of_a_killed_process_is_waited_for() {
     assert_eq!(engine.stopped().await, EngineStop::Requested);
     let next = here.clone();
     let starting = beside(async move { next.start([tool("a", script)]).await });
-    pass(&here, LEASE.cast_signed() - 1_000).await;
+    here.pass(LEASE.cast_signed() - 1_000).await;
     assert!(!starting.is_finished());
-    pass(&here, 3_000).await;
+    here.pass(3_000).await;
     let engine: Engine = starting.await.unwrap();
     let run = runs.next().await;
     assert!(run.resumed && run.attempt.task == task.id && run.attempt.epoch == 1);
@@ -202,7 +186,7 @@ async fn the_lease_of_a_killed_process_is_waited_for() {
 #[tokio::test]
 async fn a_pause_reaches_other_nodes_at_once() {
     let (here, _store, there) = two_hosts();
-    let (script, _runs) = scripted(false);
+    let (script, _runs) = Script::new();
     let engine = here.start([]).await;
     let other = there.start([tool("a", script)]).await;
     for paused in [true, false] {
@@ -223,7 +207,7 @@ async fn a_host_that_is_in_use_is_refused() {
     let _engine = here.start([]).await;
     let clone = here.clone();
     let starting = beside(async move { clone.try_start([]).await.map(drop) });
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     assert!(starting.is_finished());
     let refused = starting.await.unwrap().unwrap_err();
     assert!(matches!(refused, StartError::HostInUse { .. }), "{refused}");
@@ -232,16 +216,14 @@ async fn a_host_that_is_in_use_is_refused() {
 #[tokio::test]
 async fn a_lease_that_was_given_up_is_not_waited_for() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(false);
-    let engine = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(false);
-    let _engine_there = there.start([tool("a", script)]).await;
+    let (engine, mut runs_here) = here.scripted().await;
+    let (_engine_there, mut runs_there) = there.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     runs_here.next().await;
     engine.end().await;
     // Neither the other host nor the next process of this one waits.
     let adopted = {
-        pass(&here, LEASE.cast_signed() / 2).await;
+        here.pass(LEASE.cast_signed() / 2).await;
         runs_there.started()
     };
     assert!(adopted.is_some_and(|run| run.resumed));
@@ -252,8 +234,7 @@ async fn a_lease_that_was_given_up_is_not_waited_for() {
 #[tokio::test]
 async fn a_lease_is_given_up_after_all_work_has_stopped() {
     let (here, store, _there) = two_hosts();
-    let (script, mut runs) = scripted(false);
-    let engine = here.start([tool("a", script)]).await;
+    let (engine, mut runs) = here.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     let stopped = Arc::new(AtomicBool::new(false));
@@ -266,15 +247,13 @@ async fn a_lease_is_given_up_after_all_work_has_stopped() {
 #[tokio::test]
 async fn a_renewal_that_hangs_is_made_again() {
     let (here, store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(false);
-    let engine = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(false);
-    there.start([tool("a", script)]).await;
+    let (engine, mut runs_here) = here.scripted().await;
+    let (_, mut runs_there) = there.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs_here.next().await;
-    pass(&here, 30_000).await;
+    here.pass(30_000).await;
     *store.renewals.lock() = Renewals::OneHangs;
-    pass(&here, 120_000).await;
+    here.pass(120_000).await;
     assert!(*store.renewals.lock() == Renewals::Answered, "it was sent");
     assert!(!run.is_dropped() && runs_there.started().is_none());
 }
@@ -284,11 +263,11 @@ async fn a_renewal_that_hangs_is_made_again() {
 async fn the_lease_is_renewed_during_recovery() {
     let (here, store, there) = two_hosts();
     there.start([]).await;
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     store.adoptions_hang.store(true, Ordering::SeqCst);
     let starting = here.clone();
     let starting = beside(async move { starting.start([]).await });
-    pass(&here, 4 * LEASE.cast_signed()).await;
+    here.pass(4 * LEASE.cast_signed()).await;
     assert!(!starting.is_finished());
     let clone = there.store.open_node(&here.host.clone().into(), here.clock.now()).await;
     assert!(matches!(clone, Err(StoreError::HostInUse { .. })), "{clone:?}");
@@ -298,19 +277,17 @@ async fn the_lease_is_renewed_during_recovery() {
 #[tokio::test]
 async fn a_death_is_noticed_though_the_answer_that_said_so_was_lost() {
     let (here, store, there) = two_hosts();
-    let (script, mut runs_there) = scripted(false);
-    let engine = there.start([tool("a", script)]).await;
+    let (engine, mut runs_there) = there.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     drop(runs_there.next().await);
-    let (script, mut runs_here) = scripted(false);
-    here.start([tool("a", script)]).await;
+    let (_, mut runs_here) = here.scripted().await;
     // Just after the periodic look for dead nodes.
-    pass(&here, 61_000).await;
+    here.pass(61_000).await;
     engine.end().await;
     *store.renewals.lock() = Renewals::AnswersLost;
-    pass(&here, 8_000).await;
+    here.pass(8_000).await;
     *store.renewals.lock() = Renewals::Answered;
-    pass(&here, 3_000).await;
+    here.pass(3_000).await;
     assert!(runs_here.started().is_some());
 }
 
@@ -318,15 +295,13 @@ async fn a_death_is_noticed_though_the_answer_that_said_so_was_lost() {
 #[tokio::test]
 async fn a_node_that_stops_takes_nothing_over() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(false);
-    let engine = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(false);
-    let engine_there = there.start([tool("a", script)]).await;
+    let (engine, mut runs_here) = here.scripted().await;
+    let (engine_there, mut runs_there) = there.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     runs_here.next().await;
     engine_there.release(Duration::ZERO).await;
     engine.end().await;
-    pass(&here, 120_000).await;
+    here.pass(120_000).await;
     assert!(runs_there.started().is_none());
 }
 
@@ -334,16 +309,14 @@ async fn a_node_that_stops_takes_nothing_over() {
 #[tokio::test]
 async fn a_bound_attempt_is_ended_when_its_host_is_lost() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(true);
-    let engine = here.start([tool("a", script)]).await;
-    let (script, mut runs_there) = scripted(true);
-    let engine_there = there.start([tool("a", script)]).await;
+    let (engine, mut runs_here) = here.bound().await;
+    let (engine_there, mut runs_there) = there.bound().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     drop(runs_here.next().await);
     engine.stop();
-    pass(&here, LOST_AFTER).await;
+    here.pass(LOST_AFTER).await;
     assert_eq!(there.state(&task.id).await, State::Running);
-    pass(&here, 120_000).await;
+    here.pass(120_000).await;
     assert!(runs_there.started().is_none(), "there is nothing to resume");
     let outcome = there.outcome(&engine_there, &task.id).await;
     assert!(
@@ -356,28 +329,28 @@ async fn a_bound_attempt_is_ended_when_its_host_is_lost() {
 #[tokio::test]
 async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(true);
+    let (script, mut runs_here) = Script::bound(true);
     let limited = |script| {
         let mut settings = tool("a", script);
         settings.deadline = Some(60_000);
         settings
     };
     let engine = here.start([limited(script)]).await;
-    let (script, _) = scripted(true);
+    let (script, _) = Script::bound(true);
     let engine_there = there.start([limited(script)]).await;
     let cancelled = engine.create(engine.call("a")).await.unwrap();
     let late = engine.create(engine.call("a")).await.unwrap();
     drop((runs_here.next().await, runs_here.next().await));
     engine.stop();
-    pass(&here, 2 * LEASE.cast_signed()).await;
+    here.pass(2 * LEASE.cast_signed()).await;
     engine_there
         .cancel(&scope(), &cancelled.id, CancelMode::Cooperative)
         .await
         .unwrap();
-    pass(&here, 4_000).await;
+    here.pass(4_000).await;
     assert_eq!(there.outcome(&engine_there, &cancelled.id).await, Outcome::Cancelled);
     assert_eq!(there.state(&late.id).await, State::Running);
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     // Its deadline.
     assert_eq!(there.state(&late.id).await, State::Done(Verdict::ToolError));
 }
@@ -386,7 +359,7 @@ async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
 #[tokio::test]
 async fn a_reclaimed_attempt_is_never_resumed() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = scripted(true);
+    let (script, mut runs_here) = Script::bound(true);
     let retried = |script| {
         let mut settings = tool("a", script);
         settings.retry = Retry {
@@ -412,9 +385,9 @@ async fn a_reclaimed_attempt_is_never_resumed() {
     assert_eq!(reclaimed.unwrap().len(), 1);
     there.store.end_lease(dying).await.unwrap();
 
-    let (script, mut runs_there) = scripted(true);
+    let (script, mut runs_there) = Script::bound(true);
     there.start([retried(script)]).await;
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     let run = runs_there.started().expect("it is retried");
     assert_eq!(
         (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
@@ -426,8 +399,7 @@ async fn a_reclaimed_attempt_is_never_resumed() {
 #[tokio::test]
 async fn a_task_whose_claim_was_lost_is_run_once() {
     let (here, store, _there) = two_hosts();
-    let (script, mut runs) = scripted(false);
-    let engine = here.clone().with_slots(1).start([tool("a", script)]).await;
+    let (engine, mut runs) = here.clone().with_slots(1).scripted().await;
     let first = engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     let second = engine.create(engine.call("a")).await.unwrap();
@@ -438,13 +410,13 @@ async fn a_task_whose_claim_was_lost_is_run_once() {
     settle().await;
     assert_eq!(here.state(&second.id).await, State::Running);
     assert!(runs.started().is_none());
-    pass(&here, LEASE.cast_signed()).await;
+    here.pass(LEASE.cast_signed()).await;
     let run = runs.started().expect("it is found");
     assert_eq!(
         (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
         (second.id.clone(), 1, false)
     );
-    pass(&here, 60_000).await;
+    here.pass(60_000).await;
     assert!(runs.started().is_none());
     run.end(ExecutionEnd::Finished(text("two")));
     assert_eq!(here.outcome(&engine, &second.id).await, text("two"));

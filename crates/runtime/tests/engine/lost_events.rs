@@ -155,10 +155,7 @@ async fn the_end_of_a_child_reaches_its_parent() {
 async fn a_cancel_reaches_the_attempt() {
     for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
         let (world, store) = without_hints();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
-        let task = engine.create(engine.call("a")).await.unwrap();
-        let run = runs.next().await;
+        let (engine, _runs, task, run) = world.running().await;
         // The attempt is read once before the cancel, and again after it.
         next_reread(&world).await;
         store.change(&world.clock, &task.id, Event::CancelRequested(mode)).await;
@@ -176,10 +173,7 @@ async fn a_cancel_reaches_the_attempt() {
 #[tokio::test]
 async fn a_cancel_with_a_hint_stops_the_attempt_at_once() {
     let (world, store) = without_hints();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, _runs, task, run) = world.running().await;
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
     store.change(&world.clock, &task.id, cancel).await;
     let hint = Hint::of(&world.task(&task.id).await);
@@ -191,8 +185,7 @@ async fn a_cancel_with_a_hint_stops_the_attempt_at_once() {
 #[tokio::test]
 async fn the_end_of_a_plain_call_reaches_its_caller() {
     let (world, store) = without_hints();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut waiting = engine.begin(engine.call("a")).await.unwrap();
     let id = waiting.id().clone();
     let ended = beside(async move { waiting.ended(|_| ()).await });
@@ -216,8 +209,7 @@ async fn the_end_of_a_plain_call_reaches_its_caller() {
 async fn a_queued_task_is_claimed() {
     for told in [false, true] {
         let (world, store) = without_hints();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let task = queue(&world, &store, &engine).await;
         settle().await;
         assert!(runs.started().is_none(), "nobody has told the scheduler");
@@ -238,8 +230,7 @@ async fn a_queued_task_is_claimed() {
 #[tokio::test]
 async fn a_resync_reads_again_at_once() {
     let (world, store) = without_hints();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = queue(&world, &store, &engine).await;
     settle().await;
     assert!(runs.started().is_none());
@@ -283,8 +274,7 @@ async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
         .await
         .unwrap()
         .node;
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = queue(&world, &store, &engine).await;
     let claim = Claim {
         tool: "a".into(),
@@ -306,10 +296,7 @@ async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
 #[tokio::test]
 async fn an_attempt_that_another_node_has_taken_over_is_dropped() {
     let (world, store) = without_hints();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, _runs, task, run) = world.running().await;
     next_reread(&world).await;
     assert_eq!((engine.running(), run.is_dropped()), (1, false));
     let here = HostId("here".into());

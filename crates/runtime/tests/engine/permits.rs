@@ -61,13 +61,6 @@ async fn hosts(limit: usize) -> (Host, Host) {
     (here, Host::start(world, "there", limit).await)
 }
 
-async fn pass(world: &World, millis: i64) {
-    for _ in 0..millis / 1_000 {
-        world.clock.advance(1_000);
-        settle().await;
-    }
-}
-
 #[tokio::test]
 async fn all_that_may_run_does_and_no_more() {
     let (mut here, mut there) = hosts(3).await;

@@ -1,7 +1,7 @@
 //! Plain calls that the store keeps in memory: their attempts run in the task that waits for them.
 
 use crate::support::{
-    CallOf, FaultyStore, ManualClock, Process, Run, Runs, Script, World, beside, guarded, scope, settle, text, tool,
+    CallOf, FaultyStore, ManualClock, Process, Run, Runs, World, beside, guarded, scope, settle, text,
 };
 use futures_util::FutureExt;
 use longhaul_core::{
@@ -35,8 +35,7 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let (world, disk) = world();
-        let (script, runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, runs) = world.scripted().await;
         Self {
             world,
             disk,
@@ -209,8 +208,7 @@ fn a_call_is_lost_with_the_process_until_it_is_promoted() {
     for promotes in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let id = Process::run(directory.path(), &clock, async |world| {
-            let (script, mut runs) = Script::new();
-            let engine = in_front_of(world).start([tool("a", script)]).await;
+            let (engine, mut runs) = in_front_of(world).scripted().await;
             let (mut waiting, _) = running_call(&engine, &mut runs).await;
             if promotes {
                 assert!(matches!(waiting.promote().await.unwrap(), Promotion::Task(_)));
@@ -218,8 +216,7 @@ fn a_call_is_lost_with_the_process_until_it_is_promoted() {
             waiting.id().clone()
         });
         Process::run(directory.path(), &clock, async |world| {
-            let (script, _runs) = Script::new();
-            let (engine, recovered) = in_front_of(world.clone()).start_and_recover([tool("a", script)]).await;
+            let (engine, _runs, recovered) = in_front_of(world.clone()).recovered(false).await;
             assert_eq!(
                 (recovered.attempts, recovered.orphaned_calls),
                 (u64::from(promotes).try_into().unwrap(), 0)
@@ -260,8 +257,7 @@ async fn a_call_whose_attempt_must_not_begin_is_queued_in_the_store_and_does_not
         answers: Semaphore::new(0),
     });
     let world = in_front_of(World::over(disk.clone()));
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let (mut waiting, run) = running_call(&engine, &mut runs).await;
     assert!(run.cx.end_unless_it_may_begin().is_none());
     engine.set_paused("a", true).await.unwrap();

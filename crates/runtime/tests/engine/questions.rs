@@ -1,9 +1,7 @@
 //! Work that asks its client, and holds no slot while it waits.
 
-use crate::support::{CallOf, Run, Runs, Script, World, guarded, program, scope, settle, text, tool};
-use longhaul_core::{
-    CancelMode, InputKey, Json, Outcome, Retry, RetryOn, State, StopReason, Task, TaskId, store::StoreError,
-};
+use crate::support::{CallOf, Run, Runs, Script, World, guarded, program, retry, scope, settle, text, tool};
+use longhaul_core::{CancelMode, InputKey, Json, Outcome, RetryOn, State, StopReason, Task, TaskId, store::StoreError};
 use longhaul_runtime::{AskError, Engine, EntryStatus, ExecutionEnd, Question, ToolSettings};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,10 +21,7 @@ fn says(words: &str) -> Json {
 /// A world with one slot, and a task in it.
 async fn one_slot() -> (World, Engine, Task, Run, Runs) {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, runs, task, run) = world.running().await;
     (world, engine, task, run, runs)
 }
 
@@ -180,10 +175,7 @@ async fn a_question_that_is_open_when_the_attempt_ends_takes_no_slot() {
 async fn a_question_that_cannot_be_written_is_an_error_and_the_work_keeps_its_slot() {
     let (world, store) = World::faulty();
     let world = world.with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, mut runs, task, run) = world.running().await;
     store.be_full_for("input_requested", 1);
     let asked = guarded("the error", run.ask("sure?")).await.unwrap();
     assert_eq!(asked, Err(AskError::from(StoreError::Full)));
@@ -206,11 +198,7 @@ async fn what_is_asked_again_is_asked_once() {
     let world = World::in_memory();
     let (script, mut runs) = Script::asking_again();
     let settings = ToolSettings {
-        retry: Retry {
-            attempts: 2,
-            backoff: 1_000,
-            on: vec![RetryOn::Crash],
-        },
+        retry: retry(2, 1_000, [RetryOn::Crash]),
         ..tool("a", script)
     };
     let engine = world.start([settings]).await;

@@ -1,9 +1,8 @@
 //! Slots, and the order in which tasks get them.
 
-use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
+use crate::support::{CallOf, Run, Runs, Script, World, retry, settle, tool};
 use longhaul_core::{
-    AnsweredBy, Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp,
-    store::Change,
+    AnsweredBy, Clock, Event, Failure, Json, Outcome, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
 };
 use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, OperatorError, Provider, ToolSettings};
 use proptest::prelude::*;
@@ -87,11 +86,7 @@ async fn a_raised_task_is_the_first_of_its_queue() {
 async fn a_raised_task_that_waits_for_its_retry_begins() {
     let world = World::in_memory();
     let (script, mut runs) = Script::new();
-    let retry = Retry {
-        attempts: 2,
-        backoff: 30_000,
-        on: vec![RetryOn::Crash],
-    };
+    let retry = retry(2, 30_000, [RetryOn::Crash]);
     let settings = ToolSettings {
         retry,
         ..tool("a", script)
@@ -113,11 +108,7 @@ async fn a_queued_call_does_not_begin_when_nobody_is_its_principal_any_more() {
     let asked = Arc::clone(&withdrawn);
     world.may_begin = Some(Arc::new(move |_| !asked.load(Ordering::SeqCst)));
     let (script, mut runs) = Script::new();
-    let retry = Retry {
-        attempts: 2,
-        backoff: 30_000,
-        on: vec![RetryOn::Crash],
-    };
+    let retry = retry(2, 30_000, [RetryOn::Crash]);
     let settings = ToolSettings {
         retry,
         ..tool("a", script)
@@ -170,8 +161,7 @@ async fn a_tool_at_its_own_limit_holds_up_no_other() {
 async fn a_store_that_refuses_claims_is_not_asked_in_a_hot_loop() {
     let (world, store) = World::faulty();
     let world = world.with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.create(engine.call("a")).await.unwrap();
     let second = engine.create(engine.call("a")).await.unwrap();
     store.be_full_for_claims(2);
@@ -192,11 +182,7 @@ async fn a_store_that_refuses_claims_is_not_asked_in_a_hot_loop() {
 async fn tasks_that_are_not_ready_are_not_asked_for() {
     let (world, store) = World::faulty();
     let (script, mut runs) = Script::new();
-    let retry = longhaul_core::Retry {
-        attempts: 2,
-        backoff: 30_000,
-        on: vec![longhaul_core::RetryOn::Crash],
-    };
+    let retry = retry(2, 30_000, [longhaul_core::RetryOn::Crash]);
     let settings = ToolSettings {
         retry,
         ..tool("a", script)
@@ -281,11 +267,7 @@ async fn a_queued_task_shows_what_it_waits_for() {
     let world = World::in_memory().with_slots(1);
     let (script, mut runs) = Script::new();
     let settings = ToolSettings {
-        retry: Retry {
-            attempts: 3,
-            backoff: 10_000,
-            on: vec![RetryOn::Error],
-        },
+        retry: retry(3, 10_000, [RetryOn::Error]),
         ..tool("a", script)
     };
     let engine = world.start([settings]).await;

@@ -1,6 +1,6 @@
 //! Callers may have so much and no more.
 
-use crate::support::{CallOf, Script, World, settle, tool};
+use crate::support::{CallOf, World, settle};
 use longhaul_core::{Quota, QuotaExceeded, QuotaScope, State, store::CreateError};
 
 /// A call that is refused starts nothing and keeps no slot; when a task ends there is room for the next.
@@ -11,8 +11,7 @@ async fn a_call_beyond_the_quota_is_refused() {
         live_per_principal: Some(1),
         ..Quota::default()
     };
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.create(engine.call("a")).await.unwrap();
     let scope = QuotaScope::Principal;
     let exceeded = CreateError::from(QuotaExceeded::TooManyLive { scope, limit: 1 });

@@ -1,10 +1,8 @@
 //! Everything at once, on several threads, over SQLite and with the real clock: whatever the order, every task ends once, every
 //! attempt ends, and all slots come back.
 
-use crate::support::{CallOf, beside, guarded, scope, tool};
-use longhaul_core::{
-    BoxFuture, CancelMode, HostId, Json, Outcome, Retry, RetryOn, State, Store, Task, TaskId, store::Counts,
-};
+use crate::support::{CallOf, beside, guarded, retry, scope, tool};
+use longhaul_core::{BoxFuture, CancelMode, HostId, Json, Outcome, RetryOn, State, Store, Task, TaskId, store::Counts};
 use longhaul_runtime::{
     Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, ExecutorAttempt, Ports, Promotion, TaskContext, Tool,
     ToolSettings,
@@ -62,11 +60,7 @@ fn tools() -> Vec<Tool> {
         concurrency,
         deadline,
         queue_timeout: Some(60_000),
-        retry: Retry {
-            attempts: 2,
-            backoff: 1,
-            on: vec![RetryOn::Crash, RetryOn::Error],
-        },
+        retry: retry(2, 1, [RetryOn::Crash, RetryOn::Error]),
         ..tool(name, Arc::new(Erratic))
     };
     let all = [

@@ -1,13 +1,8 @@
 //! What the next process finds.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, settle, text, tool};
-use longhaul_core::{Failure, Outcome, Retry, RetryOn, SessionKey, State, StopReason, TaskId, store::Counts};
+use crate::support::{CallOf, Process, World, home, retry, settle, text, tool};
+use longhaul_core::{Failure, Outcome, RetryOn, SessionKey, State, StopReason, TaskId, store::Counts};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
-use std::sync::Arc;
-
-fn home() -> (tempfile::TempDir, Arc<ManualClock>) {
-    (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new()))
-}
 
 /// A plain call's caller is gone with the process: its work is stopped, not awaited.
 #[test]
@@ -15,8 +10,7 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
     let (directory, clock) = home();
     let (running, queued, announced) = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(2);
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         let announced = engine.create(engine.call("a")).await.unwrap().id.clone();
         let running = engine.begin(engine.call("a")).await.unwrap();
         let queued = engine.begin(engine.call("a")).await.unwrap();
@@ -26,8 +20,7 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        let (engine, mut runs, recovered) = world.recovered(true).await;
         assert_eq!((recovered.orphaned_calls, recovered.attempts), (2, 2));
         let live = Counts {
             running: 1,
@@ -44,8 +37,7 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
                 assert_eq!(run.cx.stop_requested(), None);
                 run.finish("went on");
             } else {
-                assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-                run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+                run.stops(StopReason::Cancel).await;
             }
         }
         assert_eq!(world.outcome(&engine, &announced).await, text("went on"));
@@ -60,8 +52,7 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
 fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
     let (directory, clock) = home();
     let id = Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         let mut call = engine.call("a");
         call.owner.session = Some(SessionKey::named("0a"));
         let id = engine.begin(call).await.unwrap().id().clone();
@@ -72,8 +63,7 @@ fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
         id
     });
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        let (engine, mut runs, recovered) = world.recovered(true).await;
         assert_eq!((recovered.orphaned_calls, recovered.live.running), (1, 1));
         let run = loop {
             let run = runs.next().await;
@@ -86,8 +76,7 @@ fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
         settle().await;
         assert_eq!(run.cx.stop_requested(), None);
         clock.advance(1_000);
-        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+        run.stops(StopReason::Cancel).await;
         world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
     });
 }
@@ -97,24 +86,18 @@ fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
     for (attempts, expected) in [(1, Outcome::from(Failure::Interrupted)), (2, text("second"))] {
         let (directory, clock) = home();
         let settings = |executor| ToolSettings {
-            retry: Retry {
-                attempts,
-                backoff: 0,
-                on: vec![RetryOn::Crash],
-            },
+            retry: retry(attempts, 0, [RetryOn::Crash]),
             ..tool("a", executor)
         };
         let id = Process::run(directory.path(), &clock, async |world| {
-            let (script, mut runs) = Script::new();
-            let engine = world.start([settings(script)]).await;
+            let (engine, mut runs) = world.playing(settings).await;
             let task = engine.create(engine.call("a")).await.unwrap();
             runs.next().await;
             task.id.clone()
         });
         clock.advance(1);
         Process::run(directory.path(), &clock, async |world| {
-            let (script, mut runs) = Script::new();
-            let (engine, recovered) = world.start_and_recover([settings(script)]).await;
+            let (engine, mut runs, recovered) = world.recovering(false, settings).await;
             assert_eq!(recovered.attempts, 1);
             runs.next().await.end(ExecutionEnd::Crashed);
             if attempts == 2 {
@@ -132,16 +115,14 @@ fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
 fn what_never_started_is_started_by_the_next_process() {
     let (directory, clock) = home();
     let id = Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
         task.id.clone()
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         runs.next().await.end(ExecutionEnd::NeverStarted("voided".to_owned()));
         let run = runs.next().await;
         assert_eq!((run.attempt.epoch, run.resumed), (2, false));
@@ -157,8 +138,7 @@ fn resumed_work_counts_against_the_slots() {
     let (directory, clock) = home();
     let queued: TaskId = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(3);
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         for _ in 0..3 {
             engine.create(engine.call("a")).await.unwrap();
             runs.next().await;
@@ -168,8 +148,7 @@ fn resumed_work_counts_against_the_slots() {
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::bound(true);
-        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        let (engine, mut runs, recovered) = world.recovered(true).await;
         assert_eq!((recovered.attempts, recovered.live.queued), (3, 1));
         for _ in 0..3 {
             assert_eq!(world.state(&queued).await, State::Queued);
@@ -194,16 +173,14 @@ fn queue_timeouts_pass_while_the_server_is_down() {
     };
     let queued = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([settings(script)]).await;
+        let (engine, mut runs) = world.playing(settings).await;
         engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
         engine.create(engine.call("a")).await.unwrap().id.clone()
     });
     clock.advance(10_000);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, _runs) = Script::new();
-        let (engine, recovered) = world.start_and_recover([settings(script)]).await;
+        let (engine, _runs, recovered) = world.recovering(false, settings).await;
         assert_eq!((recovered.attempts, recovered.live.queued), (1, 0));
         let outcome = world.outcome(&engine, &queued).await;
         assert_eq!(outcome, Outcome::from(Failure::QueueTimeout));
@@ -214,8 +191,7 @@ fn queue_timeouts_pass_while_the_server_is_down() {
 #[tokio::test]
 async fn a_tool_that_nothing_can_run_any_more_ends_its_tasks() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     engine.create(engine.call("a")).await.unwrap();
     let queued = engine.create(engine.call("a")).await.unwrap();
     let _held = runs.next().await;

@@ -1,8 +1,8 @@
 //! The same call, made again under its idempotency key.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, beside, guarded, scope, settle, text, tool};
+use crate::support::{CallOf, ManualClock, Process, World, beside, guarded, scope, settle, text};
 use longhaul_core::{Json, Outcome, State, StopReason, TaskId, store::CreateError};
-use longhaul_runtime::{Call, Engine, ExecutionEnd, Promotion, Requestor};
+use longhaul_runtime::{Call, Engine, Promotion, Requestor};
 use std::sync::Arc;
 
 fn keyed(engine: &Engine, arguments: &str) -> Call {
@@ -22,8 +22,7 @@ async fn list(engine: &Engine) -> Vec<TaskId> {
 #[tokio::test]
 async fn the_same_call_is_started_once() {
     let world = World::in_memory().with_slots(2);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.create(keyed(&engine, r#"{"a":1,"b":[2]}"#)).await.unwrap();
     let again = engine
         .create(keyed(&engine, r#"{ "b": [2.0], "a": 1 }"#))
@@ -49,8 +48,7 @@ async fn the_same_call_is_started_once() {
 #[tokio::test]
 async fn a_key_with_other_arguments_is_refused_and_nothing_starts() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.create(keyed(&engine, r#"{"a":1}"#)).await.unwrap();
     runs.next().await;
     let refused = engine.create(keyed(&engine, r#"{"a":2}"#)).await;
@@ -69,8 +67,7 @@ async fn a_key_with_other_arguments_is_refused_and_nothing_starts() {
 #[tokio::test]
 async fn of_calls_at_the_same_time_one_is_started() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let calls: Vec<_> = (0..8)
         .map(|_| {
             let engine = engine.clone();
@@ -91,8 +88,7 @@ async fn of_calls_at_the_same_time_one_is_started() {
 #[tokio::test]
 async fn a_repeat_of_a_plain_call_waits_for_the_same_end() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let first = engine.begin(keyed(&engine, "{}")).await.unwrap();
     let run = runs.next().await;
     let mut again = engine.begin(keyed(&engine, "{}")).await.unwrap();
@@ -115,8 +111,7 @@ async fn a_repeat_of_a_plain_call_waits_for_the_same_end() {
 #[tokio::test]
 async fn a_plain_call_without_a_key_is_cancelled_when_its_client_leaves() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     waiting.handle().leave();
@@ -128,8 +123,7 @@ async fn a_plain_call_without_a_key_is_cancelled_when_its_client_leaves() {
 async fn a_repeat_that_asks_for_a_task_promotes() {
     for over in [false, true] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let first = engine.begin(keyed(&engine, "{}")).await.unwrap();
         let run = runs.next().await;
         let mut run = Some(run);
@@ -153,8 +147,7 @@ async fn a_repeat_that_asks_for_a_task_promotes() {
 #[tokio::test]
 async fn a_repeat_that_has_waited_long_enough_gets_the_task() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = engine.create(keyed(&engine, "{}")).await.unwrap();
     let run = runs.next().await;
     let mut again = engine.begin(keyed(&engine, "{}")).await.unwrap();
@@ -173,8 +166,7 @@ async fn a_repeat_that_has_waited_long_enough_gets_the_task() {
 #[tokio::test]
 async fn a_call_with_a_key_outlives_a_caller_that_left_before_the_acknowledgement() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     store.hold_created.send_replace(true);
     let create = beside({
         let (engine, call) = (engine.clone(), keyed(&engine, "{}"));
@@ -195,13 +187,11 @@ async fn a_call_with_a_key_outlives_a_caller_that_left_before_the_acknowledgemen
 #[tokio::test]
 async fn a_call_with_a_key_can_be_called_off() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let waiting = engine.begin(keyed(&engine, "{}")).await.unwrap();
     let run = runs.next().await;
     waiting.handle().abandon();
-    assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-    run.end(ExecutionEnd::Stopped(StopReason::Cancel));
+    run.stops(StopReason::Cancel).await;
     let again = engine.create(keyed(&engine, "{}")).await.unwrap();
     assert_eq!(world.outcome(&engine, &again.id).await, Outcome::Cancelled);
 }
@@ -216,8 +206,7 @@ fn a_plain_call_with_a_key_survives_a_restart() {
         ..Requestor::default()
     };
     let id = Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         let call = Call {
             requestor: from.clone().into(),
             ..keyed(&engine, "{}")
@@ -228,8 +217,7 @@ fn a_plain_call_with_a_key_survives_a_restart() {
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
-        let (script, mut runs) = Script::bound(true);
-        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        let (engine, mut runs, recovered) = world.recovered(true).await;
         assert_eq!((recovered.orphaned_calls, recovered.attempts), (0, 1));
         let mut again = engine.begin(keyed(&engine, "{}")).await.unwrap();
         assert_eq!(*again.id(), id);

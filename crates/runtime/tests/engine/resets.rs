@@ -3,13 +3,12 @@
 use crate::{
     durable::{answer, answer_and_end, ask, asks_between_two_steps, suspended, until_it_asks},
     support::{
-        CallOf, Effects, Fault, FaultyCreate, ManualClock, Process, Script, World, guarded, program, settle, text, tool,
+        CallOf, Effects, Fault, FaultyCreate, Process, Script, World, guarded, home, program, settle, text, tool,
     },
 };
 use futures_util::future::join;
 use longhaul_core::{EntryKind, InputKey, InputState, Outcome, State, TaskId, Verdict, store::StoreError};
 use longhaul_runtime::{Engine, OperatorError, Requestor, ToolSettings};
-use std::sync::Arc;
 
 async fn requestor(world: &World, id: &TaskId) -> Requestor {
     Requestor::from_json(&world.store.requestor(id).await.unwrap().unwrap())
@@ -18,8 +17,7 @@ async fn requestor(world: &World, id: &TaskId) -> Requestor {
 /// The process dies as soon as the reset is acknowledged. What is kept is not run again, and the answer not asked for again.
 #[test]
 fn a_reset_goes_on_from_the_journal_before_an_entry() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let (id, reset) = Process::run(directory.path(), &clock, async |world| {
         let (engine, id) = until_it_asks(&world, &effects).await;
@@ -165,8 +163,7 @@ fn ship(effects: &Effects, second: &'static str) -> ToolSettings {
 /// The new code goes on from where the two versions agree.
 #[test]
 fn a_task_that_new_code_has_blocked_is_reset_to_where_it_agrees() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let life = |build: &str, second, life: &dyn Fn(World, Engine) -> _| {
         Process::run(directory.path(), &clock, async |mut world| {

@@ -66,8 +66,7 @@ async fn finished(count: usize) -> (World, Arc<Files>, Vec<TaskId>) {
 async fn finished_in(mut world: World, count: usize) -> (World, Arc<Files>, Vec<TaskId>) {
     let files = Arc::new(Files::default());
     world.providers = vec![files.clone()];
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let mut ids = Vec::new();
     for _ in 0..count {
         let task = engine.create(engine.call("a")).await.unwrap();
@@ -182,8 +181,7 @@ async fn files_are_removed_by_their_host_also_after_the_row() {
     let mut there = here.clone();
     there.host = HostId("there".into());
     there.providers = vec![others.clone()];
-    let (script, mut runs) = Script::bound(true);
-    let engine = here.start([tool("a", script)]).await;
+    let (engine, mut runs) = here.bound().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.finish("done");
     here.outcome(&engine, &task.id).await;
@@ -220,10 +218,7 @@ async fn files_are_removed_by_their_host_also_after_the_row() {
 #[tokio::test]
 async fn invariant_6_live_work_is_not_ended_by_its_time_to_live() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, _runs, task, run) = world.running().await;
     let mut announced = task.announced_until;
     for _ in 0..10 {
         world.clock.advance(RETENTION);

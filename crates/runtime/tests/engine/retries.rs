@@ -1,16 +1,12 @@
 //! What is run again, when, and how often.
 
-use crate::support::{CallOf, Run, Script, World, settle, text, tool};
-use longhaul_core::{CancelMode, Failure, Outcome, Retry, RetryOn, State, StopReason};
+use crate::support::{CallOf, Run, Script, World, retry, settle, text, tool};
+use longhaul_core::{CancelMode, Failure, Outcome, RetryOn, State, StopReason};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
 
 fn retrying(executor: std::sync::Arc<Script>, on: Vec<RetryOn>) -> ToolSettings {
     ToolSettings {
-        retry: Retry {
-            attempts: 3,
-            backoff: 10_000,
-            on,
-        },
+        retry: retry(3, 10_000, on),
         ..tool("a", executor)
     }
 }
@@ -35,8 +31,7 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
         (RetryOn::Crash, unknown, Outcome::tool_error("nobody knows")),
     ] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([retrying(script, vec![on])]).await;
+        let (engine, mut runs) = world.playing(|script| retrying(script, vec![on])).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         for (epoch, wait) in [(1, 10_000), (2, 20_000)] {
             let run = runs.next().await;
@@ -71,8 +66,7 @@ async fn what_the_policy_does_not_name_is_not_run_again() {
         ),
     ] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world.start([retrying(script, on)]).await;
+        let (engine, mut runs) = world.playing(|script| retrying(script, on)).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await.end(end);
         assert_eq!(world.outcome(&engine, &task.id).await, outcome);
@@ -82,8 +76,7 @@ async fn what_the_policy_does_not_name_is_not_run_again() {
 #[tokio::test]
 async fn a_later_attempt_can_still_succeed() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([retrying(script, vec![RetryOn::Error])]).await;
+    let (engine, mut runs) = world.playing(|script| retrying(script, vec![RetryOn::Error])).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.panic();
     world.clock.sleeper(10_000).await;

@@ -71,20 +71,13 @@ fn shared() -> World {
     world
 }
 
-async fn pass(world: &World, millis: i64) {
-    for _ in 0..millis / 1_000 {
-        world.clock.advance(1_000);
-        settle().await;
-    }
-}
-
 /// A front runs nothing: a plain call is queued, a worker runs it, and its messages, questions and result come back.
 #[tokio::test]
 async fn a_call_of_a_front_runs_at_a_worker() {
     let world = shared();
     let (front, mut runs_here) = start(&world, "front", NodeRole::Front, false).await;
     let mut call = front.begin(front.call("a")).await.unwrap();
-    pass(&world, 40_000).await;
+    world.pass(40_000).await;
     assert!(runs_here.started().is_none(), "it runs nothing, and waits for a worker");
     let (_worker, mut runs) = start(&world, "worker", NodeRole::Worker, false).await;
     let run = runs.next().await;
@@ -147,7 +140,7 @@ async fn a_front_takes_over_from_nobody() {
     let task = front.create(front.call("a")).await.unwrap();
     let _run = runs.next().await;
     worker.stop();
-    pass(&world, 300_000).await;
+    world.pass(300_000).await;
     assert!(runs_here.started().is_none());
     assert_eq!(
         world.task(&task.id).await.attempt.unwrap().state,
@@ -212,10 +205,10 @@ async fn a_front_ends_commands_of_its_host_that_were_given_up() {
     here.providers = vec![running.clone()];
     let (script, _) = Script::bound(true);
     let _front = here.start([tool("a", script)]).await;
-    pass(&world, 120_000).await;
+    world.pass(120_000).await;
     assert_eq!(running.told.load(Ordering::Relaxed), 0, "it is not given up yet");
     other.give_up_host(worker.node_id()).await.unwrap();
-    pass(&world, 300_000).await;
+    world.pass(300_000).await;
     assert_eq!(running.told.load(Ordering::Relaxed), 1, "it is told once");
     running.may_end.notify_one();
     settle().await;
@@ -248,10 +241,10 @@ async fn files_of_another_host_are_read_there() {
         let (front, task) = (front.clone(), task.clone());
         async move { front.read_log(&task, None, range).await }
     });
-    pass(&world, 6_000).await;
+    world.pass(6_000).await;
     let elsewhere = AttemptFilesError::OnHost(HostId("worker".into()));
     assert_eq!(reading.await.unwrap(), Err(elsewhere.clone()));
-    pass(&world, 40_000).await;
+    world.pass(40_000).await;
     assert_eq!(front.read_log(&task, None, range).await, Err(elsewhere));
 }
 
@@ -265,7 +258,7 @@ async fn a_host_is_given_up_in_time() {
     let _run = runs.next().await;
     let (other, _) = start(&world, "other", NodeRole::Both, true).await;
     // The look of every minute is at another time than the one at which the host is due.
-    pass(&world, 25_000).await;
+    world.pass(25_000).await;
     gone.stop();
     let is_dead = async || {
         let nodes = other.nodes().await.unwrap();
@@ -274,11 +267,11 @@ async fn a_host_is_given_up_in_time() {
             .any(|node| !matches!(node.lease, longhaul_core::store::LeaseStatus::Held(_)))
     };
     while !is_dead().await {
-        pass(&world, 1_000).await;
+        world.pass(1_000).await;
     }
-    pass(&world, 88_000).await;
+    world.pass(88_000).await;
     assert!(!world.task(&task.id).await.is_done(), "its host may come back");
-    pass(&world, 4_000).await;
+    world.pass(4_000).await;
     let task = world.task(&task.id).await;
     assert!(task.is_done() || task.attempt.unwrap().host.is_none(), "it is given up");
 }
@@ -318,6 +311,6 @@ async fn a_front_does_not_read_the_nodes_for_each_reading_of_a_task() {
     }
     assert_eq!(counted.read.load(Ordering::Relaxed), before + 1);
     let (_worker, _) = start(&world, "worker", NodeRole::Worker, true).await;
-    pass(&world, 4_000).await;
+    world.pass(4_000).await;
     assert_ne!(front.queue_wait(&record).await.unwrap(), Some(QueueWait::NoWorker));
 }

@@ -1,16 +1,13 @@
 //! Status and progress: the latest only, at most twice a second.
 
-use crate::support::{CallOf, FaultyStore, Run, Script, World, scope, settle, tool};
+use crate::support::{FaultyStore, Run, Script, World, scope, settle, tool};
 use longhaul_core::{AttemptState, CancelMode, NodeId, Progress, StopReason, Task};
 use longhaul_runtime::{Engine, ExecutionEnd};
 use std::sync::Arc;
 
 async fn running() -> (World, Arc<FaultyStore>, Engine, Task, Run) {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let task = engine.create(engine.call("a")).await.unwrap();
-    let run = runs.next().await;
+    let (engine, _runs, task, run) = world.running().await;
     (world, store, engine, task, run)
 }
 

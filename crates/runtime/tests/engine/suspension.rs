@@ -1,7 +1,7 @@
 //! Suspension: long waits hold nothing, and what is waited for resumes the task.
 
 use crate::durable::{DAY, KEPT, answer, answer_and_end, ask, asks_between_two_steps, suspended, until_it_asks};
-use crate::support::{CallOf, Effects, ManualClock, Process, World, beside, guarded, program, scope, settle, text};
+use crate::support::{CallOf, Effects, Process, World, beside, guarded, home, program, scope, settle, text};
 use longhaul_core::{InputKey, Json, Outcome, State};
 use longhaul_runtime::{AskError, Question, StepPolicy, TaskContext};
 use std::{
@@ -28,8 +28,7 @@ async fn a_long_wait_suspends_the_task_and_the_answer_replays_it() {
 
 #[test]
 fn an_answer_while_no_server_runs_is_found_at_the_next_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let id = Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
@@ -143,8 +142,7 @@ async fn beyond_a_thousand_the_oldest_waiting_task_is_suspended_at_once() {
 
 #[test]
 fn an_announced_stop_costs_no_attempt() {
-    let directory = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new());
+    let (directory, clock) = home();
     let effects = Effects::default();
     let id = Process::run(directory.path(), &clock, async |world| {
         let (engine, id) = until_it_asks(&world, &effects).await;

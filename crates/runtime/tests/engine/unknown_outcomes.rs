@@ -1,7 +1,7 @@
 //! The answers of writes are lost, whether they were made or not: everything happens once all the same.
 
 use crate::durable::{answer, ask};
-use crate::support::{CallOf, Effects, Script, World, beside, program, scope, settle, text, tool};
+use crate::support::{CallOf, Effects, World, beside, program, scope, settle, text};
 use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Json, NodeId, Outcome, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, CreateError, Created, NewTask, Record, StoreError, TaskStore, UnwrittenCall},
@@ -148,8 +148,7 @@ async fn a_durable_task_does_everything_once() {
 async fn work_outside_the_process_starts_once_and_its_end_is_kept() {
     for seed in 0..60 {
         let world = forgetful(seed);
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.bound().await;
         let task = create(&world, &engine, "a").await;
         settle().await;
         let run = runs.started().expect("it has begun");
@@ -176,8 +175,7 @@ async fn work_outside_the_process_starts_once_and_its_end_is_kept() {
 async fn a_cancel_is_acknowledged_and_stops_the_work() {
     for seed in 0..60 {
         let world = forgetful(seed);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let task = create(&world, &engine, "a").await;
         settle().await;
         let run = runs.started().expect("it has begun");
@@ -203,8 +201,7 @@ async fn a_cancel_is_acknowledged_and_stops_the_work() {
 async fn a_plain_call_is_promoted_once() {
     for seed in 0..60 {
         let world = forgetful(seed);
-        let (script, mut runs) = Script::new();
-        let engine = world.start([tool("a", script)]).await;
+        let (engine, mut runs) = world.scripted().await;
         let mut waiting = engine.begin(engine.call("a")).await.unwrap();
         let id = waiting.id().clone();
         let promoted = in_time(&world, async move { waiting.promote().await }).await;
@@ -262,8 +259,7 @@ async fn create_late(call: impl Fn(&Engine) -> Call, meanwhile: Option<fn(&Task)
         count: AtomicUsize::new(0),
         meanwhile,
     }));
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let (creating, call) = (engine.clone(), call(&engine));
     in_time(&world, async move { creating.create(call).await })
         .await
@@ -347,8 +343,7 @@ async fn a_deleted_task_is_not_created_by_a_late_write() {
         is_first: AtomicUsize::new(0),
     });
     let world = World::over(Arc::clone(&late) as Arc<dyn Store>);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
+    let (engine, mut runs) = world.scripted().await;
     let task = create(&world, &engine, "a").await;
     runs.next().await.finish("done");
     assert_eq!(world.outcome(&engine, &task.id).await, text("done"));

@@ -10,7 +10,7 @@ pub(crate) use clock::ManualClock;
 pub(crate) use fault::{FaultyCreate, FaultyStore};
 pub(crate) use program::{Effects, Fault, failure, program};
 pub(crate) use script::{Run, Runs, Script, text};
-pub(crate) use world::{CallOf, Process, World, scope, tool};
+pub(crate) use world::{CallOf, Process, World, home, retry, scope, tool};
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-use super::text;
-use longhaul_core::{BoxFuture, Outcome, Retry, RetryOn};
+use super::{retry, text};
+use longhaul_core::{BoxFuture, Outcome, RetryOn};
 use longhaul_runtime::{
     ExecutionEnd, Executor, ExecutorAttempt, JournalError, StepError, StepFailure, StepPolicy, TaskContext,
     ToolSettings,
@@ -54,11 +54,7 @@ where
     F: Future<Output = Result<String, Fault>> + Send + 'static,
 {
     ToolSettings {
-        retry: Retry {
-            attempts: 5,
-            backoff: 0,
-            on: vec![RetryOn::Crash],
-        },
+        retry: retry(5, 0, [RetryOn::Crash]),
         ..super::tool(name, Arc::new(Program(Box::new(move |cx| Box::pin(code(cx))))))
     }
 }

@@ -1,4 +1,4 @@
-use longhaul_core::{BoxFuture, Json, Outcome, text_result};
+use longhaul_core::{BoxFuture, Json, Outcome, StopReason, text_result};
 use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Question, TaskContext};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -115,6 +115,12 @@ impl Run {
 
     pub(crate) fn finish(self, words: &str) {
         self.end(ExecutionEnd::Finished(text(words)));
+    }
+
+    /// Stops, as it is asked to for this reason.
+    pub(crate) async fn stops(self, reason: StopReason) {
+        assert_eq!(super::guarded("the stop", self.cx.stopped()).await, reason);
+        self.end(ExecutionEnd::Stopped(reason));
     }
 
     pub(crate) fn panic(self) {

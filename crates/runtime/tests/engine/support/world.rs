@@ -1,7 +1,7 @@
-use super::{FaultyStore, ManualClock, guarded};
+use super::{FaultyStore, ManualClock, Run, Runs, Script, guarded, settle};
 use longhaul_core::{
-    BoxFuture, Entropy, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Quota, Scope, State, Store, Task,
-    TaskId,
+    BoxFuture, Entropy, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Quota, Retry, RetryOn, Scope, State,
+    Store, Task, TaskId,
     store::{NewNode, NodeRole, Record},
 };
 use longhaul_runtime::{
@@ -104,6 +104,54 @@ impl World {
         Engine::start(options).await
     }
 
+    /// A server of the tool `a`, whose attempts the test plays.
+    pub(crate) async fn scripted(&self) -> (Engine, Runs) {
+        self.playing(|script| tool("a", script)).await
+    }
+
+    /// As [`scripted`](Self::scripted), with work that lives outside the process.
+    pub(crate) async fn bound(&self) -> (Engine, Runs) {
+        let (engine, runs, _) = self.recovered(true).await;
+        (engine, runs)
+    }
+
+    /// As [`scripted`](Self::scripted), with a task that runs.
+    pub(crate) async fn running(&self) -> (Engine, Runs, Task, Run) {
+        let (engine, mut runs) = self.scripted().await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        let run = runs.next().await;
+        (engine, runs, task, run)
+    }
+
+    /// A server of one tool with these settings, whose attempts the test plays.
+    pub(crate) async fn playing(&self, settings: impl FnOnce(Arc<dyn Executor>) -> ToolSettings) -> (Engine, Runs) {
+        let (engine, runs, _) = self.recovering(false, settings).await;
+        (engine, runs)
+    }
+
+    /// A server of the tool `a`, and what it found at its start.
+    pub(crate) async fn recovered(&self, host_bound: bool) -> (Engine, Runs, Recovered) {
+        self.recovering(host_bound, |script| tool("a", script)).await
+    }
+
+    pub(crate) async fn recovering(
+        &self,
+        host_bound: bool,
+        settings: impl FnOnce(Arc<dyn Executor>) -> ToolSettings,
+    ) -> (Engine, Runs, Recovered) {
+        let (script, runs) = Script::bound(host_bound);
+        let (engine, recovered) = self.start_and_recover([settings(script)]).await;
+        (engine, runs, recovered)
+    }
+
+    /// Lets so much time pass that all leases which are renewed stay held.
+    pub(crate) async fn pass(&self, millis: i64) {
+        for _ in 0..millis / 1_000 {
+            self.clock.advance(1_000);
+            settle().await;
+        }
+    }
+
     /// The task as the store has it.
     pub(crate) async fn task(&self, id: &TaskId) -> Task {
         self.record(id).await.task
@@ -161,6 +209,11 @@ impl Process {
     }
 }
 
+/// The directory of a server, and its clock.
+pub(crate) fn home() -> (tempfile::TempDir, Arc<ManualClock>) {
+    (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new()))
+}
+
 /// Everything that is local.
 pub(crate) fn scope() -> Scope {
     Scope::of(Principal::local())
@@ -171,6 +224,14 @@ pub(crate) fn tool(name: &str, executor: Arc<dyn Executor>) -> ToolSettings {
     ToolSettings {
         retention: 3_600_000,
         ..ToolSettings::new(name, "script", Json::from(json!({"name": name})), executor)
+    }
+}
+
+pub(crate) fn retry(attempts: u32, backoff: Millis, on: impl Into<Vec<RetryOn>>) -> Retry {
+    Retry {
+        attempts,
+        backoff,
+        on: on.into(),
     }
 }
 
