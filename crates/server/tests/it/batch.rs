@@ -1,14 +1,12 @@
 //! Batches: only sessions of 2025-03-26 send them over HTTP. (For a stream of bytes see `stdio`.)
 
 use crate::{
-    questions::{request, response},
+    questions::request,
     request::{Post, act, everything},
     rounds::accept,
-    server::{Options, Server},
+    server::Server,
 };
-use longhaul_server::Limits;
 use serde_json::{Value, json};
-use std::num::NonZeroU32;
 
 const REVISION: &str = "2025-03-26";
 
@@ -28,18 +26,16 @@ fn call(id: Value, acting: &str) -> Value {
 
 /// The status, and the answer: the array, or the messages on the stream.
 async fn answered(server: &Server, post: &Post) -> (u16, Vec<Value>) {
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
+    let mut client = server.send(post).await;
     let reply = client.reply().await;
-    let answer = match reply.body.as_str() {
-        "" => json!([]),
-        _ => reply.json(),
+    let answers = match reply.body.as_str() {
+        "" => Vec::new(),
+        _ => match reply.json() {
+            Value::Array(answers) => answers,
+            answer => vec![answer],
+        },
     };
-    let status = reply.status();
-    match answer {
-        Value::Array(answers) => (status, answers),
-        answer => (status, vec![answer]),
-    }
+    (reply.status(), answers)
 }
 
 /// Code, or 0 for a result, by id.
@@ -63,11 +59,7 @@ async fn each_message_of_a_batch_is_answered_by_itself() {
         member(json!(3), "no/such", json!({})),
         [member(json!(4), "ping", json!({}))],
         7,
-        member(
-            json!(5),
-            "initialize",
-            Post::initialize(REVISION).body["params"].clone()
-        ),
+        Post::initialize(REVISION).id(json!(5)).body,
         Post::modern("ping", json!({})).id(json!(6)).body,
     ]);
     let (status, answers) = answered(&server, &batch(&session, members)).await;
@@ -118,9 +110,8 @@ async fn an_invalid_batch_is_refused_as_a_whole() {
         ("[,]".to_owned(), -32700),
     ] {
         let mut client = server.connect().await;
-        client
-            .send(&batch(&session, json!(null)).to_bytes_with(text.as_bytes()))
-            .await;
+        let post = batch(&session, json!(null));
+        client.send(&post.to_bytes_with(text.as_bytes())).await;
         assert_eq!(client.reply().await.error(), (400, code), "{text}");
     }
     assert_eq!(server.stage.begun.get(), 0);
@@ -135,15 +126,12 @@ async fn no_other_revision_has_batches() {
     let members = json!([member(json!(1), "ping", json!({}))]);
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let session = server.session_of(version).await;
-        assert_eq!(
-            server.error(&batch(&session, members.clone())).await,
-            (400, -32600),
-            "{version}"
-        );
+        let refused = server.error(&batch(&session, members.clone())).await;
+        assert_eq!(refused, (400, -32600), "{version}");
     }
     // A client without a session has negotiated nothing, and a handshake is never part of a batch.
     for members in [members, json!([Post::initialize(REVISION).body])] {
-        let mut post = Post::legacy(None, "ping", json!({}));
+        let mut post = Post::ping(None);
         post.body = members;
         assert_eq!(server.error(&post).await, (400, -32600));
     }
@@ -163,21 +151,16 @@ async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
         call(json!(3), "ask_all name")
     ]);
     let post = batch(&session, members);
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let mut client = server.stream(&post).await;
     assert_eq!(client.message().await.unwrap()["id"], 2, "it waits for no other");
     let asked = request(&mut client).await;
     // Cut, and resumed.
     let last = client.last_event_id.take().unwrap();
     drop(client);
-    let answer = response(&session, &asked, accept("name", "Ann")).without("MCP-Protocol-Version");
-    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    let answer = Post::response(&session, &asked["id"], ("result", accept("name", "Ann")));
+    server.accepted(&answer.without("MCP-Protocol-Version")).await;
     server.stage.released.count();
-    let mut client = server.connect().await;
-    let headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\nLast-Event-ID: {last}\r\n");
-    client.send(crate::server::other("GET", &headers).as_bytes()).await;
-    client.head().await;
+    let mut client = server.resume(&session, &last).await;
     let mut rest = Vec::new();
     while let Some(message) = client.message().await {
         rest.push(message);
@@ -187,21 +170,14 @@ async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
     assert_eq!(ids, [1, 3], "{rest:?}");
 
     let plain = json!([call(json!(1), "wait"), member(json!(2), "ping", json!({}))]);
-    let (status, answers) = answered(&server, &batch(&session, plain).with("Accept", "application/json")).await;
+    let (status, answers) = answered(&server, &batch(&session, plain).json_only()).await;
     assert_eq!((status, codes(&answers)), (200, vec![(json!(1), 0), (json!(2), 0)]));
 }
 
 /// A batch does not bypass the rate limits.
 #[tokio::test]
 async fn every_message_of_a_batch_counts() {
-    let server = Server::with(Options {
-        limits: Limits {
-            requests_per_second: NonZeroU32::new(1),
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let server = Server::one_a_second().await;
     let mut initialize = server.connect().await;
     let reply = initialize.exchange(&Post::initialize(REVISION)).await;
     let session = reply.head.header("mcp-session-id").unwrap().to_owned();

@@ -1,6 +1,6 @@
 //! A client over a raw socket: it can stop at any byte.
 
-use crate::request::Post;
+use crate::{request::Post, server::task_of};
 use longhaul_schemas::MessageChecker;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
@@ -72,23 +72,23 @@ impl Reply {
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Self {
+    fn new(stream: TcpStream) -> Self {
         Self {
-            stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
+            stream: BufReader::new(stream),
             checker: MessageChecker::default(),
             last_event_id: None,
         }
+    }
+
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        Self::new(TcpStream::connect(address).await.unwrap())
     }
 
     /// A connection that comes from another address than the others'.
     pub(crate) async fn open_from(source: IpAddr, address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((source, 0).into()).unwrap();
-        Self {
-            stream: BufReader::new(socket.connect(address).await.unwrap()),
-            checker: MessageChecker::default(),
-            last_event_id: None,
-        }
+        Self::new(socket.connect(address).await.unwrap())
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
@@ -101,10 +101,15 @@ impl Connection {
         let _ = self.stream.get_mut().write_all(bytes).await;
     }
 
+    /// One request, which may be refused before its id is known.
+    pub(crate) async fn ask(&mut self, post: &Post) -> Reply {
+        self.send(&post.to_bytes()).await;
+        self.reply().await
+    }
+
     /// One request, answered at once.
     pub(crate) async fn exchange(&mut self, post: &Post) -> Reply {
-        self.send(&post.to_bytes()).await;
-        let reply = self.reply().await;
+        let reply = self.ask(post).await;
         if !reply.body.is_empty() {
             let answer = reply.json();
             if let Some(id) = post.body.get("id").filter(|id| id.is_string() || id.is_i64()) {
@@ -121,6 +126,11 @@ impl Connection {
         let result = reply.json()["result"].clone();
         assert!(reply.status() == 200 && result.is_object(), "{reply:?}");
         result
+    }
+
+    /// The task of one call.
+    pub(crate) async fn task(&mut self, post: &Post) -> String {
+        task_of(&self.result(post).await)
     }
 
     /// Status and code of the error of one request.
@@ -178,6 +188,13 @@ impl Connection {
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
         Head { status, headers }
+    }
+
+    /// The head of an answer that is a stream.
+    pub(crate) async fn stream_head(&mut self) -> Head {
+        let head = self.head().await;
+        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        head
     }
 
     async fn line(&mut self) -> String {
@@ -247,6 +264,29 @@ impl Connection {
         let message = self.message().await.expect("the stream goes on");
         assert!(message.get("method").is_some(), "an answer: {message}");
         message
+    }
+
+    /// The next unsolicited message of this method.
+    pub(crate) async fn next(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.pushed().await;
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+
+    /// The first event, which names an event to resume from; its id.
+    pub(crate) async fn first_id(&mut self) -> String {
+        assert_eq!(self.event().await, Some(Event::Prime));
+        self.last_event_id.take().unwrap()
+    }
+
+    /// The result at the end of the stream that answers `post`, if nothing else is on it.
+    pub(crate) async fn only_result(&mut self, post: &Post) -> Value {
+        let messages = self.messages(post).await;
+        assert!(messages.len() == 1 && messages[0]["result"].is_object(), "{messages:?}");
+        messages[0]["result"].clone()
     }
 
     /// The messages of the stream that answers `post`, also if that was sent on another connection: notifications of what becomes

@@ -44,6 +44,18 @@ impl TestClock {
         self.ahead.send_modify(|ahead| *ahead += by);
     }
 
+    /// Lets time pass, in steps, until the work is done.
+    pub(crate) async fn advance_until<T>(&self, step: Duration, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::task::yield_now() => self.advance(step),
+            }
+        }
+    }
+
     /// Sets the system clock, and lets no time pass.
     pub(crate) fn set(&self, by: i64) {
         self.set.fetch_add(by, Ordering::SeqCst);

@@ -1,37 +1,23 @@
 //! What a dropped connection ends, and what it does not.
 
 use crate::{
-    client::Event,
-    request::{Post, act, act_as_task},
-    server::{Server, get, task_of},
+    request::Post,
+    server::{Server, get, text},
 };
 use serde_json::json;
 
-const JSON_ONLY: &str = "application/json";
+const ACCEPTS: [&str; 2] = ["application/json", "application/json, text/event-stream"];
 
 #[tokio::test]
 async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
     let server = Server::one_by_one().await;
     let session = server.session().await;
-    let creates = [
-        Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait")),
-        Post::modern("tools/call", act("optional", "wait")),
-    ];
-    let mut tasks = Vec::new();
-    for create in &creates {
-        let mut client = server.connect().await;
-        tasks.push(task_of(&client.result(create).await));
-    }
+    let legacy = server.legacy_task(&session, "wait").await;
+    let tasks = [legacy, server.task(&Post::call("optional", "wait")).await];
     for task in &tasks {
         // A client that waits for it may disconnect, too, also while it sends the next request.
-        let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
-        let mut waiter = server.connect().await;
-        waiter.send(&waiting.to_bytes()).await;
-        assert_eq!(
-            (waiter.head().await.is_stream(), waiter.event().await),
-            (true, Some(Event::Prime))
-        );
-        drop(waiter);
+        let waiting = Post::on_task(&session, "tasks/result", task);
+        server.stream(&waiting).await.first_id().await;
         let mut half = server.connect().await;
         half.send(&waiting.to_bytes()[..100]).await;
         drop(half);
@@ -44,84 +30,54 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
     assert_eq!((server.stage.begun.get(), server.stage.stopped.get()), (2, 0));
 }
 
-#[tokio::test]
-async fn a_modern_client_that_leaves_cancels_its_plain_call() {
-    for accept in [JSON_ONLY, "application/json, text/event-stream"] {
+/// A call that belongs to a connection alone: its answer can no longer be delivered.
+async fn leaving_cancels(call: impl Fn(&str) -> Post) {
+    for accept in ACCEPTS {
         let server = Server::start().await;
-        let call = Post::modern_plain("tools/call", act("optional", "wait")).with("Accept", accept);
-        let mut client = server.connect().await;
-        client.send(&call.to_bytes()).await;
-        server.stage.begun.reaches(1).await;
-        drop(client);
+        drop(server.begin(&call("wait").with("Accept", accept)).await);
         server.stage.stopped.reaches(1).await;
     }
-}
-
-#[tokio::test]
-async fn a_modern_client_that_closes_the_stream_cancels_its_call() {
     let server = Server::start().await;
-    let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!("t"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    assert!(client.head().await.is_stream(), "progress opened it");
-    drop(client);
+    // Progress opens the stream, which is closed.
+    drop(server.stream(&call("report 1").progress_token(json!("t"))).await);
     server.stage.stopped.reaches(1).await;
 }
 
 #[tokio::test]
+async fn a_modern_client_that_leaves_cancels_its_plain_call() {
+    leaving_cancels(|acting| Post::plain_call("optional", acting)).await;
+}
+
+#[tokio::test]
 async fn a_legacy_client_that_leaves_cancels_nothing() {
-    for accept in [JSON_ONLY, "application/json, text/event-stream"] {
+    for accept in ACCEPTS {
         let server = Server::one_by_one().await;
         let session = server.session().await;
-        let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait")).with("Accept", accept);
-        let mut client = server.connect().await;
-        client.send(&call.to_bytes()).await;
-        server.stage.begun.reaches(1).await;
-        drop(client);
+        let call = Post::legacy_call(Some(&session), "optional", "wait").with("Accept", accept);
+        drop(server.begin(&call).await);
         // Answered only once the first connection is over.
-        server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+        server.result(&Post::ping(Some(&session))).await;
         server.stage.released.count();
         server.stage.finished.reaches(1).await;
         assert_eq!(server.stage.stopped.get(), 0);
     }
 }
 
-/// The answer of a call that belongs to a connection alone can no longer be delivered.
 #[tokio::test]
 async fn a_legacy_client_without_a_session_cancels_its_plain_call_by_leaving() {
-    for accept in [JSON_ONLY, "application/json, text/event-stream"] {
-        let server = Server::start().await;
-        let call = Post::legacy(None, "tools/call", act("optional", "wait")).with("Accept", accept);
-        let mut client = server.connect().await;
-        client.send(&call.to_bytes()).await;
-        server.stage.begun.reaches(1).await;
-        drop(client);
-        server.stage.stopped.reaches(1).await;
-    }
-    let server = Server::start().await;
-    let call = Post::legacy(None, "tools/call", act("optional", "report 1")).progress_token(json!("t"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    assert!(client.head().await.is_stream(), "progress opened it");
-    drop(client);
-    server.stage.stopped.reaches(1).await;
+    leaving_cancels(|acting| Post::legacy_call(None, "optional", acting)).await;
 }
 
 /// The client can repeat the call under its key, and the id of a task may have been announced.
 #[tokio::test]
 async fn a_legacy_client_without_a_session_leaves_named_calls_and_tasks_alone() {
     let server = Server::one_by_one().await;
-    let mut named = Post::legacy(None, "tools/call", act("optional", "wait"));
-    named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
-    let mut client = server.connect().await;
-    client.send(&named.to_bytes()).await;
-    server.stage.begun.reaches(1).await;
-    drop(client);
-    let create =
-        Post::legacy(None, "tools/call", act_as_task("optional", "wait")).with("MCP-Protocol-Version", "2025-11-25");
-    let task = task_of(&server.result(&create).await);
+    let named = Post::legacy_call(None, "optional", "wait").keyed("k");
+    drop(server.begin(&named).await);
+    let create = Post::legacy_task(None, "optional", "wait").with("MCP-Protocol-Version", "2025-11-25");
+    let task = server.task(&create).await;
     server.stage.released.count();
-    assert_eq!(server.result(&named).await["content"][0]["text"], "done");
+    assert_eq!(text(&server.result(&named).await), "done");
     server.poll(&task, "completed").await;
     assert_eq!((server.stage.begun.get(), server.stage.stopped.get()), (2, 0));
 }
@@ -130,14 +86,14 @@ async fn a_legacy_client_without_a_session_leaves_named_calls_and_tasks_alone() 
 async fn one_connection_carries_request_after_request() {
     let server = Server::one_by_one().await;
     let mut client = server.connect().await;
-    let ping = Post::legacy(None, "ping", json!({}));
+    let ping = |id: &str| Post::ping(None).id(json!(id));
     // Pipelined: both are there before either is read.
-    let mut both = ping.clone().id(json!("a")).to_bytes();
-    both.extend(ping.clone().id(json!("b")).to_bytes());
+    let both = [ping("a").to_bytes(), ping("b").to_bytes()].concat();
     client.send(&both).await;
-    assert_eq!(client.reply().await.json()["id"], "a");
-    assert_eq!(client.reply().await.json()["id"], "b");
-    client.result(&ping).await;
+    for id in ["a", "b"] {
+        assert_eq!(client.reply().await.json()["id"], id);
+    }
+    client.result(&ping("c")).await;
 }
 
 #[tokio::test]

@@ -5,20 +5,16 @@ use crate::{
     server::{Options, Server, other},
 };
 use longhaul_server::http::HttpOptions;
-use serde_json::json;
 
 const PAGE: &str = "https://app.example.com";
 
 async fn server() -> Server {
-    Server::with(Options {
-        http: HttpOptions {
-            allowed_origins: vec![PAGE.parse().unwrap()],
-            allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
-            ..HttpOptions::default()
-        },
-        ..Options::default()
-    })
-    .await
+    let http = HttpOptions {
+        allowed_origins: vec![PAGE.parse().unwrap()],
+        allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
+        ..HttpOptions::default()
+    };
+    Server::with(Options::with_http(http)).await
 }
 
 #[tokio::test]
@@ -36,62 +32,41 @@ async fn a_preflight_answers_what_a_page_may_send() {
         let header = |name| reply.head.header(name).unwrap_or_default();
         assert_eq!(header("access-control-allow-origin"), origin);
         assert_eq!(header("access-control-allow-methods"), "POST, GET, DELETE");
-        let allowed: Vec<_> = header("access-control-allow-headers").split(", ").collect();
         assert_eq!(
-            allowed,
-            [
-                "Content-Type",
-                "Accept",
-                "Authorization",
-                "MCP-Protocol-Version",
-                "Mcp-Method",
-                "Mcp-Name",
-                "Mcp-Session-Id",
-                "Last-Event-ID",
-                "mcp-param-region"
-            ]
+            header("access-control-allow-headers"),
+            "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, \
+             Last-Event-ID, mcp-param-region"
         );
         assert_eq!(header("access-control-allow-credentials"), "", "there are none to send");
         assert!(header("vary").contains("Origin"));
     }
     client.send(other("OPTIONS", "").as_bytes()).await;
     let plain = client.reply().await;
-    assert_eq!(
-        (plain.status(), plain.head.header("allow")),
-        (204, Some("POST, GET, DELETE"))
-    );
-    assert_eq!(plain.head.header("access-control-allow-origin"), None);
+    let header = |name| plain.head.header(name);
+    assert_eq!((plain.status(), header("allow")), (204, Some("POST, GET, DELETE")));
+    assert_eq!(header("access-control-allow-origin"), None);
 }
 
 #[tokio::test]
 async fn a_page_reads_answers_and_errors_alike() {
     let server = server().await;
-    let mut client = server.connect().await;
-    let posts = [
+    let ping = Post::ping(None);
+    for (post, status) in [
         (Post::initialize("2025-11-25"), 200),
-        (Post::legacy(Some("gone"), "ping", json!({})), 404),
-        (
-            Post::legacy(None, "ping", json!({})).with("MCP-Protocol-Version", "9"),
-            400,
-        ),
-        (
-            Post::legacy(None, "ping", json!({})).with("Content-Type", "text/plain"),
-            415,
-        ),
-    ];
-    for (post, status) in posts {
-        client
-            .send(&post.with("Origin", PAGE).with("Host", "mcp.example.com").to_bytes())
-            .await;
-        let reply = client.reply().await;
+        (Post::ping(Some("gone")), 404),
+        (ping.clone().with("MCP-Protocol-Version", "9"), 400),
+        (ping.with("Content-Type", "text/plain"), 415),
+    ] {
+        let post = post.with("Origin", PAGE).with("Host", "mcp.example.com");
+        let reply = server.send(&post).await.reply().await;
         assert_eq!(reply.status(), status, "{reply:?}");
         assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
         let exposed = reply.head.header("access-control-expose-headers");
         assert_eq!(exposed, Some("Mcp-Session-Id, WWW-Authenticate"));
     }
-    client
-        .send(other("PUT", &format!("Origin: {PAGE}\r\n")).as_bytes())
-        .await;
+    let mut client = server.connect().await;
+    let put = other("PUT", &format!("Origin: {PAGE}\r\n"));
+    client.send(put.as_bytes()).await;
     let reply = client.reply().await;
     assert_eq!(reply.status(), 405);
     assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
@@ -100,7 +75,6 @@ async fn a_page_reads_answers_and_errors_alike() {
 #[tokio::test]
 async fn a_page_of_another_origin_is_refused_and_reads_nothing() {
     let server = server().await;
-    let mut client = server.connect().await;
     for (origin, host) in [
         ("https://evil.example.com", "localhost"),
         ("https://app.example.com.evil.com", "localhost"),
@@ -108,8 +82,7 @@ async fn a_page_of_another_origin_is_refused_and_reads_nothing() {
         (PAGE, "evil.example.com"),
     ] {
         let post = Post::initialize("2025-11-25").with("Origin", origin).with("Host", host);
-        client.send(&post.to_bytes()).await;
-        let reply = client.reply().await;
+        let reply = server.send(&post).await.reply().await;
         assert_eq!(reply.status(), 403, "{origin} {host}");
         assert_eq!(reply.head.header("access-control-allow-origin"), None);
         assert_eq!(reply.head.header("mcp-session-id"), None);

@@ -1,8 +1,8 @@
 //! `dev.longhaul/tasks/delete`.
 
 use crate::{
-    request::{Post, act, act_as_task},
-    server::{Server, get, task_of},
+    request::Post,
+    server::{Server, get},
 };
 use serde_json::json;
 
@@ -15,30 +15,28 @@ async fn a_finished_task_can_be_deleted_in_both_generations() {
         let session = server.session().await;
         let post = |method: &str, id: &str| match modern {
             true => Post::modern(method, json!({"taskId": id})),
-            false => Post::legacy(Some(&session), method, json!({"taskId": id})),
+            false => Post::on_task(&session, method, id),
         };
         let create = match modern {
-            true => Post::modern("tools/call", act("optional", "wait")),
-            false => Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait")),
+            true => Post::call("optional", "wait"),
+            false => Post::legacy_task(Some(&session), "optional", "wait"),
         };
-        let task = task_of(&server.result(&create).await);
-        let live = server.connect().await.exchange(&post(DELETE, &task)).await.json();
+        let task = server.task(&create).await;
+        let live = server.exchange(&post(DELETE, &task)).await.json();
         assert_eq!(live["error"]["code"], -32602);
         assert_eq!(live["error"]["message"], "Task has not ended: cancel it first");
         server.stage.released.count();
         server.poll(&task, "completed").await;
         server.result(&post(DELETE, &task)).await;
-        let unknown = server
-            .error(&post("tasks/get", "0123456789abcdefghjkmnpqrstvwxyz0123"))
-            .await;
+        let unknown = post("tasks/get", "0123456789abcdefghjkmnpqrstvwxyz0123");
+        let unknown = server.error(&unknown).await;
         for method in ["tasks/get", DELETE] {
             assert_eq!(server.error(&post(method, &task)).await, unknown, "{method}");
         }
         let log = format!("longhaul://task/{task}/history");
         let read = Post::modern("resources/read", json!({"uri": log}));
         assert_eq!(server.error(&read).await.1, -32602);
-        let list = Post::legacy(Some(&session), "tasks/list", json!({}));
-        assert_eq!(server.result(&list).await["tasks"], json!([]));
+        assert_eq!(server.listed(&session).await, json!([]));
     }
 }
 
@@ -46,8 +44,7 @@ async fn a_finished_task_can_be_deleted_in_both_generations() {
 #[tokio::test]
 async fn a_modern_client_declares_the_extension_before_it_deletes() {
     let server = Server::start().await;
-    let create = Post::modern("tools/call", act("optional", "say"));
-    let task = task_of(&server.result(&create).await);
+    let task = server.task(&Post::call("optional", "say")).await;
     server.poll(&task, "completed").await;
     for declared in [json!({}), json!({"tasks": {}})] {
         let delete = Post::modern_with(DELETE, json!({"taskId": task}), declared);

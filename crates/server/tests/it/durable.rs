@@ -1,19 +1,18 @@
 //! Durable tools, as clients see them: suspended while they wait, and replayed when the event they wait for arrives.
 
 use crate::{
-    client::Event,
+    client::Connection,
     clock::TestClock,
-    questions::{request, response},
-    request::{Post, everything},
-    resume::open,
+    questions::request,
+    request::{Post, everything, everything_and_tasks},
     rounds::accept,
-    server::{Options, Server, get, task_of},
+    server::{self, Options, Server, get, task_of, text},
     stage::form,
 };
 use longhaul_core::{BoxFuture, Json, Outcome, Retry, RetryOn, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
     AskError, ExecutionEnd, Executor, ExecutorAttempt, HandlerError, Intake, JournalError, Question, RequestContext,
-    TaskContext, Tool, ToolSettings,
+    TaskContext, ToolSettings,
 };
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
@@ -109,35 +108,43 @@ async fn race(cx: &TaskContext) -> Result<String, JournalError> {
     Ok(text)
 }
 
+fn program(name: &'static str, latest: &watch::Sender<Option<TaskId>>) -> ToolSettings {
+    let latest = latest.clone();
+    let executor: Arc<dyn Executor> = Arc::new(Program { name, latest });
+    ToolSettings {
+        retention: 3_600_000,
+        ..ToolSettings::new(name, "program", Json::trusted("{}"), executor)
+    }
+}
+
 /// A server with these tools.
 async fn serve(names: &[&'static str], policy: TaskPolicy) -> World {
     serve_with(names, policy, Options::default()).await
+}
+
+/// Options of a server on this store.
+fn on(store: &Arc<MemoryStore>, clock: &TestClock) -> Options {
+    Options {
+        clock: clock.clone(),
+        ..Options::with_store(Arc::clone(store) as _)
+    }
 }
 
 async fn serve_with(names: &[&'static str], policy: TaskPolicy, options: Options) -> World {
     let (clock, latest) = (options.clock.clone(), watch::Sender::new(None));
     let server = Server::with(options).await;
     for &name in names {
-        let program = Program {
-            name,
-            latest: latest.clone(),
+        let retry = Retry {
+            attempts: 5,
+            backoff: 1,
+            on: vec![RetryOn::Crash],
         };
         let settings = ToolSettings {
             policy,
-            retention: 3_600_000,
-            retry: Retry {
-                attempts: 5,
-                backoff: 1,
-                on: vec![RetryOn::Crash],
-            },
-            ..ToolSettings::new(
-                name,
-                "program",
-                Json::trusted("{}"),
-                Arc::new(program) as Arc<dyn Executor>,
-            )
+            retry,
+            ..program(name, &latest)
         };
-        server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+        server.put_tool(settings).await;
     }
     World { server, clock, latest }
 }
@@ -170,30 +177,33 @@ fn call(name: &str) -> Value {
     json!({"name": name, "arguments": {}})
 }
 
+/// A call of a client that can be asked everything, but has no tasks.
+fn plain(name: &str) -> Post {
+    Post::modern_with("tools/call", call(name), everything())
+}
+
 async fn create(server: &Server, name: &str) -> String {
-    let mut capabilities = everything();
-    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
-    let created = server
-        .result(&Post::modern_with("tools/call", call(name), capabilities))
-        .await;
-    task_of(&created)
+    let create = Post::modern_with("tools/call", call(name), everything_and_tasks());
+    server.task(&create).await
 }
 
 async fn create_legacy(server: &Server, session: &str, name: &str) -> String {
     let mut params = call(name);
     params["task"] = json!({"ttl": 60_000});
-    task_of(&server.result(&Post::legacy(Some(session), "tools/call", params)).await)
+    server.task(&Post::legacy(Some(session), "tools/call", params)).await
+}
+
+/// A legacy task, a wait for its result, and the stream of that.
+async fn create_and_wait(server: &Server, session: &str, name: &str) -> (String, Post, Connection) {
+    let task = create_legacy(server, session, name).await;
+    let wait = Post::on_task(session, "tasks/result", &task).id(json!("wait"));
+    let stream = server.stream(&wait).await;
+    (task, wait, stream)
 }
 
 async fn update(server: &Server, task: &str, key: &str) {
-    let answers = json!({"taskId": task, "inputResponses": {key: accept("name", "Ann")}});
-    server.result(&Post::modern("tasks/update", answers)).await;
-}
-
-fn text_of(result: &Value) -> &str {
-    result["content"][0]["text"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{result}"))
+    let answers = json!({key: accept("name", "Ann")});
+    server.result(&server::update(task, answers)).await;
 }
 
 #[tokio::test]
@@ -208,7 +218,7 @@ async fn a_suspended_task_is_shown_as_waiting_or_working() {
         assert_eq!(shown.get("inputRequests").is_some(), status == "input_required");
         let hint = shown["pollIntervalMs"].as_u64().unwrap();
         assert!((500..=15_000).contains(&hint), "{hint}");
-        let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+        let legacy = Post::on_task(&session, "tasks/get", &task);
         assert_eq!(server.result(&legacy).await["status"], status);
     }
 }
@@ -236,15 +246,9 @@ async fn a_legacy_task_that_asks_first_is_suspended_meanwhile() {
     let name = "sleep_then_repeat";
     let settings = ToolSettings {
         intake: Some(Arc::clone(&intake) as _),
-        retention: 3_600_000,
-        ..ToolSettings::new(
-            name,
-            "program",
-            Json::trusted("{}"),
-            Arc::new(Program { name, latest }) as Arc<dyn Executor>,
-        )
+        ..program(name, &latest)
     };
-    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    server.put_tool(settings).await;
     let session = server.session_that_can_be_asked().await;
     let task = create_legacy(&server, &session, name).await;
     server.poll(&task, "input_required").await;
@@ -254,7 +258,7 @@ async fn a_legacy_task_that_asks_first_is_suspended_meanwhile() {
     suspended(&server, &clock, &task).await;
     clock.advance(HOUR);
     let done = server.poll(&task, "completed").await;
-    assert_eq!(text_of(&done["result"]), r#"{"name":"Ann","run":1}"#);
+    assert_eq!(text(&done["result"]), r#"{"name":"Ann","run":1}"#);
     assert_eq!(intake.0.load(Ordering::SeqCst), 3, "once for each attempt");
 }
 
@@ -267,18 +271,18 @@ async fn an_answer_wakes_what_is_suspended_and_a_second_one_changes_nothing() {
     update(&server, &task, "in-1").await;
     server.poll(&task, "working").await;
     suspended(&server, &clock, &task).await;
-    let answers = json!({"taskId": task, "inputResponses": {"in-1": {"action": "decline"}}});
-    server.result(&Post::modern("tasks/update", answers)).await;
+    let decline = json!({"in-1": {"action": "decline"}});
+    server.result(&server::update(&task, decline)).await;
     clock.advance(HOUR);
     let done = server.poll(&task, "completed").await;
-    assert!(text_of(&done["result"]).contains("Ann"), "{done}");
+    assert!(text(&done["result"]).contains("Ann"), "{done}");
 }
 
 /// By its timeout, or because another branch was faster.
 #[tokio::test]
 async fn a_question_that_ends_without_an_answer_is_removed_for_modern_clients() {
     let World { server, clock, .. } = serve(&["ask_then_sleep", "race"], TaskPolicy::Always).await;
-    for (name, text) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+    for (name, expected) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
         let task = create(&server, name).await;
         let asked = server.poll(&task, "input_required").await;
         assert!(asked["inputRequests"]["in-1"].is_object(), "{asked}");
@@ -292,7 +296,7 @@ async fn a_question_that_ends_without_an_answer_is_removed_for_modern_clients() 
             clock.advance(HOUR);
         }
         let done = server.poll(&task, "completed").await;
-        assert_eq!(text_of(&done["result"]), text);
+        assert_eq!(text(&done["result"]), expected);
         // Too late for anything, and no error.
         update(&server, &task, "in-1").await;
     }
@@ -300,28 +304,22 @@ async fn a_question_that_ends_without_an_answer_is_removed_for_modern_clients() 
 
 #[tokio::test]
 async fn a_question_that_ends_without_an_answer_is_cancelled_on_legacy_streams() {
-    for (name, text) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+    for (name, expected) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
         let World { server, clock, .. } = serve(&[name], TaskPolicy::Always).await;
         let session = server.session_that_can_be_asked().await;
-        let task = create_legacy(&server, &session, name).await;
-        let wait = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
-        let mut stream = server.connect().await;
-        stream.send(&wait.to_bytes()).await;
-        assert!(stream.head().await.is_stream());
+        let (task, wait, mut stream) = create_and_wait(&server, &session, name).await;
         let asked = request(&mut stream).await;
         suspended(&server, &clock, &task).await;
         clock.advance(HOUR);
         let taken_back = stream.pushed().await;
         assert_eq!(taken_back["method"], "notifications/cancelled", "{taken_back}");
         assert_eq!(taken_back["params"]["requestId"], asked["id"]);
-        let late = response(&session, &asked, accept("name", "Ann"));
-        assert_eq!(server.connect().await.exchange(&late).await.status(), 202);
+        server.answer(&session, &asked, accept("name", "Ann")).await;
         if name == "ask_then_sleep" {
             suspended(&server, &clock, &task).await;
             clock.advance(HOUR);
         }
-        let rest = stream.messages(&wait).await;
-        assert_eq!(text_of(&rest[0]["result"]), text, "{rest:?}");
+        assert_eq!(text(&stream.only_result(&wait).await), expected);
     }
 }
 
@@ -330,19 +328,14 @@ async fn a_question_that_ends_without_an_answer_is_cancelled_on_legacy_streams()
 async fn a_legacy_response_wakes_what_is_suspended() {
     let World { server, clock, .. } = serve(&["ask_twice"], TaskPolicy::Always).await;
     let session = server.session_that_can_be_asked().await;
-    let task = create_legacy(&server, &session, "ask_twice").await;
-    let wait = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
-    let mut stream = server.connect().await;
-    stream.send(&wait.to_bytes()).await;
-    assert!(stream.head().await.is_stream());
+    let (task, wait, mut stream) = create_and_wait(&server, &session, "ask_twice").await;
     for name in ["name", "town"] {
         let asked = request(&mut stream).await;
         suspended(&server, &clock, &task).await;
-        let answer = response(&session, &asked, accept(name, "Ulm"));
-        assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+        server.answer(&session, &asked, accept(name, "Ulm")).await;
     }
-    let rest = stream.messages(&wait).await;
-    assert_eq!(text_of(&rest[0]["result"]).matches("Ulm").count(), 2, "{rest:?}");
+    let result = stream.only_result(&wait).await;
+    assert_eq!(text(&result).matches("Ulm").count(), 2, "{result}");
 }
 
 #[tokio::test]
@@ -351,22 +344,19 @@ async fn a_plain_legacy_call_is_answered_after_it_was_suspended() {
     let World { server, clock, .. } = &world;
     let session = server.session_that_can_be_asked().await;
     let call = Post::legacy(Some(&session), "tools/call", call("ask_twice"));
-    let mut stream = server.connect().await;
-    stream.send(&call.to_bytes()).await;
-    assert!(stream.head().await.is_stream());
+    let mut stream = server.stream(&call).await;
     let asked = request(&mut stream).await;
     let task = world.task().await;
     suspended(server, clock, &task).await;
-    let answer = response(&session, &asked, accept("name", "Ann"));
-    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    server.answer(&session, &asked, accept("name", "Ann")).await;
     let asked = request(&mut stream).await;
     suspended(server, clock, &task).await;
     // The second is not answered in time.
     clock.advance(HOUR);
     let taken_back = stream.pushed().await;
     assert_eq!(taken_back["params"]["requestId"], asked["id"], "{taken_back}");
-    let rest = stream.messages(&call).await;
-    let text = text_of(&rest[0]["result"]);
+    let result = stream.only_result(&call).await;
+    let text = text(&result);
     assert!(text.contains("Ann") && text.ends_with("nobody"), "{text}");
 }
 
@@ -374,7 +364,7 @@ async fn a_plain_legacy_call_is_answered_after_it_was_suspended() {
 async fn a_plain_modern_call_is_answered_after_it_was_suspended() {
     let world = serve(&["ask_twice"], TaskPolicy::Optional).await;
     let World { server, clock, .. } = &world;
-    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let call = plain("ask_twice");
     let mut round = server.result(&call).await;
     let task = world.task().await;
     for name in ["name", "town"] {
@@ -382,16 +372,14 @@ async fn a_plain_modern_call_is_answered_after_it_was_suspended() {
         round = server.result(&retry(&call, name, &round)).await;
     }
     assert_eq!(round["resultType"], "complete", "{round}");
-    assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
+    assert_eq!(text(&round).matches("Ulm").count(), 2, "{round}");
 }
 
 /// The same request again, with an answer and the state of the last round.
 fn retry(call: &Post, name: &str, round: &Value) -> Post {
     assert!(round["inputRequests"][name].is_object(), "{round}");
-    let mut retry = call.clone().id(json!(name));
-    retry.body["params"]["inputResponses"] = json!({name: accept(name, "Ulm")});
-    retry.body["params"]["requestState"] = round["requestState"].clone();
-    retry
+    let answers = json!({name: accept(name, "Ulm")});
+    call.retry(round, answers).id(json!(name))
 }
 
 #[tokio::test]
@@ -400,15 +388,13 @@ async fn a_client_comes_back_to_another_node_with_its_answers() {
     let store = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
     let node = |host| {
         let options = Options {
-            store: Arc::clone(&store) as _,
             host,
-            clock: clock.clone(),
-            ..Options::default()
+            ..on(&store, &clock)
         };
         serve_with(&["ask_twice"], TaskPolicy::Optional, options)
     };
     let (here, there) = (node("here").await, node("there").await);
-    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let call = plain("ask_twice");
     // Both nodes live: the one that runs the call, and the one that the client comes back to.
     let round = here.server.result(&call).await;
     let round = there.server.result(&retry(&call, "name", &round)).await;
@@ -417,21 +403,16 @@ async fn a_client_comes_back_to_another_node_with_its_answers() {
     let answered = retry(&call, "town", &round);
     let result = there.server.result(&answered).await;
     assert_eq!(result["resultType"], "complete", "{result}");
-    assert_eq!(text_of(&result).matches("Ulm").count(), 2, "{result}");
+    assert_eq!(text(&result).matches("Ulm").count(), 2, "{result}");
 }
 
 /// The call is stored, and its client is not waiting while the server is down.
 #[tokio::test]
 async fn rounds_go_on_after_a_restart() {
     let store = Arc::new(MemoryStore::default());
-    let start = || {
-        let options = Options {
-            store: Arc::clone(&store) as _,
-            ..Options::default()
-        };
-        serve_with(&["ask_twice"], TaskPolicy::Optional, options)
-    };
-    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let clock = TestClock::default();
+    let start = || serve_with(&["ask_twice"], TaskPolicy::Optional, on(&store, &clock));
+    let call = plain("ask_twice");
     let before = start().await;
     let mut round = before.server.result(&call).await;
     before.server.stop().await;
@@ -440,7 +421,7 @@ async fn rounds_go_on_after_a_restart() {
         round = next.server.result(&retry(&call, name, &round)).await;
         next.server.stop().await;
     }
-    assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
+    assert_eq!(text(&round).matches("Ulm").count(), 2, "{round}");
 }
 
 /// A client that does not come back is not waited for by a later process either.
@@ -448,15 +429,8 @@ async fn rounds_go_on_after_a_restart() {
 async fn a_call_is_abandoned_in_time_also_after_a_restart() {
     let store = Arc::new(MemoryStore::default());
     let clock = TestClock::default();
-    let start = || {
-        let options = Options {
-            store: Arc::clone(&store) as _,
-            clock: clock.clone(),
-            ..Options::default()
-        };
-        serve_with(&["ask_twice"], TaskPolicy::Optional, options)
-    };
-    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let start = || serve_with(&["ask_twice"], TaskPolicy::Optional, on(&store, &clock));
+    let call = plain("ask_twice");
     let before = start().await;
     before.server.result(&call).await;
     let task: TaskId = before.task().await.parse().unwrap();
@@ -480,25 +454,15 @@ async fn a_call_is_abandoned_in_time_also_after_a_restart() {
 async fn a_call_whose_client_has_come_back_is_not_given_up() {
     let clock = TestClock::default();
     let store = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
-    let start = || {
-        let options = Options {
-            store: Arc::clone(&store) as _,
-            clock: clock.clone(),
-            ..Options::default()
-        };
-        serve_with(&["sleep"], TaskPolicy::Never, options)
-    };
+    let start = || serve_with(&["sleep"], TaskPolicy::Never, on(&store, &clock));
     let before = start().await;
     let session = before.server.session().await;
-    let mut client = before.server.connect().await;
-    client
-        .send(&Post::legacy(Some(&session), "tools/call", call("sleep")).to_bytes())
-        .await;
+    let call = Post::legacy(Some(&session), "tools/call", call("sleep"));
+    let mut client = before.server.send(&call).await;
     let task: TaskId = before.task().await.parse().unwrap();
     clock.advance(Duration::from_secs(2));
-    assert!(client.head().await.is_stream());
-    assert_eq!(client.event().await, Some(Event::Prime));
-    let last = client.last_event_id.take().unwrap();
+    client.stream_head().await;
+    let last = client.first_id().await;
     // As if it was killed: nobody is told.
     before.server.engine.end().await;
 
@@ -511,7 +475,7 @@ async fn a_call_whose_client_has_come_back_is_not_given_up() {
     while kept_until().await.is_none() {
         tokio::task::yield_now().await;
     }
-    let _client = open(&after.server, &session, Some(&last)).await;
+    let _client = after.server.resume(&session, &last).await;
     for _ in 0..12 {
         let before = kept_until().await;
         clock.advance(Duration::from_secs(20));
@@ -526,23 +490,18 @@ async fn a_call_whose_client_has_come_back_is_not_given_up() {
 async fn a_call_is_promoted_while_it_is_suspended() {
     let world = serve(&["sleep"], TaskPolicy::After(600_000)).await;
     let World { server, clock, .. } = &world;
-    let mut capabilities = everything();
-    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
-    let mut client = server.connect().await;
-    let post = Post::modern_with("tools/call", call("sleep"), capabilities);
-    client.send(&post.to_bytes()).await;
+    let post = Post::modern_with("tools/call", call("sleep"), everything_and_tasks());
+    let mut client = server.send(&post).await;
     let task = world.task().await;
     suspended(server, clock, &task).await;
     clock.advance(HOUR);
     // So much time has passed that the answer became a stream.
-    assert!(client.head().await.is_stream());
+    client.stream_head().await;
     let created = client.messages(&post).await.pop().unwrap()["result"].clone();
-    assert_eq!(
-        (&created["resultType"], task_of(&created)),
-        (&json!("task"), task.clone())
-    );
+    assert_eq!(created["resultType"], "task");
+    assert_eq!(task_of(&created), task);
     assert_eq!(server.result(&get(&task)).await["status"], "working");
     clock.advance(72 * HOUR);
     let done = server.poll(&task, "completed").await;
-    assert_eq!(text_of(&done["result"]), "rested");
+    assert_eq!(text(&done["result"]), "rested");
 }

@@ -1,10 +1,13 @@
 //! Era by message, and the order in which a request is checked (docs/protocol-coverage.md).
 
 use crate::{
-    request::{CAPABILITIES_KEY, Post, VERSION_KEY, act, act_as_task},
-    server::{Options, Server, get, other, task_of},
+    request::{CAPABILITIES_KEY, Post, VERSION_KEY},
+    server::{Options, Server, get, other},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+
+const VERSION: &str = "MCP-Protocol-Version";
 
 #[tokio::test]
 async fn invariant_7_era_is_decided_per_message() {
@@ -13,23 +16,17 @@ async fn invariant_7_era_is_decided_per_message() {
     let mut client = server.connect().await;
     let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
     // One connection, one task, both eras, turn by turn.
-    let task = task_of(
-        &client
-            .result(&legacy("tools/call", act_as_task("optional", "wait")))
-            .await,
-    );
+    let task = server.legacy_task(&session, "wait").await;
     for _ in 0..3 {
         let flat = client.result(&get(&task)).await;
         assert!(flat["resultType"] == "complete" && flat.get("ttlMs").is_some() && flat.get("ttl").is_none());
         let old = client.result(&legacy("tasks/get", json!({"taskId": task}))).await;
         assert!(old.get("ttl").is_some() && old.get("ttlMs").is_none());
         assert_eq!(client.error(&legacy("tasks/update", json!({}))).await, (200, -32601));
-        assert_eq!(
-            client.error(&Post::modern("tasks/list", json!({}))).await,
-            (404, -32601)
-        );
         client.result(&legacy("ping", json!({}))).await;
-        assert_eq!(client.error(&Post::modern("ping", json!({}))).await, (404, -32601));
+        for removed in ["tasks/list", "ping"] {
+            assert_eq!(client.error(&Post::modern(removed, json!({}))).await, (404, -32601));
+        }
         client.result(&Post::modern_plain("server/discover", json!({}))).await;
         assert_eq!(client.error(&legacy("server/discover", json!({}))).await, (200, -32601));
     }
@@ -38,20 +35,14 @@ async fn invariant_7_era_is_decided_per_message() {
     let reply = client.exchange(&carried).await;
     assert_eq!((reply.status(), reply.head.header("mcp-session-id")), (200, None));
     // Declared once is not declared for good.
-    assert_eq!(
-        client
-            .error(&Post::modern_plain("tasks/get", json!({"taskId": task})))
-            .await,
-        (400, -32021)
-    );
+    let undeclared = Post::modern_plain("tasks/get", json!({"taskId": task}));
+    assert_eq!(client.error(&undeclared).await, (400, -32021));
 
     server.stage.released.count();
     server.poll(&task, "completed").await;
     let old = client.result(&legacy("tasks/get", json!({"taskId": task}))).await;
-    assert!(
-        old["status"] == "completed" && old.get("result").is_none(),
-        "a legacy Task holds no result"
-    );
+    // A legacy Task holds no result.
+    assert!(old["status"] == "completed" && old.get("result").is_none());
 }
 
 /// Drops a member of `_meta`.
@@ -68,103 +59,50 @@ fn with_meta(mut post: Post, key: &str, value: Value) -> Post {
 /// Each request has the flaw of its row and, where it can, every flaw of the rows below: the first one is what counts.
 #[tokio::test]
 async fn requests_are_checked_in_the_order_of_the_protocol() {
+    const HEADER: (u16, i64) = (400, -32020);
+    const CAPABILITY: (u16, i64) = (400, -32021);
+    const UNKNOWN: (u16, i64) = (400, -32022);
+    const METHOD: (u16, i64) = (404, -32601);
     let server = Server::start().await;
-    let unknown_task = || Post::modern_plain("tasks/get", json!({"taskId": "x"}));
+    let id = || json!({"taskId": "x"});
+    let unknown_task = || Post::modern_plain("tasks/get", id());
     let misnamed = || unknown_task().with("Mcp-Name", "y");
     let bad_method = || misnamed().with("Mcp-Method", "tools/call");
-    let mut missing_params = Post::modern("tools/list", json!({}));
+    let of_body = |version: &str| with_meta(bad_method(), VERSION_KEY, json!(version));
+    let modern = |method: &str| Post::modern(method, json!({}));
+    let mut missing_params = modern("tools/list");
     missing_params.body["params"] = json!({});
+    let no_version = without_meta(bad_method().without("Mcp-Name"), VERSION_KEY);
+    let no_capabilities = without_meta(bad_method().with(VERSION, "2025-11-25"), CAPABILITIES_KEY);
+    let bad_capabilities = with_meta(bad_method(), CAPABILITIES_KEY, json!(true));
+    let legacy_version = of_body("2025-11-25").with(VERSION, "2025-11-25");
+    let nameless = Post::plain_call("always", "say").without("Mcp-Name");
+    let broken_name = unknown_task().with("Mcp-Name", "=?base64?!?=");
+    let legacy_capability = Post::modern_with("tasks/get", id(), json!({"tasks": {}}));
 
     let table: Vec<(&str, Post, (u16, i64))> = vec![
         ("no _meta under a modern header", missing_params, (400, -32602)),
-        (
-            "no version in _meta",
-            without_meta(bad_method().without("Mcp-Name"), VERSION_KEY),
-            (400, -32602),
-        ),
-        (
-            "no capabilities",
-            without_meta(
-                bad_method().with("MCP-Protocol-Version", "2025-11-25"),
-                CAPABILITIES_KEY,
-            ),
-            (400, -32602),
-        ),
-        (
-            "capabilities are no object",
-            with_meta(bad_method(), CAPABILITIES_KEY, json!(true)),
-            (400, -32602),
-        ),
-        (
-            "header and body name different versions",
-            with_meta(bad_method(), VERSION_KEY, json!("v999.0.0")),
-            (400, -32020),
-        ),
-        (
-            "no version header",
-            bad_method().without("MCP-Protocol-Version"),
-            (400, -32020),
-        ),
-        (
-            "two version headers",
-            bad_method().and("MCP-Protocol-Version", "2026-07-28"),
-            (400, -32020),
-        ),
-        (
-            "unknown version",
-            with_meta(bad_method(), VERSION_KEY, json!("v999.0.0")).with("MCP-Protocol-Version", "v999.0.0"),
-            (400, -32022),
-        ),
-        (
-            "a legacy version in a modern shape",
-            with_meta(bad_method(), VERSION_KEY, json!("2025-11-25")).with("MCP-Protocol-Version", "2025-11-25"),
-            (400, -32022),
-        ),
-        ("another method in the header", bad_method(), (400, -32020)),
-        ("no method header", misnamed().without("Mcp-Method"), (400, -32020)),
-        (
-            "the method in another case",
-            misnamed().with("Mcp-Method", "Tasks/Get"),
-            (400, -32020),
-        ),
-        (
-            "no such method",
-            Post::modern("unknown/method", json!({})),
-            (404, -32601),
-        ),
-        (
-            "a removed method, without its name",
-            Post::modern("tasks/result", json!({})),
-            (404, -32601),
-        ),
-        ("initialize", Post::modern("initialize", json!({})), (404, -32601)),
-        ("another name in the header", misnamed(), (400, -32020)),
-        (
-            "no name for a tool",
-            Post::modern_plain("tools/call", act("always", "say")).without("Mcp-Name"),
-            (400, -32020),
-        ),
-        (
-            "a name that is broken base64",
-            unknown_task().with("Mcp-Name", "=?base64?!?="),
-            (400, -32020),
-        ),
-        ("the extension is not declared", unknown_task(), (400, -32021)),
-        (
-            "only the legacy capability is declared",
-            Post::modern_with("tasks/get", json!({"taskId": "x"}), json!({"tasks": {}})),
-            (400, -32021),
-        ),
-        (
-            "params lack what the method needs",
-            Post::modern("tasks/get", json!({})),
-            (200, -32602),
-        ),
-        (
-            "no such task",
-            Post::modern("tasks/get", json!({"taskId": "x"})),
-            (200, -32602),
-        ),
+        ("no version in _meta", no_version, (400, -32602)),
+        ("no capabilities", no_capabilities, (400, -32602)),
+        ("capabilities are no object", bad_capabilities, (400, -32602)),
+        ("header and body name different versions", of_body("v999.0.0"), HEADER),
+        ("no version header", bad_method().without(VERSION), HEADER),
+        ("two version headers", bad_method().and(VERSION, "2026-07-28"), HEADER),
+        ("unknown version", of_body("v999").with(VERSION, "v999"), UNKNOWN),
+        ("a legacy version in a modern shape", legacy_version, UNKNOWN),
+        ("another method in the header", bad_method(), HEADER),
+        ("no method header", misnamed().without("Mcp-Method"), HEADER),
+        ("other case", misnamed().with("Mcp-Method", "Tasks/Get"), HEADER),
+        ("no such method", modern("unknown/method"), METHOD),
+        ("a removed method, without its name", modern("tasks/result"), METHOD),
+        ("initialize", modern("initialize"), METHOD),
+        ("another name in the header", misnamed(), HEADER),
+        ("no name for a tool", nameless, HEADER),
+        ("a name that is broken base64", broken_name, HEADER),
+        ("the extension is not declared", unknown_task(), CAPABILITY),
+        ("only the legacy capability", legacy_capability, CAPABILITY),
+        ("params lack a member", modern("tasks/get"), (200, -32602)),
+        ("no such task", Post::modern("tasks/get", id()), (200, -32602)),
     ];
     let mut client = server.connect().await;
     for (flaw, post, expected) in table {
@@ -176,8 +114,8 @@ async fn requests_are_checked_in_the_order_of_the_protocol() {
 #[tokio::test]
 async fn header_values_may_be_padded_wrapped_and_named_in_any_case() {
     let server = Server::start().await;
-    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
-    let wrapped = base64(&task);
+    let task = server.task(&Post::call("optional", "say")).await;
+    let wrapped = STANDARD.encode(&task);
     for post in [
         get(&task).with("Mcp-Name", &format!("  {task} \t")),
         get(&task).without("mcp-name").with("mCp-NaMe", &task),
@@ -188,11 +126,6 @@ async fn header_values_may_be_padded_wrapped_and_named_in_any_case() {
     }
 }
 
-fn base64(text: &str) -> String {
-    use ::base64::{Engine, engine::general_purpose::STANDARD};
-    STANDARD.encode(text)
-}
-
 #[tokio::test]
 async fn strict_headers_want_the_name_of_every_task() {
     let server = Server::with(Options {
@@ -200,7 +133,7 @@ async fn strict_headers_want_the_name_of_every_task() {
         ..Options::default()
     })
     .await;
-    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
+    let task = server.task(&Post::call("optional", "say")).await;
     server.result(&get(&task)).await;
     for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
         let post = Post::modern(method, json!({"taskId": task, "inputResponses": {}}));
@@ -213,29 +146,18 @@ async fn strict_headers_want_the_name_of_every_task() {
 async fn legacy_requests_are_checked_by_header_and_session() {
     let server = Server::start().await;
     let session = server.session().await;
-    let ping = || Post::legacy(Some(&session), "ping", json!({}));
+    let ping = || Post::ping(Some(&session));
+    let unknown = Post::legacy(Some(&session), "x", json!({}));
     for (flaw, post, expected) in [
-        (
-            "unknown version",
-            ping().with("MCP-Protocol-Version", "x"),
-            (400, -32022),
-        ),
+        ("unknown version", ping().with(VERSION, "x"), (400, -32022)),
         ("no such session", ping().with("Mcp-Session-Id", "x"), (404, -32600)),
-        (
-            "a modern header",
-            ping().with("MCP-Protocol-Version", "2026-07-28"),
-            (400, -32602),
-        ),
-        (
-            "no such method",
-            Post::legacy(Some(&session), "x", json!({})),
-            (200, -32601),
-        ),
+        ("a modern header", ping().with(VERSION, "2026-07-28"), (400, -32602)),
+        ("no such method", unknown, (200, -32601)),
     ] {
         assert_eq!(server.error(&post).await, expected, "{flaw}");
     }
     // Clients of 2025-03-26 know the session and not the header.
-    server.result(&ping().without("MCP-Protocol-Version")).await;
+    server.result(&ping().without(VERSION)).await;
     // Others know the header and not the session.
     server.result(&ping().without("Mcp-Session-Id")).await;
 }
@@ -245,26 +167,23 @@ async fn other_verbs_are_not_allowed() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;
+    let modern = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2026-07-28\r\n");
+    let accept = "Accept: text/event-stream\r\n";
     for (method, headers) in [
-        ("GET", "Accept: text/event-stream\r\n".to_owned()),
-        (
-            "GET",
-            format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"),
-        ),
-        ("DELETE", String::new()),
-        (
-            "DELETE",
-            format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2026-07-28\r\n"),
-        ),
-        ("PUT", String::new()),
+        ("GET", accept),
+        ("GET", &format!("{accept}{modern}")),
+        ("DELETE", ""),
+        ("DELETE", &modern),
+        ("PUT", ""),
     ] {
-        client.send(other(method, &headers).as_bytes()).await;
-        let reply = client.reply().await;
+        client.send(other(method, headers).as_bytes()).await;
+        let head = client.reply().await.head;
+        let allow = head.header("allow");
         assert_eq!(
-            (reply.status(), reply.head.header("allow")),
+            (head.status, allow),
             (405, Some("POST, GET, DELETE")),
             "{method} {headers}"
         );
     }
-    server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+    server.result(&Post::ping(Some(&session))).await;
 }

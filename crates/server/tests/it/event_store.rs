@@ -2,8 +2,8 @@
 
 use crate::{
     client::Connection,
-    request::{Post, act, act_as_task},
-    server::{Options, Server, other, task_of},
+    request::Post,
+    server::{Options, Server},
 };
 use longhaul_core::{EventLimits, EventStore, EventStream, SessionKey, UnixMillis};
 use longhaul_store::{SqliteEventStore, SqliteOptions, SqliteStore};
@@ -32,24 +32,9 @@ async fn stop(server: Server, events: Arc<dyn EventStore>) {
     server.stop().await;
 }
 
-async fn get(server: &Server, session: &str, last_event: &str) -> Connection {
-    let headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\nLast-Event-ID: {last_event}\r\n");
-    let mut client = server.connect().await;
-    client.send(other("GET", &headers).as_bytes()).await;
-    client
-}
-
-async fn resume(server: &Server, session: &str, last_event: &str) -> Connection {
-    let mut client = get(server, session, last_event).await;
-    let head = client.head().await;
-    assert!(head.status == 200 && head.is_stream(), "{head:?}");
-    client
-}
-
 /// Creates a task that ends at once, and waits for its end.
 async fn task(server: &Server, session: &str) -> String {
-    let call = Post::legacy(Some(session), "tools/call", act_as_task("optional", "say"));
-    let task = task_of(&server.result(&call).await);
+    let task = server.legacy_task(session, "say").await;
     server.poll(&task, "completed").await;
     task
 }
@@ -77,16 +62,16 @@ async fn a_push_stream_goes_on_in_the_next_process() {
     drop(push);
     // It is sent while nobody reads. A second reader shows that it was written.
     let missed = task(&before, &session).await;
-    until_completed(&mut resume(&before, &session, &last).await, &missed).await;
+    until_completed(&mut before.resume(&session, &last).await, &missed).await;
     stop(before, events).await;
 
     let (after, later_events) = server(folder.path()).await;
     let stranger = after.session().await;
-    let mut others = resume(&after, &stranger, &last).await;
+    let mut others = after.resume(&stranger, &last).await;
     let theirs = task(&after, &stranger).await;
     let first = others.message().await.unwrap();
     assert_eq!(first["params"]["taskId"], theirs.as_str(), "nothing of another session");
-    let mut push = resume(&after, &session, &last).await;
+    let mut push = after.resume(&session, &last).await;
     until_completed(&mut push, &missed).await;
     let next = task(&after, &session).await;
     until_completed(&mut push, &next).await;
@@ -95,7 +80,7 @@ async fn a_push_stream_goes_on_in_the_next_process() {
     assert!(number(&latest) > number(&last), "{latest} comes after {last}");
     drop(push);
     // The stream has the same name in both processes, so any of its ids is good for it.
-    until_completed(&mut resume(&after, &session, &last).await, &next).await;
+    until_completed(&mut after.resume(&session, &last).await, &next).await;
     stop(after, later_events).await;
 }
 
@@ -105,64 +90,48 @@ async fn the_response_of_a_call_is_read_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (before, events) = server(folder.path()).await;
     let session = before.session().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1 2")).progress_token(json!("p"));
-    let mut client = before.connect().await;
-    client.send(&call.to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let call = Post::legacy_call(Some(&session), "optional", "report 1 2").progress_token(json!("p"));
+    let mut client = before.stream(&call).await;
     assert_eq!(client.message().await.unwrap()["params"]["progress"], 1);
     let last = client.last_event_id.take().unwrap();
     drop(client);
     before.stage.released.count();
     before.stage.released.count();
-    let read = resume(&before, &session, &last).await.messages(&call).await;
+    let read = before.resume(&session, &last).await.messages(&call).await;
     stop(before, events).await;
 
     let (after, later_events) = server(folder.path()).await;
-    let mut client = resume(&after, &session, &last).await;
+    let mut client = after.resume(&session, &last).await;
     let rest: Vec<Value> = client.messages(&call).await;
     assert_eq!(rest, read);
     assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "done");
     let end = client.last_event_id.take().unwrap();
-    let more = resume(&after, &session, &end).await.messages(&call).await;
-    assert_eq!(
-        more[0]["error"]["data"]["reason"], "interrupted",
-        "nothing more is kept"
-    );
-    let delete = other("DELETE", &format!("Mcp-Session-Id: {session}\r\n"));
-    let mut client = after.connect().await;
-    client.send(delete.as_bytes()).await;
-    assert_eq!(client.reply().await.status(), 204);
+    let more = after.resume(&session, &end).await.messages(&call).await;
+    let reason = &more[0]["error"]["data"]["reason"];
+    assert_eq!(reason, "interrupted", "nothing more is kept");
+    assert_eq!(after.delete(&session).await, 204);
     stop(after, later_events).await;
 
     // The session is gone, and so is what was kept for it.
     let file = folder.path().join("events/events.db");
     let kept = rusqlite::Connection::open(file).unwrap();
-    let events: u64 = kept
-        .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
-        .unwrap() as u64;
-    assert_eq!(events, 0);
+    let events = kept.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0));
+    assert_eq!(events.unwrap(), 0);
 }
 
 /// Opening a store blocks until its last owner closes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_event_store_a_push_stream_opens_anew_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let plain = async || {
-        Server::with(Options {
-            store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
-            ..Options::default()
-        })
-        .await
-    };
-    let before = plain().await;
+    let before = Server::on_disk(folder.path()).await;
     let session = before.session().await;
     let mut push = before.listen(&session).await;
     let seen = task(&before, &session).await;
     until_completed(&mut push, &seen).await;
     let last = push.last_event_id.take().unwrap();
     before.stop().await;
-    let after = plain().await;
-    let mut push = resume(&after, &session, &last).await;
+    let after = Server::on_disk(folder.path()).await;
+    let mut push = after.resume(&session, &last).await;
     let next = task(&after, &session).await;
     until_completed(&mut push, &next).await;
 }

@@ -1,9 +1,10 @@
 //! Handlers that ask while their request lasts: run again in the modern generation, awaited in the legacy one.
 
 use crate::{
-    questions::{request, response},
+    client::Connection,
+    questions::request,
     request::{Post, everything},
-    rounds::accept,
+    rounds::{accept, answer},
     server::{MAX_BODY, Server},
     stage::{Counter, form},
 };
@@ -99,13 +100,6 @@ fn prompt(ask: &str) -> Post {
     Post::modern_with("prompts/get", params(ask), everything())
 }
 
-fn retry(first: &Post, round: &Value, answers: Value) -> Post {
-    let mut post = first.clone();
-    post.body["params"]["inputResponses"] = answers;
-    post.body["params"]["requestState"] = round["requestState"].clone();
-    post
-}
-
 fn names(round: &Value) -> Vec<&str> {
     assert_eq!(round["resultType"], "input_required", "{round}");
     let requests = round["inputRequests"].as_object().unwrap();
@@ -116,42 +110,35 @@ fn names(round: &Value) -> Vec<&str> {
 }
 
 fn answers(result: &Value) -> Value {
-    let text = result["messages"][0]["content"]["text"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{result}"));
-    serde_json::from_str(text).unwrap()
+    let text = result["messages"][0]["content"]["text"].as_str();
+    serde_json::from_str(text.unwrap_or_else(|| panic!("{result}"))).unwrap()
 }
 
 #[tokio::test]
 async fn u_10_a_handler_is_run_again_with_all_answers_so_far() {
     let (server, handler) = curious().await;
     let first = prompt("name town;nameless;name");
-    let one = server.result(&first).await;
-    assert_eq!(names(&one), ["name", "town"]);
-    let half = server
-        .result(&retry(
-            &first,
-            &one,
-            json!({"town": accept("town", "Ulm"), "other": {}}),
-        ))
-        .await;
-    assert_eq!(names(&half), ["name"]);
-    let two = server
-        .result(&retry(&first, &half, json!({"name": accept("name", "Ann")})))
-        .await;
-    assert_eq!(names(&two), ["in-3"], "the third question");
-    let three = server
-        .result(&retry(
-            &first,
-            &two,
-            json!({"in-3": {"action": "decline"}, "name": accept("name", "Bob")}),
-        ))
-        .await;
-    assert_eq!(names(&three), ["name-2"], "asked again, by another name");
-    let result = server
-        .result(&retry(&first, &three, json!({"name-2": accept("name", "Eve")})))
-        .await;
-    let expected = json!([accept("name", "Ann"), accept("town", "Ulm"), {"action": "decline"}, accept("name", "Eve")]);
+    let decline = json!({"action": "decline"});
+    let mut round = server.result(&first).await;
+    assert_eq!(names(&round), ["name", "town"]);
+    for (given, asked) in [
+        (json!({"town": accept("town", "Ulm"), "other": {}}), "name"),
+        // The third question.
+        (answer("name", "Ann"), "in-3"),
+        // Asked again, by another name.
+        (json!({"in-3": decline, "name": accept("name", "Bob")}), "name-2"),
+    ] {
+        round = server.result(&first.retry(&round, given)).await;
+        assert_eq!(names(&round), [asked]);
+    }
+    let last = json!({"name-2": accept("name", "Eve")});
+    let result = server.result(&first.retry(&round, last)).await;
+    let expected = json!([
+        accept("name", "Ann"),
+        accept("town", "Ulm"),
+        decline,
+        accept("name", "Eve")
+    ]);
     assert_eq!(answers(&result), expected);
     assert_eq!((handler.runs.get(), handler.dropped.get()), (5, 4));
 }
@@ -161,19 +148,16 @@ async fn u_12_a_handlers_state_is_signed_too() {
     let (server, _) = curious().await;
     let first = prompt("name");
     let round = server.result(&first).await;
-    let answered = json!({"name": accept("name", "Ann")});
-    let other = retry(&prompt("town"), &round, answered.clone());
-    assert_eq!(server.error(&other).await, (200, -32602));
-    let mut tampered = retry(&first, &round, answered.clone());
+    let answered = first.retry(&round, answer("name", "Ann"));
+    let mut tampered = answered.clone();
     tampered.body["params"]["requestState"] = json!(format!("{}-TAMPERED", round["requestState"].as_str().unwrap()));
-    assert_eq!(server.error(&tampered).await, (200, -32602));
-    for garbled in [json!(12345), json!({}), json!({"action": "accept"})] {
-        assert_eq!(
-            server.error(&retry(&first, &round, json!({"name": garbled}))).await,
-            (200, -32602)
-        );
+    let garbled = [json!(12345), json!({}), json!({"action": "accept"})];
+    let garbled = garbled.map(|garbled| first.retry(&round, json!({"name": garbled})));
+    let other = prompt("town").retry(&round, answer("name", "Ann"));
+    for wrong in [other, tampered].iter().chain(&garbled) {
+        assert_eq!(server.error(wrong).await, (200, -32602), "{}", wrong.body);
     }
-    answers(&server.result(&retry(&first, &round, answered)).await);
+    answers(&server.result(&answered).await);
 }
 
 #[tokio::test]
@@ -192,9 +176,7 @@ async fn a_client_that_cannot_be_asked_gets_the_capability_to_declare() {
     let plain = Post::modern_plain("prompts/get", params("name"));
     assert_eq!(server.error(&plain).await, (400, -32021));
     let legacy = Post::legacy(Some(&server.session().await), "prompts/get", params("name"));
-    let mut client = server.connect().await;
-    client.send(&legacy.to_bytes()).await;
-    client.head().await;
+    let mut client = server.stream(&legacy).await;
     let messages = client.messages(&legacy).await;
     assert_eq!(messages.last().unwrap()["error"]["code"], -32603);
 }
@@ -204,19 +186,11 @@ async fn messages_of_a_handler_are_sent_before_its_questions() {
     let (server, _) = curious().await;
     let mut post = prompt("name").progress_token(json!(5));
     post.body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let mut client = server.stream(&post).await;
     let messages = client.messages(&post).await;
     let methods: Vec<&Value> = messages.iter().map(|message| &message["method"]).collect();
-    assert_eq!(
-        methods,
-        [
-            &json!("notifications/progress"),
-            &json!("notifications/message"),
-            &Value::Null
-        ]
-    );
+    let [progress, log] = ["progress", "message"].map(|kind| json!(format!("notifications/{kind}")));
+    assert_eq!(methods, [&progress, &log, &Value::Null]);
     assert_eq!(names(&messages[2]["result"]), ["name"]);
 }
 
@@ -228,53 +202,41 @@ async fn u_10_completions_are_never_answered_with_questions() {
     assert_eq!(server.error(&post).await, (200, -32603));
 }
 
+/// A legacy session, a `prompts/get` in it that asks, and its stream.
+async fn asking(server: &Server, ask: &str) -> (String, Post, Connection) {
+    let session = server.session_that_can_be_asked().await;
+    let call = Post::legacy(Some(&session), "prompts/get", params(ask));
+    let mut client = server.stream(&call).await;
+    // Info and above.
+    assert_eq!(client.pushed().await["method"], "notifications/message");
+    (session, call, client)
+}
+
 #[tokio::test]
 async fn a_legacy_client_is_asked_on_the_stream_and_the_handler_runs_once() {
     let (server, handler) = curious().await;
-    let session = server.session_that_can_be_asked().await;
-    let call = Post::legacy(Some(&session), "prompts/get", params("name town;name"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    client.head().await;
-    assert_eq!(
-        client.message().await.unwrap()["method"],
-        "notifications/message",
-        "info and above"
-    );
-    for values in [vec!["name", "town"], vec!["name"]] {
-        for name in values {
-            let asked = request(&mut client).await;
-            let post = response(&session, &asked, accept(name, "x"));
-            assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
-        }
+    let (session, call, mut client) = asking(&server, "name town;name").await;
+    let names = ["name", "town", "name"];
+    for name in names {
+        let asked = request(&mut client).await;
+        server.answer(&session, &asked, accept(name, "x")).await;
     }
-    let rest = client.messages(&call).await;
-    assert_eq!(
-        answers(&rest[0]["result"]),
-        json!([accept("name", "x"), accept("town", "x"), accept("name", "x")])
-    );
+    let expected = names.map(|name| accept(name, "x"));
+    assert_eq!(answers(&client.only_result(&call).await), json!(expected));
     assert_eq!((handler.runs.get(), handler.dropped.get()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_response_from_another_session_is_ignored() {
     let (server, _) = curious().await;
-    let (session, other) = (
-        server.session_that_can_be_asked().await,
-        server.session_that_can_be_asked().await,
-    );
-    let call = Post::legacy(Some(&session), "prompts/get", params("name"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    client.head().await;
-    client.message().await;
+    let other = server.session_that_can_be_asked().await;
+    let (session, call, mut client) = asking(&server, "name").await;
     let asked = request(&mut client).await;
     for (session, value) in [(&other, "Eve"), (&session, "Ann")] {
-        let post = response(session, &asked, accept("name", value));
-        assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+        server.answer(session, &asked, accept("name", value)).await;
     }
     assert_eq!(
-        answers(&client.messages(&call).await[0]["result"]),
+        answers(&client.only_result(&call).await),
         json!([accept("name", "Ann")])
     );
 }
@@ -282,15 +244,10 @@ async fn a_response_from_another_session_is_ignored() {
 #[tokio::test]
 async fn a_cancelled_legacy_request_drops_its_handler() {
     let (server, handler) = curious().await;
-    let session = server.session_that_can_be_asked().await;
-    let call = Post::legacy(Some(&session), "prompts/get", params("name"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    client.head().await;
-    client.message().await;
+    let (session, call, mut client) = asking(&server, "name").await;
     request(&mut client).await;
-    let cancel = Post::legacy(Some(&session), "notifications/cancelled", json!({"requestId": 1})).without_id();
-    assert_eq!(server.connect().await.exchange(&cancel).await.status(), 202);
+    let cancel = Post::legacy(Some(&session), "notifications/cancelled", json!({"requestId": 1}));
+    server.accepted(&cancel.without_id()).await;
     assert_eq!(client.messages(&call).await, [json!(null); 0], "no response is owed");
     handler.dropped.reaches(1).await;
 }
@@ -308,11 +265,10 @@ async fn a_state_that_grows_too_large_is_a_clear_error() {
     let first = prompt("name;town");
     let round = server.result(&first).await;
     let long = "x".repeat(MAX_BODY / 2);
-    let post = retry(&first, &round, json!({"name": accept("name", &long)}));
-    let reply = server.connect().await.exchange(&post).await;
+    let reply = server.exchange(&first.retry(&round, answer("name", &long))).await;
     assert_eq!(reply.error(), (200, -32602));
     assert!(reply.body.contains("too large"), "{}", reply.body);
-    let post = retry(&first, &round, json!({"name": accept("name", "Ann")}));
+    let post = first.retry(&round, answer("name", "Ann"));
     assert_eq!(names(&server.result(&post).await), ["town"], "and its round stays open");
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     client::Connection,
-    request::{Post, act},
-    server::{MAX_BODY, Server, get, task_of},
+    request::Post,
+    server::{MAX_BODY, Server, get, other},
 };
 use serde_json::json;
 
@@ -16,11 +16,7 @@ struct ServerProbe {
 impl ServerProbe {
     async fn new() -> Self {
         let server = Server::start().await;
-        let task = task_of(
-            &server
-                .result(&Post::modern("tools/call", act("optional", "wait")))
-                .await,
-        );
+        let task = server.task(&Post::call("optional", "wait")).await;
         Self { server, task }
     }
 
@@ -35,79 +31,46 @@ impl ServerProbe {
 }
 
 fn ping() -> Post {
-    Post::legacy(None, "ping", json!({}))
+    Post::ping(None)
 }
 
 #[tokio::test]
 async fn bodies_that_are_no_message_are_refused_with_a_reason() {
     let probe = ServerProbe::new().await;
-    let deep = |depth: usize| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}1{}}}"#,
-            r#"{"a":"#.repeat(depth),
-            "}".repeat(depth)
-        )
-        .into_bytes()
-    };
-    let table: Vec<(&str, Vec<u8>, (u16, i64))> = vec![
-        ("nothing", b"".to_vec(), (400, -32700)),
-        ("no JSON", b"{".to_vec(), (400, -32700)),
-        ("NUL", b"\0".to_vec(), (400, -32700)),
-        (
-            "more than one message",
-            br#"{"jsonrpc":"2.0","id":1,"method":"ping"} {}"#.to_vec(),
-            (400, -32700),
-        ),
-        (
-            "not UTF-8",
-            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\xff\"}".to_vec(),
-            (400, -32700),
-        ),
-        (
-            "a batch",
-            br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_vec(),
-            (400, -32600),
-        ),
-        ("an empty batch", b" []".to_vec(), (400, -32600)),
-        ("a scalar", b"1".to_vec(), (400, -32600)),
-        (
-            "another version",
-            br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_vec(),
-            (400, -32600),
-        ),
-        ("no method", br#"{"jsonrpc":"2.0","id":1}"#.to_vec(), (400, -32600)),
-        (
-            "both",
-            br#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#.to_vec(),
-            (400, -32600),
-        ),
-        (
-            "a method twice",
-            br#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"x"}"#.to_vec(),
-            (400, -32600),
-        ),
-        (
-            "an id twice",
-            br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#.to_vec(),
-            (400, -32600),
-        ),
+    let message = |members: &str| format!(r#"{{"jsonrpc":"2.0","id":1,{members}}}"#).into_bytes();
+    let deep = r#"{"a":"#.repeat(5_000) + "1" + &"}".repeat(5_000);
+    let deep = format!(r#""method":"ping","params":{deep}"#);
+    let not_utf_8 = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\xff\"}".to_vec();
+    let two = br#"{"jsonrpc":"2.0","id":1,"method":"ping"} {}"#.to_vec();
+    let batch = br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_vec();
+    let version = br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_vec();
+    let table: Vec<(&str, Vec<u8>, i64)> = vec![
+        ("nothing", b"".to_vec(), -32700),
+        ("no JSON", b"{".to_vec(), -32700),
+        ("NUL", b"\0".to_vec(), -32700),
+        ("more than one message", two, -32700),
+        ("not UTF-8", not_utf_8, -32700),
+        ("a batch", batch, -32600),
+        ("an empty batch", b" []".to_vec(), -32600),
+        ("a scalar", b"1".to_vec(), -32600),
+        ("no method", br#"{"jsonrpc":"2.0","id":1}"#.to_vec(), -32600),
+        ("another version", version, -32600),
+        ("both", message(r#""method":"ping","result":{}"#), -32600),
+        ("a method twice", message(r#""method":"ping","method":"x""#), -32600),
+        ("an id twice", message(r#""id":2,"method":"ping""#), -32600),
         (
             "params that are a list",
-            br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#.to_vec(),
-            (400, -32600),
+            message(r#""method":"ping","params":[]"#),
+            -32600,
         ),
-        (
-            "a surrogate for a method",
-            br#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#.to_vec(),
-            (400, -32600),
-        ),
-        ("too deep", deep(5_000), (400, -32600)),
+        ("a surrogate for a method", message(r#""method":"\ud800""#), -32600),
+        ("too deep", message(&deep), -32600),
     ];
     let mut client = probe.connect().await;
-    for (what, body, expected) in table {
+    for (what, body, code) in table {
         client.send(&ping().to_bytes_with(&body)).await;
         let reply = client.reply().await;
-        assert_eq!(reply.error(), expected, "{what}: {reply:?}");
+        assert_eq!(reply.error(), (400, code), "{what}: {reply:?}");
     }
     probe.still_serves().await;
 }
@@ -116,15 +79,9 @@ async fn bodies_that_are_no_message_are_refused_with_a_reason() {
 async fn an_id_is_returned_unchanged_or_refused() {
     let probe = ServerProbe::new().await;
     let mut client = probe.connect().await;
-    for id in [
-        r#""""#,
-        "0",
-        "-1",
-        r#""\u0000""#,
-        r#""a\u002f\ud83d\ude00""#,
-        "123456789012345678901234567890",
-        r#""\ud800""#,
-    ] {
+    let long = "123456789012345678901234567890";
+    let texts = [r#""""#, r#""\u0000""#, r#""a\u002f\ud83d\ude00""#, r#""\ud800""#];
+    for id in ["0", "-1", long].into_iter().chain(texts) {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
         client.send(&ping().to_bytes_with(body.as_bytes())).await;
         let reply = client.reply().await;
@@ -140,56 +97,28 @@ async fn an_id_is_returned_unchanged_or_refused() {
 
 #[tokio::test]
 async fn params_of_every_shape_are_errors_or_results() {
+    const METHODS: &str = "initialize tools/list tools/call tasks/get tasks/result tasks/cancel tasks/list \
+                           tasks/update resources/read resources/list";
+    const MEMBERS: &str = "name arguments task taskId cursor uri inputResponses capabilities";
     let probe = ServerProbe::new().await;
     let session = probe.server.session().await;
-    let shapes = [
-        json!(null),
-        json!(true),
-        json!(-1),
-        json!(1e300),
-        json!("\u{0}"),
-        json!([]),
-        json!({}),
-        json!("x".repeat(10_000)),
-    ];
+    let long = json!("x".repeat(10_000));
+    let shapes = [json!(null), json!(true), json!(-1), json!(1e300), json!("\u{0}")];
+    let shapes = shapes.into_iter().chain([json!([]), json!({}), long]);
+    let shapes: Vec<_> = shapes
+        .flat_map(|shape| MEMBERS.split(' ').map(move |member| (member, shape.clone())))
+        .collect();
     let mut client = probe.connect().await;
-    for method in [
-        "initialize",
-        "tools/list",
-        "tools/call",
-        "tasks/get",
-        "tasks/result",
-        "tasks/cancel",
-        "tasks/list",
-        "tasks/update",
-        "resources/read",
-        "resources/list",
-    ] {
-        for shape in &shapes {
-            for member in [
-                "name",
-                "arguments",
-                "task",
-                "taskId",
-                "cursor",
-                "uri",
-                "inputResponses",
-                "capabilities",
-            ] {
-                let mut params = json!({"name": "never", "arguments": {"act": "say"}, "taskId": "x", "uri": "x"});
-                params[member] = shape.clone();
-                let legacy = Post::legacy(Some(&session), method, params.clone());
-                let modern = Post::modern(method, params)
-                    .without("Mcp-Name")
-                    .with("Mcp-Name", "never");
-                for post in [legacy, modern] {
-                    let reply = client.exchange(&post).await;
-                    let answer = reply.json();
-                    assert!(
-                        answer.get("result").is_some() || reply.error().1 < -32_000,
-                        "{method} {member} {shape}"
-                    );
-                }
+    for method in METHODS.split(' ') {
+        for (member, shape) in &shapes {
+            let mut params = json!({"name": "never", "arguments": {"act": "say"}, "taskId": "x", "uri": "x"});
+            params[*member] = shape.clone();
+            let legacy = Post::legacy(Some(&session), method, params.clone());
+            let modern = Post::modern(method, params).with("Mcp-Name", "never");
+            for post in [legacy, modern] {
+                let reply = client.exchange(&post).await;
+                let is_sound = reply.json().get("result").is_some() || reply.error().1 < -32_000;
+                assert!(is_sound, "{method} {member} {shape}");
             }
         }
     }
@@ -240,94 +169,55 @@ async fn bodies_over_the_limit_are_refused_however_they_are_framed() {
 async fn requests_from_elsewhere_are_refused() {
     let probe = ServerProbe::new().await;
     let mut client = probe.connect().await;
-    for (name, value) in [
-        ("Host", "evil.example.com"),
-        ("Host", "localhost.evil.example.com"),
-        ("Host", "\u{e9}"),
-        ("Origin", "http://evil.example.com"),
-        ("Origin", "null"),
-        ("Origin", "http://localhost:1/x"),
+    for (name, value, status) in [
+        ("Host", "evil.example.com", 403),
+        ("Host", "localhost.evil.example.com", 403),
+        ("Host", "\u{e9}", 403),
+        ("Origin", "http://evil.example.com", 403),
+        ("Origin", "null", 403),
+        ("Origin", "http://localhost:1/x", 403),
+        ("Content-Type", "text/plain", 415),
+        ("Content-Type", "application/jsonx", 415),
+        ("Content-Type", "", 415),
+        ("Content-Type", "application/x-www-form-urlencoded", 415),
     ] {
         client.send(&ping().with(name, value).to_bytes()).await;
-        assert_eq!(client.reply().await.error(), (403, -32600), "{name}: {value}");
+        assert_eq!(client.reply().await.error(), (status, -32600), "{name}: {value}");
     }
-    client
-        .send(
-            &ping()
-                .and("Origin", "http://localhost")
-                .and("Origin", "http://evil.example.com")
-                .to_bytes(),
-        )
-        .await;
-    assert_eq!(client.reply().await.status(), 403);
-    for (name, value) in [
-        ("Host", "127.0.0.1:9"),
-        ("Host", "[::1]"),
-        ("Origin", "http://localhost:3000"),
+    let origins = ping().and("Origin", "http://localhost");
+    let origins = origins.and("Origin", "http://evil.example.com");
+    for (post, status) in [
+        (origins, 403),
+        (ping().without("Content-Type"), 415),
+        (ping().with("Host", "127.0.0.1:9"), 200),
+        (ping().with("Host", "[::1]"), 200),
+        (ping().with("Origin", "http://localhost:3000"), 200),
+        (ping().with("Content-Type", "Application/JSON ; charset=utf-8"), 200),
     ] {
-        client.send(&ping().with(name, value).to_bytes()).await;
-        assert_eq!(client.reply().await.status(), 200, "{name}: {value}");
+        client.send(&post.to_bytes()).await;
+        assert_eq!(client.reply().await.status(), status, "{:?}", post.headers());
     }
-    for kind in [
-        "text/plain",
-        "application/jsonx",
-        "",
-        "application/x-www-form-urlencoded",
-    ] {
-        client.send(&ping().with("Content-Type", kind).to_bytes()).await;
-        assert_eq!(client.reply().await.error(), (415, -32600), "{kind}");
-    }
-    client.send(&ping().without("Content-Type").to_bytes()).await;
-    assert_eq!(client.reply().await.status(), 415);
-    client
-        .send(
-            &ping()
-                .with("Content-Type", "Application/JSON ; charset=utf-8")
-                .to_bytes(),
-        )
-        .await;
-    assert_eq!(client.reply().await.status(), 200);
     probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn invalid_http_ends_its_own_connection() {
     let probe = ServerProbe::new().await;
-    let long = format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
-        "x".repeat(200_000)
-    );
-    let many = format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
-        "X: 1\r\n".repeat(500)
-    );
+    let with = |headers: &str| other("POST", headers);
     for (attack, status) in [
-        ("\0\0\0\0\r\n\r\n", Some(400)),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", None),
-        (
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
-            Some(400),
-        ),
-        (
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            Some(400),
-        ),
-        (
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n",
-            Some(400),
-        ),
-        (&long, Some(431)),
-        (&many, Some(431)),
+        ("\0\0\0\0\r\n\r\n".to_owned(), Some(400)),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), None),
+        (with("Content-Length: x\r\n"), Some(400)),
+        (with("Content-Length: 1\r\nContent-Length: 2\r\n"), Some(400)),
+        (with("Transfer-Encoding: gzip\r\n"), Some(400)),
+        (with(&format!("X: {}\r\n", "x".repeat(200_000))), Some(431)),
+        (with(&"X: 1\r\n".repeat(500)), Some(431)),
     ] {
         let mut client = probe.connect().await;
         client.try_send(attack.as_bytes()).await;
         if let Some(status) = status {
-            assert_eq!(
-                client.head().await.status,
-                status,
-                "{}",
-                &attack[..40.min(attack.len())]
-            );
+            let beginning = &attack[..60.min(attack.len())];
+            assert_eq!(client.head().await.status, status, "{beginning}");
         }
         client.read_to_close().await;
     }

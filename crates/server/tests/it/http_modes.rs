@@ -1,34 +1,26 @@
 //! A server without sessions, and one that answers with JSON only.
 
 use crate::{
-    request::{Post, act, act_as_task, everything},
-    server::{Options, Server, get, other, task_of},
+    request::{Post, act, act_as_task, both, everything},
+    server::{Options, Server, get, other, text},
 };
 use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
-async fn serving(http: HttpOptions) -> Server {
-    Server::with(Options {
-        http,
-        ..Options::default()
-    })
-    .await
-}
-
 async fn stateless() -> Server {
-    serving(HttpOptions {
+    let http = HttpOptions {
         stateful_mode: false,
         ..HttpOptions::default()
-    })
-    .await
+    };
+    Server::with(Options::with_http(http)).await
 }
 
 async fn json_only() -> Server {
-    serving(HttpOptions {
+    let http = HttpOptions {
         json_response: true,
         ..HttpOptions::default()
-    })
-    .await
+    };
+    Server::with(Options::with_http(http)).await
 }
 
 /// The status of a request without a body, and the methods that are allowed.
@@ -41,20 +33,16 @@ async fn status(server: &Server, method: &str, headers: &str) -> (u16, Option<St
 
 /// What a server declares to clients of the two eras: legacy, modern.
 async fn declared(server: &Server) -> [Value; 2] {
-    let discover = Post::modern_plain("server/discover", json!({}));
-    let both = [Post::initialize("2025-11-25"), discover];
-    let [legacy, modern] = both.each_ref().map(|post| server.result(post));
-    [
-        legacy.await["capabilities"].clone(),
-        modern.await["capabilities"].clone(),
-    ]
+    let legacy = server.result(&Post::initialize("2025-11-25")).await;
+    let modern = server.result(&Post::modern_plain("server/discover", json!({}))).await;
+    [legacy, modern].map(|declared| declared["capabilities"].clone())
 }
 
 /// Why a call that asks has failed.
 async fn why_not_asked(server: &Server, ask: &Post) -> String {
     let result = server.result(ask).await;
     assert_eq!(result["isError"], true);
-    result["content"][0]["text"].as_str().unwrap().to_owned()
+    text(&result).to_owned()
 }
 
 /// A legacy request of a client that knows its revision and has no session.
@@ -70,7 +58,7 @@ async fn a_server_without_sessions_gives_none_and_takes_none() {
     assert_eq!(reply.head.header("mcp-session-id"), None);
     // An id that a client sends all the same says nothing.
     let foreign = elsewhere.session().await;
-    let call = Post::legacy(Some(&foreign), "tools/call", act("optional", "say"));
+    let call = Post::legacy_call(Some(&foreign), "optional", "say");
     assert_eq!(server.result(&call).await["content"][0]["text"], "done");
     for method in ["GET", "DELETE"] {
         let headers = format!("Accept: text/event-stream\r\nMcp-Session-Id: {foreign}\r\n");
@@ -88,18 +76,14 @@ async fn a_server_without_sessions_gives_none_and_takes_none() {
 #[tokio::test]
 async fn without_a_session_tasks_work_and_nobody_is_asked() {
     let server = stateless().await;
-    let created = server
-        .result(&alone("tools/call", act_as_task("optional", "wait")))
-        .await;
-    let task = task_of(&created);
+    let create = alone("tools/call", act_as_task("optional", "wait"));
+    let task = server.task(&create).await;
     server.stage.released.count();
     server.poll(&task, "completed").await;
-    let result = server
-        .result(&alone("tasks/result", json!({"taskId": task})).with("Accept", "application/json"))
-        .await;
-    assert_eq!(result["content"][0]["text"], "done");
+    let result = alone("tasks/result", json!({"taskId": task})).json_only();
+    assert_eq!(text(&server.result(&result).await), "done");
 
-    let ask = alone("tools/call", act("optional", "ask_all a")).with("Accept", "application/json");
+    let ask = alone("tools/call", act("optional", "ask_all a")).json_only();
     let why = why_not_asked(&server, &ask).await;
     assert!(why.contains("this server has no sessions"), "{why}");
 
@@ -110,8 +94,7 @@ async fn without_a_session_tasks_work_and_nobody_is_asked() {
         ("resources/unsubscribe", json!({"uri": "x://y"})),
         ("logging/setLevel", json!({"level": "debug"})),
     ] {
-        let mut client = server.connect().await;
-        let refused = client.exchange(&alone(method, params)).await.json();
+        let refused = server.exchange(&alone(method, params)).await.json();
         assert_eq!(refused["error"]["code"], -32601, "{refused}");
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains("this server"), "{message}");
@@ -119,62 +102,32 @@ async fn without_a_session_tasks_work_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_client_that_can_be_asked_lacks_the_capability() {
-    let server = Server::start().await;
-    let session = server.session().await;
-    let asked = act("optional", "ask_all a");
-    let ask = Post::legacy(Some(&session), "tools/call", asked.clone()).with("Accept", "application/json");
-    let why = why_not_asked(&server, &ask).await;
-    assert!(why.contains("the client has not declared"), "{why}");
-    let ask = alone("tools/call", asked).with("Accept", "application/json");
-    let why = why_not_asked(&server, &ask).await;
-    assert!(why.contains("the request came without a session"), "{why}");
-}
-
-#[tokio::test]
 async fn a_server_of_json_answers_everything_with_one_message() {
     let server = json_only().await;
     let session = server.session_that_can_be_asked().await;
-    let report = act("optional", "tell error 1 2");
-    let calls = [
-        Post::legacy(Some(&session), "tools/call", report.clone()).progress_token(json!(7)),
-        Post::modern_plain("tools/call", report).progress_token(json!(7)),
-    ];
-    for call in calls {
-        let mut client = server.connect().await;
-        client.send(&call.to_bytes()).await;
-        let reply = client.reply().await;
+    for call in both(&session, "tools/call", act("optional", "tell error 1 2")) {
+        let call = call.progress_token(json!(7));
+        let reply = server.exchange(&call).await;
         assert_eq!(reply.head.header("content-type"), Some("application/json"));
-        assert_eq!(reply.json()["result"]["content"][0]["text"], "done");
+        assert_eq!(text(&reply.json()["result"]), "done");
     }
     let headers = format!("Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n");
     let allowed = Some("POST, DELETE".to_owned());
     assert_eq!(status(&server, "GET", &headers).await, (405, allowed));
 
-    let listen = Post::modern(
-        "subscriptions/listen",
-        json!({"notifications": {"toolsListChanged": true}}),
-    );
-    let mut client = server.connect().await;
-    let refused = client.exchange(&listen).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let refused = server.exchange(&Post::modern("subscriptions/listen", wanted)).await;
     assert_eq!(refused.status(), 406);
-    assert!(
-        refused.json()["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("JSON only")
-    );
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("JSON only"), "{message}");
     let subscribe = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": "x://y"}));
-    assert_eq!(client.exchange(&subscribe).await.status(), 406);
+    assert_eq!(server.exchange(&subscribe).await.status(), 406);
     let set_level = Post::legacy(Some(&session), "logging/setLevel", json!({"level": "debug"}));
-    assert_eq!(client.exchange(&set_level).await.json()["error"]["code"], -32601);
+    assert_eq!(server.error(&set_level).await.1, -32601);
 
     for declared in declared(&server).await {
-        assert_eq!(
-            (&declared["tools"], declared.get("logging")),
-            (&json!({}), None),
-            "{declared}"
-        );
+        let logging = declared.get("logging");
+        assert_eq!((&declared["tools"], logging), (&json!({}), None), "{declared}");
     }
     assert_eq!(status(&server, "DELETE", &headers).await.0, 204);
 }
@@ -186,35 +139,16 @@ async fn a_server_of_json_asks_modern_clients_only() {
     let ask = Post::modern_with("tools/call", act("optional", "ask_all a"), everything());
     let asked = server.result(&ask).await;
     assert_eq!(asked["resultType"], "input_required");
-    let mut answered = ask;
-    answered.body["params"]["requestState"] = asked["requestState"].clone();
-    answered.body["params"]["inputResponses"] = json!({"a": {"action": "decline"}});
+    let answered = ask.retry(&asked, json!({"a": {"action": "decline"}}));
     let result = server.result(&answered).await;
-    assert!(
-        result["content"][0]["text"].as_str().unwrap().contains("decline"),
-        "{result}"
-    );
+    assert!(text(&result).contains("decline"), "{result}");
 
     let session = server.session_that_can_be_asked().await;
-    let call = |act: &str| {
-        Post::legacy(
-            Some(&session),
-            "tools/call",
-            json!({"name": "optional", "arguments": {"act": act}}),
-        )
-    };
-    let why = why_not_asked(&server, &call("ask_all a")).await;
+    let call = Post::legacy_call(Some(&session), "optional", "ask_all a");
+    let why = why_not_asked(&server, &call).await;
     assert!(why.contains("answers with JSON only"), "{why}");
 
-    let task = task_of(
-        &server
-            .result(&Post::legacy(
-                Some(&session),
-                "tools/call",
-                act_as_task("optional", "wait"),
-            ))
-            .await,
-    );
+    let task = server.legacy_task(&session, "wait").await;
     server.stage.released.count();
     server.poll(&task, "completed").await;
     assert_eq!(server.result(&get(&task)).await["status"], "completed");

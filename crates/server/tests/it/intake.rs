@@ -1,14 +1,14 @@
 //! Tools that ask for what is missing before there is a task.
 
 use crate::{
-    questions::{request, response},
-    request::{Post, act, act_as_task, everything},
-    rounds::accept,
-    server::{Server, get, task_of},
+    questions::request,
+    request::{Post, act, everything_and_tasks},
+    rounds::{accept, answer},
+    server::{Server, cancel, get, task_of, text},
     stage::form,
 };
 use longhaul_core::{BoxFuture, Json, TaskPolicy};
-use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
+use longhaul_runtime::{HandlerError, Intake, RequestContext, ToolSettings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -36,28 +36,21 @@ async fn server() -> Server {
             intake: Some(Arc::new(AskName)),
             ..server.stage.settings(name, policy)
         };
-        server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+        server.put_tool(settings).await;
     }
     server
 }
 
 fn call(tool: &str) -> Post {
-    let mut capabilities = everything();
-    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
-    Post::modern_with("tools/call", act(tool, "say"), capabilities)
+    Post::modern_with("tools/call", act(tool, "say"), everything_and_tasks())
 }
 
 fn answered(call: &Post, round: &Value) -> Post {
     assert_eq!(round["resultType"], "input_required");
-    assert_eq!(
-        round["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(),
-        ["user_name"]
-    );
+    let asked: Vec<_> = round["inputRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(asked, ["user_name"]);
     assert!(round.get("taskId").is_none());
-    let mut post = call.clone().id(json!(2));
-    post.body["params"]["inputResponses"] = json!({"user_name": accept("user_name", "Alice")});
-    post.body["params"]["requestState"] = round["requestState"].clone();
-    post
+    call.retry(round, answer("user_name", "Alice")).id(json!(2))
 }
 
 #[tokio::test]
@@ -72,8 +65,7 @@ async fn g2_17_rounds_come_first_and_leave_nothing_in_the_task() {
             assert!(created.get(leaked).is_none(), "{created}");
         }
         let task = task_of(&created);
-        let done = server.poll(&task, "completed").await;
-        assert_eq!(done["result"]["content"][0]["text"], "Alice");
+        assert_eq!(server.text_of(&task).await, "Alice");
         assert!(server.result(&get(&task)).await.get("requestState").is_none());
     }
     assert_eq!(server.stage.begun.get(), 2, "nothing began before it was answered");
@@ -85,7 +77,7 @@ async fn a_plain_call_asks_first_too() {
     let call = call("chat");
     let round = server.result(&call).await;
     let result = server.result(&answered(&call, &round)).await;
-    assert_eq!(result["content"][0]["text"], "Alice");
+    assert_eq!(text(&result), "Alice");
 }
 
 #[tokio::test]
@@ -99,18 +91,16 @@ async fn bad_arguments_are_found_before_anything_is_asked() {
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_gets_an_error() {
     let server = server().await;
-    let modern = Post::modern("tools/call", act("greet", "say"));
+    let modern = Post::call("greet", "say");
     assert_eq!(server.error(&modern).await, (400, -32021));
     let session = server.session().await;
-    let plain = Post::legacy(Some(&session), "tools/call", act("chat", "say"));
+    let plain = Post::legacy_call(Some(&session), "chat", "say");
     assert_eq!(server.result(&plain).await["isError"], true);
     // An accepted call gets a task.
-    let created = server
-        .result(&Post::legacy(Some(&session), "tools/call", act_as_task("greet", "say")))
-        .await;
-    let task = task_of(&created);
+    let create = Post::legacy_task(Some(&session), "greet", "say");
+    let task = server.task(&create).await;
     server.poll(&task, "completed").await;
-    let get = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+    let get = Post::on_task(&session, "tasks/get", &task);
     assert_eq!(server.result(&get).await["status"], "failed");
 }
 
@@ -118,15 +108,11 @@ async fn a_client_that_cannot_be_asked_gets_an_error() {
 async fn a_legacy_client_that_waits_is_asked_on_the_stream_of_its_call() {
     let server = server().await;
     let session = server.session_that_can_be_asked().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("either", "say"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    client.head().await;
+    let call = Post::legacy_call(Some(&session), "either", "say");
+    let mut client = server.stream(&call).await;
     let asked = request(&mut client).await;
-    let post = response(&session, &asked, accept("user_name", "Alice"));
-    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
-    let rest = client.messages(&call).await;
-    assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "Alice");
+    server.answer(&session, &asked, accept("user_name", "Alice")).await;
+    assert_eq!(text(&client.only_result(&call).await), "Alice");
 }
 
 /// A client that requests a task gets its id first, and is asked within the task.
@@ -135,24 +121,17 @@ async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
     let server = server().await;
     let session = server.session_that_can_be_asked().await;
     let mut push = server.listen(&session).await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("either", "say"));
+    let call = Post::legacy_task(Some(&session), "either", "say");
     let created = server.result(&call).await;
     assert_eq!(created["task"]["status"], "working");
     let task = task_of(&created);
     server.poll(&task, "input_required").await;
     assert_eq!(server.stage.begun.get(), 0, "nothing began before it was answered");
-    let asked = loop {
-        let message = push.pushed().await;
-        if message["method"] == "elicitation/create" {
-            break message;
-        }
-    };
+    let asked = push.next("elicitation/create").await;
     let related = &asked["params"]["_meta"]["io.modelcontextprotocol/related-task"];
     assert_eq!(related["taskId"], task.as_str());
-    let post = response(&session, &asked, accept("user_name", "Alice"));
-    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
-    let done = server.poll(&task, "completed").await;
-    assert_eq!(done["result"]["content"][0]["text"], "Alice");
+    server.answer(&session, &asked, accept("user_name", "Alice")).await;
+    assert_eq!(server.text_of(&task).await, "Alice");
 }
 
 /// A cancelled task asks no more questions, and its work does not begin.
@@ -160,12 +139,9 @@ async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
 async fn a_task_is_cancelled_while_its_tool_asks_first() {
     let server = server().await;
     let session = server.session_that_can_be_asked().await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("either", "say"));
-    let task = task_of(&server.result(&call).await);
+    let task = server.task(&Post::legacy_task(Some(&session), "either", "say")).await;
     server.poll(&task, "input_required").await;
-    server
-        .result(&Post::modern("tasks/cancel", json!({"taskId": task})))
-        .await;
+    server.result(&cancel(&task)).await;
     server.poll(&task, "cancelled").await;
     assert_eq!(server.stage.begun.get(), 0);
 }
@@ -187,11 +163,9 @@ async fn u_01_progress_rises_from_the_intake_on() {
         intake: Some(Arc::new(Counts)),
         ..server.stage.settings("counting", TaskPolicy::Never)
     };
-    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
-    let post = Post::modern_plain("tools/call", act("counting", "tell 1 7")).progress_token(json!("t"));
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    server.put_tool(settings).await;
+    let post = Post::plain_call("counting", "tell 1 7").progress_token(json!("t"));
+    let mut client = server.stream(&post).await;
     let messages = client.messages(&post).await;
     let figures: Vec<&Value> = messages.iter().map(|message| &message["params"]["progress"]).collect();
     assert_eq!(figures, [&json!(5), &json!(7), &json!(null)]);

@@ -1,122 +1,87 @@
 //! A legacy client from the handshake to the list of its tasks.
 
 use crate::{
-    client::Event,
-    request::{self, Post, act, act_as_task},
-    server::{Server, other, task_of},
+    request::{Post, act, act_as_task, everything},
+    server::{Server, other, task_of, text},
     stage::{LOG, exit},
 };
 use longhaul_core::TaskPolicy;
-use longhaul_runtime::{Tool, ToolSettings};
+use longhaul_runtime::ToolSettings;
 use serde_json::{Value, json};
-
-fn on_task(session: &str, method: &str, task: &str) -> Post {
-    Post::legacy(Some(session), method, json!({"taskId": task}))
-}
+use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn the_handshake_negotiates_a_revision_and_its_capabilities() {
     let server = Server::start().await;
     let latest = server.result(&Post::initialize("2025-11-25")).await;
     assert_eq!(latest["protocolVersion"], "2025-11-25");
-    assert_eq!(
-        latest["capabilities"]["tasks"],
-        json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
-    );
+    let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    assert_eq!(latest["capabilities"]["tasks"], tasks);
     let older = server.result(&Post::initialize("2025-06-18")).await;
     assert!(older["protocolVersion"] == "2025-06-18" && older["capabilities"].get("tasks").is_none());
     for unknown in ["2026-07-28", "2031-01-01", "x"] {
+        // The best there is with a handshake.
         let best = server.result(&Post::initialize(unknown)).await;
-        assert_eq!(
-            best["protocolVersion"], "2025-11-25",
-            "the best there is with a handshake"
-        );
+        assert_eq!(best["protocolVersion"], "2025-11-25");
     }
 
-    let listed = server
-        .result(&Post::legacy(Some(&server.session().await), "tools/list", json!({})))
-        .await;
+    let listed = async |version: &str| {
+        let session = server.session_of(version).await;
+        let list = Post::legacy(Some(&session), "tools/list", json!({}));
+        server.result(&list).await["tools"].clone()
+    };
+    let tools = listed("2025-11-25").await;
     let support = |name: &str| {
-        let tools = listed["tools"].as_array().unwrap().iter();
-        let tool = tools.clone().find(|tool| tool["name"] == name).unwrap();
-        tool["execution"]["taskSupport"].as_str().unwrap().to_owned()
+        let mut tools = tools.as_array().unwrap().iter();
+        tools.find(|tool| tool["name"] == name).unwrap()["execution"]["taskSupport"].clone()
     };
     let all = ["never", "optional", "after_an_hour", "always"].map(support);
     assert_eq!(all, ["forbidden", "optional", "optional", "required"]);
-    let session = server.session_of("2025-06-18").await;
-    let listed = server
-        .result(&Post::legacy(Some(&session), "tools/list", json!({})))
-        .await;
-    assert!(
-        listed["tools"][0].get("execution").is_none(),
-        "tasks are not in that revision"
-    );
+    // Tasks are not in this revision.
+    assert!(listed("2025-06-18").await[0].get("execution").is_none());
 }
 
 #[tokio::test]
 async fn a_task_is_created_listed_waited_for_and_read_again() {
     let server = Server::start().await;
     let session = server.session().await;
-    let mut client = server.connect().await;
-    let created = client
-        .result(&Post::legacy(
-            Some(&session),
-            "tools/call",
-            act_as_task("optional", "wait"),
-        ))
-        .await;
+    let create = Post::legacy_task(Some(&session), "optional", "wait");
+    let created = server.result(&create).await;
     let task = task_of(&created);
     assert_eq!(created["task"]["status"], "working");
-    assert_eq!(
-        client.result(&on_task(&session, "tasks/get", &task)).await["status"],
-        "working"
-    );
-    let listed = client
-        .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
-        .await;
-    assert_eq!(listed["tasks"][0]["taskId"], json!(task));
+    let get = Post::on_task(&session, "tasks/get", &task);
+    assert_eq!(server.result(&get).await["status"], "working");
+    assert_eq!(server.listed(&session).await[0]["taskId"], json!(task));
 
     // Two wait for the result, one as a stream and one not, and a third drops its stream.
-    let waiting = on_task(&session, "tasks/result", &task);
-    let (mut stream, mut held, mut dropped) = (server.connect().await, server.connect().await, server.connect().await);
+    let waiting = Post::on_task(&session, "tasks/result", &task);
+    let mut stream = server.stream(&waiting).await;
+    let mut dropped = server.stream(&waiting).await;
     for streamed in [&mut stream, &mut dropped] {
-        streamed.send(&waiting.to_bytes()).await;
-        assert!(streamed.head().await.is_stream());
-        assert_eq!(streamed.event().await, Some(Event::Prime), "the wait has begun");
+        // The wait has begun.
+        streamed.first_id().await;
     }
     drop(dropped);
-    let plain = waiting.clone().with("Accept", "application/json");
-    held.send(&plain.to_bytes()).await;
+    let mut held = server.send(&waiting.clone().json_only()).await;
     server.stage.released.count();
-    let messages = stream.messages(&waiting).await;
-    assert_eq!(messages.len(), 1);
-    assert_eq!(messages[0]["result"]["content"][0]["text"], "done");
-    assert_eq!(held.reply().await.json(), messages[0]);
+    let result = stream.only_result(&waiting).await;
+    assert_eq!(text(&result), "done");
+    assert_eq!(held.reply().await.json()["result"], result);
 
-    assert_eq!(
-        client.result(&on_task(&session, "tasks/get", &task)).await["status"],
-        "completed"
-    );
-    assert_eq!(
-        client.result(&waiting).await,
-        messages[0]["result"],
-        "it can be read again"
-    );
-    let late = on_task(&session, "tasks/cancel", &task);
-    assert_eq!(client.error(&late).await, (200, -32602), "what is over is refused");
+    assert_eq!(server.result(&get).await["status"], "completed");
+    assert_eq!(server.result(&waiting).await, result, "it can be read again");
+    let late = Post::on_task(&session, "tasks/cancel", &task);
+    assert_eq!(server.error(&late).await, (200, -32602), "what is over is refused");
 }
 
 #[tokio::test]
 async fn a_cancelled_task_is_cancelled_before_the_answer() {
     let server = Server::start().await;
     let session = server.session().await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&server.result(&create).await);
-    let waiting = on_task(&session, "tasks/result", &task);
-    let mut waiter = server.connect().await;
-    waiter.send(&waiting.to_bytes()).await;
-    waiter.head().await;
-    let cancelled = server.result(&on_task(&session, "tasks/cancel", &task)).await;
+    let task = server.legacy_task(&session, "wait").await;
+    let waiting = Post::on_task(&session, "tasks/result", &task);
+    let mut waiter = server.stream(&waiting).await;
+    let cancelled = server.result(&Post::on_task(&session, "tasks/cancel", &task)).await;
     assert_eq!(cancelled["status"], "cancelled");
     server.stage.stopped.reaches(1).await;
     let messages = waiter.messages(&waiting).await;
@@ -124,19 +89,17 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
     assert_eq!(error["code"], -32603, "{error}");
     // What its work has written so far is not lost.
     let log = format!("longhaul://task/{task}/log");
-    assert_eq!(
-        error["data"],
-        json!({"taskId": task, "status": "cancelled", "log": log, "output": LOG})
-    );
+    let data = json!({"taskId": task, "status": "cancelled", "log": log, "output": LOG});
+    assert_eq!(error["data"], data);
     // Its command still stops.
-    let shown = server.result(&on_task(&session, "tasks/get", &task)).await;
+    let shown = server.result(&Post::on_task(&session, "tasks/get", &task)).await;
     assert_eq!((&shown["status"], &shown["_meta"]), (&json!("cancelled"), &Value::Null));
 
     server.stage.exited.count();
-    let shown = server.result(&on_task(&session, "tasks/get", &task)).await;
+    let shown = server.result(&Post::on_task(&session, "tasks/get", &task)).await;
     assert_eq!(shown["_meta"], json!({"dev.longhaul/exit": exit()}));
-    let asked = on_task(&session, "tasks/result", &task);
-    let error = server.connect().await.exchange(&asked).await.json()["error"].clone();
+    let asked = Post::on_task(&session, "tasks/result", &task);
+    let error = server.exchange(&asked).await.json()["error"].clone();
     assert_eq!(error["data"]["dev.longhaul/exit"], exit());
 }
 
@@ -144,36 +107,24 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
 async fn every_kind_of_end_reads_as_this_generation_reads_it() {
     let server = Server::start().await;
     let session = server.session().await;
-    for (act, status) in [("say", "completed"), ("refuse", "failed"), ("break", "failed")] {
-        let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", act));
-        let task = task_of(&server.result(&create).await);
-        let plain = on_task(&session, "tasks/result", &task).with("Accept", "application/json");
-        let reply = server.connect().await.exchange(&plain).await;
+    for (act, status, why) in [
+        ("say", "completed", json!(null)),
+        ("refuse", "failed", json!("no")),
+        ("break", "failed", json!("broken")),
+    ] {
+        let task = server.legacy_task(&session, act).await;
+        let plain = Post::on_task(&session, "tasks/result", &task).json_only();
+        let answer = server.exchange(&plain).await.json();
         match act {
-            "break" => assert_eq!(
-                reply.json()["error"]["code"],
-                -32002,
-                "exactly as the call would have answered"
-            ),
-            _ => assert_eq!(
-                reply.json()["result"]["isError"].as_bool().unwrap_or_default(),
-                act == "refuse"
-            ),
+            // Exactly as the call would have answered.
+            "break" => assert_eq!(answer["error"]["code"], -32002),
+            _ => assert_eq!(answer["result"]["isError"] == true, act == "refuse"),
         }
-        let got = server.result(&on_task(&session, "tasks/get", &task)).await;
-        assert_eq!(got["status"], status);
         // Why, wherever it is shown.
-        let why = match act {
-            "refuse" => json!("no"),
-            "break" => json!("broken"),
-            _ => json!(null),
-        };
-        assert_eq!(got["statusMessage"], why);
-        let list = server
-            .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
-            .await;
-        assert_eq!(list["tasks"][0]["taskId"], task.as_str());
-        assert_eq!(list["tasks"][0]["statusMessage"], why);
+        let got = server.result(&Post::on_task(&session, "tasks/get", &task)).await;
+        assert_eq!((&got["status"], &got["statusMessage"]), (&json!(status), &why));
+        let first = &server.listed(&session).await[0];
+        assert_eq!((&first["taskId"], &first["statusMessage"]), (&json!(task), &why));
     }
 }
 
@@ -186,14 +137,12 @@ async fn an_accepted_call_with_bad_arguments_gets_a_failed_task() {
     assert_eq!(created["task"]["status"], "working", "the first status is");
     assert!(created["task"].get("statusMessage").is_none(), "{created}");
     let task = task_of(&created);
-    let got = server.result(&on_task(&session, "tasks/get", &task)).await;
+    let got = server.result(&Post::on_task(&session, "tasks/get", &task)).await;
     assert_eq!(got["status"], "failed");
-    let result = server.result(&on_task(&session, "tasks/result", &task)).await;
-    let text = result["content"][0]["text"].as_str().unwrap();
-    assert_eq!(
-        text,
-        "The arguments do not fit always:\n- arguments: \"act\" is a required property"
-    );
+    let result = server.result(&Post::on_task(&session, "tasks/result", &task)).await;
+    let text = text(&result);
+    let expected = "The arguments do not fit always:\n- arguments: \"act\" is a required property";
+    assert_eq!(text, expected);
     // The first line alone does not contain the reason.
     assert_eq!(got["statusMessage"], text.replace("\n-", ""));
     assert_eq!(result["isError"], true);
@@ -205,39 +154,29 @@ async fn a_list_continues_at_its_cursor_and_cursors_belong_to_one_client() {
     let server = Server::start().await;
     let (mine, other) = (server.session().await, server.session().await);
     let mut client = server.connect().await;
-    let mut created = Vec::new();
+    let (mut created, mut listed) = (BTreeSet::new(), Vec::new());
     for _ in 0..120 {
-        let create = Post::legacy(Some(&mine), "tools/call", act_as_task("optional", "say"));
-        created.push(task_of(&client.result(&create).await));
+        let create = Post::legacy_task(Some(&mine), "optional", "say");
+        created.insert(client.task(&create).await);
     }
-    let mut listed: Vec<String> = Vec::new();
+    let list = |session: &str, params| Post::legacy(Some(session), "tasks/list", params);
     let mut params = json!({});
     loop {
-        let page = client
-            .result(&Post::legacy(Some(&mine), "tasks/list", params.clone()))
-            .await;
-        listed.extend(
-            page["tasks"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|task| task["taskId"].as_str().unwrap().to_owned()),
-        );
+        let page = client.result(&list(&mine, params)).await;
+        let tasks = page["tasks"].as_array().unwrap().iter();
+        listed.extend(tasks.map(|task| task["taskId"].as_str().unwrap().to_owned()));
         let Some(next) = page.get("nextCursor").and_then(Value::as_str) else {
             break;
         };
         params = json!({"cursor": next});
-        let stolen = Post::legacy(Some(&other), "tasks/list", params.clone());
-        assert_eq!(client.error(&stolen).await, (200, -32602));
+        let stolen = client.error(&list(&other, params.clone())).await;
+        assert_eq!(stolen, (200, -32602));
     }
-    let sorted = |mut ids: Vec<String>| {
-        ids.sort();
-        ids
-    };
-    assert_eq!(sorted(listed), sorted(created), "each once");
+    assert_eq!(listed.len(), created.len(), "each once");
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), created);
     for wrong in ["", "x", "AAAA"] {
-        let list = Post::legacy(Some(&mine), "tasks/list", json!({"cursor": wrong}));
-        assert_eq!(client.error(&list).await, (200, -32602), "{wrong:?}");
+        let refused = client.error(&list(&mine, json!({"cursor": wrong}))).await;
+        assert_eq!(refused, (200, -32602), "{wrong:?}");
     }
 }
 
@@ -249,72 +188,55 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
     let listed = server.result(&ask("tools/list", json!({}))).await;
     assert!(listed["tools"][0].get("execution").is_none());
     let called = server.result(&ask("tools/call", act_as_task("optional", "say"))).await;
-    assert_eq!(
-        called["content"][0]["text"], "done",
-        "its revision has no tasks, so the member is ignored"
-    );
+    // Its revision has no tasks, so the member is ignored.
+    assert_eq!(text(&called), "done");
     for method in ["tasks/list", "tasks/get", "tasks/result", "tasks/cancel"] {
-        assert_eq!(
-            server.error(&ask(method, json!({"taskId": "a"}))).await,
-            (200, -32601),
-            "{method}"
-        );
+        let refused = server.error(&ask(method, json!({"taskId": "a"}))).await;
+        assert_eq!(refused, (200, -32601), "{method}");
     }
-    assert_eq!(
-        server.error(&ask("tools/call", act("always", "say"))).await,
-        (200, -32601)
-    );
+    let always = ask("tools/call", act("always", "say"));
+    assert_eq!(server.error(&always).await, (200, -32601));
 }
 
 /// The version it settled on is in its header; its capabilities are unknown, and it has no stream for notifications.
 #[tokio::test]
 async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version() {
+    const VERSION: &str = "MCP-Protocol-Version";
     let server = Server::start().await;
-    let mut initialize = Post::initialize("2025-11-25");
-    initialize.body["params"]["capabilities"] = request::everything();
+    let initialize = Post::initialize_with("2025-11-25", everything());
     server.result(&initialize).await;
-    let ask =
-        |method: &str, params: Value| Post::legacy(None, method, params).with("MCP-Protocol-Version", "2025-11-25");
+    let ask = |method: &str, params| Post::legacy(None, method, params).with(VERSION, "2025-11-25");
     let initialized = ask("notifications/initialized", json!({})).without_id();
-    assert_eq!(server.connect().await.exchange(&initialized).await.status(), 202);
+    server.accepted(&initialized).await;
 
     let listed = server.result(&ask("tools/list", json!({}))).await;
     assert!(listed["tools"][0]["execution"].is_object(), "its revision has tasks");
-    let older = ask("tools/list", json!({})).with("MCP-Protocol-Version", "2025-06-18");
+    let older = ask("tools/list", json!({})).with(VERSION, "2025-06-18");
     assert!(server.result(&older).await["tools"][0].get("execution").is_none());
     let called = server.result(&ask("tools/call", act("optional", "say"))).await;
-    assert_eq!(called["content"][0]["text"], "done");
+    assert_eq!(text(&called), "done");
     let unasked = server.result(&ask("tools/call", act("optional", "ask"))).await;
     assert_eq!(unasked["isError"], true, "{unasked}");
 
-    let task = task_of(&server.result(&ask("tools/call", act_as_task("optional", "say"))).await);
+    let task = server.task(&ask("tools/call", act_as_task("optional", "say"))).await;
     server.poll(&task, "completed").await;
     let about = |method: &str| ask(method, json!({"taskId": task}));
     assert_eq!(server.result(&about("tasks/get")).await["status"], "completed");
-    assert_eq!(
-        server.result(&about("tasks/result")).await["content"][0]["text"],
-        "done"
-    );
+    assert_eq!(text(&server.result(&about("tasks/result")).await), "done");
     assert_eq!(server.error(&about("tasks/cancel")).await, (200, -32602), "it is over");
 
     for (method, params) in [
         ("tasks/list", json!({})),
         ("resources/subscribe", json!({"uri": "acme://a"})),
     ] {
-        let refused = server.connect().await.exchange(&ask(method, params)).await;
+        let refused = server.exchange(&ask(method, params)).await;
         assert_eq!(refused.error(), (400, -32600), "{method}");
-        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        let message = refused.json()["error"]["message"].to_string();
         assert!(message.contains("Mcp-Session-Id"), "{message}");
     }
     let mut push = server.connect().await;
-    push.send(
-        other(
-            "GET",
-            "Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n",
-        )
-        .as_bytes(),
-    )
-    .await;
+    let headers = "Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n";
+    push.send(other("GET", headers).as_bytes()).await;
     assert_eq!(push.reply().await.status(), 405);
 }
 
@@ -325,26 +247,17 @@ async fn a_client_that_changes_to_the_modern_era_finds_its_legacy_tasks() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;
-    let created = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&client.result(&created).await);
-    let modern = task_of(
-        &client
-            .result(&Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
-
-    let moved =
-        |method: &str, task: &str| Post::modern_with(method, json!({"taskId": task}), json!({"tasks": {"cancel": {}}}));
+    let task = server.legacy_task(&session, "wait").await;
+    let modern = server.task(&Post::call("optional", "wait")).await;
+    let declared = json!({"tasks": {"cancel": {}}});
+    let moved = |method: &str, task: &str| Post::modern_with(method, json!({"taskId": task}), declared.clone());
     let got = client.result(&moved("tasks/get", &task)).await;
     assert_eq!((&got["taskId"], &got["resultType"]), (&json!(task), &json!("complete")));
     assert!(got.get("ttl").is_some() && got.get("ttlMs").is_none(), "{got}");
     for method in ["tasks/get", "tasks/cancel"] {
         for other in [modern.as_str(), "unknown", "no id"] {
-            assert_eq!(
-                client.error(&moved(method, other)).await,
-                (400, -32021),
-                "{method} {other}"
-            );
+            let refused = client.error(&moved(method, other)).await;
+            assert_eq!(refused, (400, -32021), "{method} {other}");
         }
     }
     let cancelled = client.result(&moved("tasks/cancel", &task)).await;
@@ -365,20 +278,13 @@ async fn a_host_gets_the_immediate_response_for_its_model() {
         immediate_response: Some("Go on with something else.".to_owned()),
         ..server.stage.settings("own", TaskPolicy::Optional)
     };
-    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
+    server.put_tool(own).await;
     let session = server.session().await;
-    for (tool, text) in [
-        (
-            "optional",
-            "optional has begun and goes on in the background; its result is not here yet.",
-        ),
-        ("own", "Go on with something else."),
-    ] {
-        let call = Post::legacy(Some(&session), "tools/call", act_as_task(tool, "say"));
+    let default = "optional has begun and goes on in the background; its result is not here yet.";
+    for (tool, text) in [("optional", default), ("own", "Go on with something else.")] {
+        let call = Post::legacy_task(Some(&session), tool, "say");
         let created = server.result(&call).await;
-        assert_eq!(
-            created["_meta"]["io.modelcontextprotocol/model-immediate-response"],
-            text
-        );
+        let shown = &created["_meta"]["io.modelcontextprotocol/model-immediate-response"];
+        assert_eq!(shown, text);
     }
 }

@@ -2,16 +2,15 @@
 
 use crate::{
     client::{Connection, Event},
-    request::{Post, act, act_as_task},
-    server::{Options, Server, get, other, task_of},
+    request::Post,
+    server::{Options, Server, get, other, text},
 };
 use longhaul_core::Quota;
 use longhaul_server::{Limit, Limits};
 use serde_json::json;
-use std::num::NonZeroU32;
 
 fn ping() -> Post {
-    Post::legacy(None, "ping", json!({}))
+    Post::ping(None)
 }
 
 #[tokio::test]
@@ -42,28 +41,22 @@ async fn half_a_body_is_waited_for_and_then_refused() {
 async fn a_silent_stream_sends_keep_alives() {
     let server = Server::start().await;
     let session = server.session().await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&server.result(&create).await);
+    let task = server.legacy_task(&session, "wait").await;
     let waits = [
-        Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})),
-        Post::legacy(Some(&session), "tools/call", act("optional", "wait")),
-        Post::modern_plain("tools/call", act("optional", "wait")),
+        Post::on_task(&session, "tasks/result", &task),
+        Post::legacy_call(Some(&session), "optional", "wait"),
+        Post::plain_call("optional", "wait"),
     ];
     let mut streams = Vec::new();
     for wait in &waits {
-        let mut client = server.connect().await;
-        client.send(&wait.to_bytes()).await;
-        streams.push(client);
+        streams.push(server.send(wait).await);
     }
     server.stage.begun.reaches(3).await;
     tokio::time::pause();
     for stream in &mut streams {
-        let head = stream.head().await;
-        assert!(head.is_stream());
-        assert_eq!(
-            (head.header("x-accel-buffering"), head.header("cache-control")),
-            (Some("no"), Some("no-store"))
-        );
+        let head = stream.stream_head().await;
+        assert_eq!(head.header("x-accel-buffering"), Some("no"));
+        assert_eq!(head.header("cache-control"), Some("no-store"));
         let first = stream.event().await;
         assert!(matches!(first, Some(Event::Comment | Event::Prime)), "{first:?}");
         for _ in 0..2 {
@@ -73,9 +66,7 @@ async fn a_silent_stream_sends_keep_alives() {
     tokio::time::resume();
     server.stage.released.count();
     for (stream, wait) in streams.iter_mut().zip(&waits) {
-        let messages = stream.messages(wait).await;
-        assert_eq!(messages.len(), 1);
-        assert_eq!(messages[0]["result"]["content"][0]["text"], "done");
+        assert_eq!(text(&stream.only_result(wait).await), "done");
     }
 }
 
@@ -83,9 +74,8 @@ async fn a_silent_stream_sends_keep_alives() {
 async fn a_reader_that_stops_reading_is_disconnected() {
     const SIZE: usize = 64 << 20;
     let server = Server::one_by_one().await;
-    let mut client = server.connect().await;
-    let call = Post::modern_plain("tools/call", act("optional", &format!("blob {SIZE}")));
-    client.send(&call.to_bytes()).await;
+    let call = Post::plain_call("optional", &format!("blob {SIZE}"));
+    let mut client = server.send(&call).await;
     assert_eq!(client.head().await.status, 200, "the answer has begun");
     tokio::time::pause();
     // Served only once the first connection is over.
@@ -93,16 +83,26 @@ async fn a_reader_that_stops_reading_is_disconnected() {
     assert!(client.read_to_close().await < SIZE);
 }
 
+async fn limited(limits: Limits) -> Server {
+    Server::with(Options::with_limits(limits)).await
+}
+
+/// Two connections that were used.
+async fn two_connections(server: &Server) -> [Connection; 2] {
+    let mut two = [server.connect().await, server.connect().await];
+    for connection in &mut two {
+        connection.result(&ping()).await;
+    }
+    two
+}
+
 #[tokio::test]
 async fn connections_beyond_the_limit_wait() {
-    let server = Server::with(Options {
-        limits: Limits {
-            connections_in_all: 2,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let limits = Limits {
+        connections_in_all: 2,
+        ..Limits::default()
+    };
+    let server = limited(limits).await;
     let elsewhere = Connection::open_from([127, 0, 0, 2].into(), server.address);
     let (mut first, mut second, mut third) = (server.connect().await, elsewhere.await, server.connect().await);
     first.result(&ping()).await;
@@ -121,20 +121,13 @@ async fn connections_beyond_the_limit_wait() {
 /// Also if the limit of an address is the higher one: the others must be able to connect.
 #[tokio::test]
 async fn s_06_one_address_gets_half_of_the_connections() {
-    let server = Server::with(Options {
-        limits: Limits {
-            connections_in_all: 4,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
-    let (mut first, mut second) = (server.connect().await, server.connect().await);
-    first.result(&ping()).await;
-    second.result(&ping()).await;
-    let mut third = server.connect().await;
-    third.send(&ping().to_bytes()).await;
-    let refused = third.reply().await;
+    let limits = Limits {
+        connections_in_all: 4,
+        ..Limits::default()
+    };
+    let server = limited(limits).await;
+    let _two = two_connections(&server).await;
+    let refused = server.send(&ping()).await.reply().await;
     assert_eq!(refused.error(), (429, 429));
     assert!(refused.body.contains("2 of one client"), "{}", refused.body);
     let mut elsewhere = Connection::open_from([127, 0, 0, 2].into(), server.address).await;
@@ -142,37 +135,25 @@ async fn s_06_one_address_gets_half_of_the_connections() {
 }
 
 async fn with_two_connections_for_each_address() -> Server {
-    Server::with(Options {
-        limits: Limits {
-            connections: 2,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await
+    let limits = Limits {
+        connections: 2,
+        ..Limits::default()
+    };
+    limited(limits).await
 }
 
 #[tokio::test]
 async fn s_06_connections_beyond_the_limit_of_an_address_are_refused() {
     let server = with_two_connections_for_each_address().await;
-    let (mut first, mut second) = (server.connect().await, server.connect().await);
-    first.result(&ping()).await;
-    second.result(&ping()).await;
-    let mut third = server.connect().await;
-    third.send(&ping().to_bytes()).await;
+    let [mut first, second] = two_connections(&server).await;
+    let mut third = server.send(&ping()).await;
     let refused = third.reply().await;
     assert_eq!(refused.error(), (429, 429));
     assert_eq!(refused.head.header("retry-after"), Some("5"));
     assert_eq!(refused.head.header("connection"), Some("close"));
     assert_eq!(third.read_to_close().await, 0);
     drop(second);
-    loop {
-        let mut next = server.connect().await;
-        next.send(&ping().to_bytes()).await;
-        if next.reply().await.status() == 200 {
-            break;
-        }
-    }
+    while server.send(&ping()).await.reply().await.status() != 200 {}
     first.result(&ping()).await;
 }
 
@@ -181,9 +162,7 @@ async fn s_06_connections_beyond_the_limit_of_an_address_are_refused() {
 #[tokio::test]
 async fn an_address_at_its_connection_limit_does_not_block_others() {
     let server = with_two_connections_for_each_address().await;
-    let (mut first, mut second) = (server.connect().await, server.connect().await);
-    first.result(&ping()).await;
-    second.result(&ping()).await;
+    let _two = two_connections(&server).await;
     // More than are refused at the same time; none of them sends anything.
     let mut refused = Vec::new();
     for _ in 0..100 {
@@ -199,17 +178,13 @@ async fn an_address_at_its_connection_limit_does_not_block_others() {
 
 #[tokio::test]
 async fn s_06_all_together_have_so_many_streams() {
-    let server = Server::with(Options {
-        limits: Limits {
-            streams_in_all: 1,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let limits = Limits {
+        streams_in_all: 1,
+        ..Limits::default()
+    };
+    let server = limited(limits).await;
     let listen = Post::modern("subscriptions/listen", json!({"notifications": {}}));
-    let mut reader = server.connect().await;
-    reader.send(&listen.to_bytes()).await;
+    let mut reader = server.send(&listen).await;
     assert_eq!(reader.head().await.status, 200);
     assert_eq!(server.error(&listen).await, (429, 429));
 }
@@ -217,20 +192,9 @@ async fn s_06_all_together_have_so_many_streams() {
 /// A principal over its rate gets a time to retry, and its earlier requests are not lost.
 #[tokio::test]
 async fn too_many_requests_are_refused_with_retry_after() {
-    let server = Server::with(Options {
-        limits: Limits {
-            requests_per_second: NonZeroU32::new(1),
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let server = Server::one_a_second().await;
     let mut client = server.connect().await;
-    let task = task_of(
-        &client
-            .result(&Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
+    let task = client.task(&Post::call("optional", "wait")).await;
     let mut refused = loop {
         let reply = client.exchange(&get(&task)).await;
         if reply.status() != 200 {
@@ -268,14 +232,7 @@ async fn s_06_every_kind_of_http_request_counts() {
         ("a stream", stream.into_bytes(), 405),
         ("another verb", put.into_bytes(), 405),
     ] {
-        let server = Server::with(Options {
-            limits: Limits {
-                requests_per_second: NonZeroU32::new(1),
-                ..Limits::default()
-            },
-            ..Options::default()
-        })
-        .await;
+        let server = Server::one_a_second().await;
         let send = async || {
             let mut client = server.connect().await;
             client.try_send(&bytes).await;
@@ -296,28 +253,25 @@ async fn s_06_every_kind_of_http_request_counts() {
 /// A call above the quota starts nothing, in either era, as a task or not.
 #[tokio::test]
 async fn too_many_live_tasks_are_refused_until_one_ends() {
+    let quota = Quota {
+        live_per_principal: Some(1),
+        ..Quota::default()
+    };
     let server = Server::with(Options {
-        quota: Quota {
-            live_per_principal: Some(1),
-            ..Quota::default()
-        },
+        quota,
         ..Options::default()
     })
     .await;
     let session = server.session().await;
-    let first = task_of(
-        &server
-            .result(&Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
+    let first = server.task(&Post::call("optional", "wait")).await;
     let calls = [
-        Post::modern("tools/call", act("optional", "say")),
-        Post::modern_plain("tools/call", act("optional", "say")),
-        Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say")),
-        Post::legacy(Some(&session), "tools/call", act("never", "say")),
+        Post::call("optional", "say"),
+        Post::plain_call("optional", "say"),
+        Post::legacy_task(Some(&session), "optional", "say"),
+        Post::legacy_call(Some(&session), "never", "say"),
     ];
     for call in &calls {
-        let refused = server.connect().await.exchange(call).await;
+        let refused = server.exchange(call).await;
         assert_eq!(refused.error(), (429, 429));
         assert!(refused.head.header("retry-after").is_some());
     }
@@ -330,33 +284,17 @@ async fn too_many_live_tasks_are_refused_until_one_ends() {
 /// A GET stream holds its permit for as long as its client reads.
 #[tokio::test]
 async fn too_many_streams_are_refused_until_one_closes() {
-    let server = Server::with(Options {
-        limits: Limits {
-            streams: 1,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let limits = Limits {
+        streams: 1,
+        ..Limits::default()
+    };
+    let server = limited(limits).await;
     let session = server.session().await;
-    let open = other(
-        "GET",
-        &format!("Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n"),
-    );
-    let mut reader = server.connect().await;
-    reader.send(open.as_bytes()).await;
-    assert_eq!(reader.head().await.status, 200);
-    let mut second = server.connect().await;
-    second.send(open.as_bytes()).await;
-    assert_eq!(second.reply().await.error(), (429, 429));
+    let reader = server.listen(&session).await;
+    let refused = server.get(&session, None).await.reply().await;
+    assert_eq!(refused.error(), (429, 429));
     assert_eq!(server.protocol.refusals().of(Limit::Streams), 1);
     assert_eq!(server.protocol.open().1, 1);
     drop(reader);
-    loop {
-        let mut next = server.connect().await;
-        next.send(open.as_bytes()).await;
-        if next.head().await.status == 200 {
-            break;
-        }
-    }
+    while server.get(&session, None).await.head().await.status != 200 {}
 }

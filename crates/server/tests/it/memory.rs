@@ -2,8 +2,8 @@
 
 use crate::{
     client::Connection,
-    request::{Post, act, act_as_task},
-    server::{MAX_BODY, Options, Server, get, task_of},
+    request::Post,
+    server::{MAX_BODY, Options, Server, get, text},
 };
 use longhaul_server::{Limit, Limits};
 use serde_json::json;
@@ -12,45 +12,34 @@ use serde_json::json;
 const BLOB: usize = 16 << 20;
 
 async fn with_a_megabyte() -> Server {
-    Server::with(Options {
-        limits: Limits {
-            memory: 1 << 20,
-            ..Limits::default()
-        },
-        ..Options::default()
-    })
-    .await
+    let limits = Limits {
+        memory: 1 << 20,
+        ..Limits::default()
+    };
+    Server::with(Options::with_limits(limits)).await
 }
 
 /// A call whose body has so many bytes more than it needs.
 fn padded(what: &str, padding: usize) -> Post {
-    let mut arguments = act("optional", what);
-    arguments["arguments"]["padding"] = json!("x".repeat(padding));
-    Post::modern_plain("tools/call", arguments)
+    let mut call = Post::plain_call("optional", what);
+    call.body["params"]["arguments"]["padding"] = json!("x".repeat(padding));
+    call
 }
 
 fn ping() -> Post {
-    Post::legacy(None, "ping", json!({}))
+    Post::ping(None)
 }
 
 /// Large bodies have three eighths of a megabyte, which they hold as long as their calls.
 #[tokio::test]
 async fn a_body_over_the_memory_budget_is_refused_and_small_ones_pass() {
     let server = with_a_megabyte().await;
-    let mut running = server.connect().await;
     let large = padded("wait", 250_000);
-    running.send(&large.to_bytes()).await;
-    server.stage.begun.reaches(1).await;
-    let mut refused = server.connect().await;
-    refused.send(&large.to_bytes()).await;
-    let reply = refused.reply().await;
-    assert_eq!(reply.status(), 503, "{}", reply.body);
-    assert_eq!(reply.head.header("retry-after"), Some("1"));
-    let error = reply.json();
-    assert_eq!(
-        (&error["error"]["code"], &error["error"]["data"]["retryAfterMs"]),
-        (&json!(429), &json!(1_000))
-    );
+    let mut running = server.begin(&large).await;
+    let refused = server.send(&large).await.reply().await;
+    assert_eq!(refused.error(), (503, 429));
+    assert_eq!(refused.head.header("retry-after"), Some("1"));
+    assert_eq!(refused.json()["error"]["data"]["retryAfterMs"], 1_000);
     assert_eq!(server.protocol.refusals().of(Limit::Memory), 1);
     for small in [ping(), padded("say", 1_000), padded("say", 50_000)] {
         server.result(&small).await;
@@ -83,16 +72,15 @@ async fn slow_bodies_do_not_block_others() {
 #[tokio::test]
 async fn an_answer_over_the_memory_budget_is_refused() {
     let server = with_a_megabyte().await;
-    let create = Post::modern("tools/call", act_as_task("optional", &format!("blob {BLOB}")));
-    let task = task_of(&server.result(&create).await);
+    let create = Post::call("optional", &format!("blob {BLOB}"));
+    let task = server.task(&create).await;
     server.poll(&task, "completed").await;
     let unread = begun(&server, &get(&task)).await;
     let before = server.protocol.refusals().of(Limit::Memory);
     assert_eq!(server.error(&get(&task)).await, (503, 429));
     assert_eq!(server.protocol.refusals().of(Limit::Memory), before + 1);
     server.result(&ping()).await;
-    let create = Post::modern("tools/call", act_as_task("optional", "say"));
-    let small = task_of(&server.result(&create).await);
+    let small = server.task(&Post::call("optional", "say")).await;
     server.poll(&small, "completed").await;
     drop(unread);
     let mut client = server.connect().await;
@@ -106,10 +94,9 @@ async fn an_answer_over_the_memory_budget_is_refused() {
 #[tokio::test]
 async fn a_plain_call_waits_for_memory_for_its_answer() {
     let server = with_a_megabyte().await;
-    let call = Post::modern_plain("tools/call", act("optional", &format!("blob {BLOB}")));
+    let call = Post::plain_call("optional", &format!("blob {BLOB}"));
     let unread = begun(&server, &call).await;
-    let mut waits = server.connect().await;
-    waits.send(&call.to_bytes()).await;
+    let mut waits = server.send(&call).await;
     for _ in 0..20 {
         server.result(&ping()).await;
     }
@@ -117,14 +104,12 @@ async fn a_plain_call_waits_for_memory_for_its_answer() {
     drop(unread);
     let reply = waits.reply().await;
     assert_eq!(reply.status(), 200);
-    let text = reply.json()["result"]["content"][0]["text"].clone();
-    assert_eq!(text.as_str().map(str::len), Some(BLOB));
+    assert_eq!(text(&reply.json()["result"]).len(), BLOB);
 }
 
 /// A connection on which the answer to `post` has begun, and is not read.
 async fn begun(server: &Server, post: &Post) -> Connection {
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
+    let mut client = server.send(post).await;
     assert_eq!(client.head().await.status, 200);
     client
 }

@@ -1,11 +1,8 @@
 //! Arguments that headers mirror: checked in the order of the protocol, for modern calls over HTTP alone.
 
-use crate::{
-    request::Post,
-    server::{Server, task_of},
-};
+use crate::{request::Post, server::Server};
 use longhaul_core::TaskPolicy;
-use longhaul_runtime::{Tool, ToolSettings};
+use longhaul_runtime::ToolSettings;
 use serde_json::{Value, json};
 
 /// Offers a tool whose argument `act` is mirrored as the annotation says.
@@ -15,7 +12,7 @@ async fn offer(server: &Server, policy: TaskPolicy, annotation: Value) {
         input_schema: json!({"type": "object", "properties": {"act": act}}),
         ..server.stage.settings("mirrored", policy)
     };
-    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    server.put_tool(settings).await;
 }
 
 fn call(arguments: Value) -> Post {
@@ -29,7 +26,9 @@ async fn a_modern_call_is_compared_with_its_headers() {
     let mut client = server.connect().await;
     let wait = || call(json!({"act": "wait"}));
     for same in ["wait", " wait ", "=?base64?d2FpdA==?="] {
-        task_of(&client.result(&wait().with("Mcp-Param-Act", same)).await);
+        // A header that no tool mirrors is ignored.
+        let call = wait().with("Mcp-Param-Act", same).with("Mcp-Param-Other", "x");
+        client.task(&call).await;
     }
     assert_eq!(client.error(&wait()).await, (400, -32020), "missing");
     for other in ["Wait", "d2FpdA==", "=?base64?d2FpdA?=", "=?base64?d2F!!A==?="] {
@@ -40,17 +39,9 @@ async fn a_modern_call_is_compared_with_its_headers() {
     assert_eq!(client.error(&twice).await, (400, -32020));
     let absent = call(json!({})).with("Mcp-Param-Act", "wait");
     assert_eq!(client.error(&absent).await, (400, -32020));
-    // A header that no tool mirrors is ignored.
-    task_of(
-        &client
-            .result(&wait().with("Mcp-Param-Act", "wait").with("Mcp-Param-Other", "x"))
-            .await,
-    );
+    client.task(&wait().with("Mcp-Param-Act", "wait")).await;
     server.stage.begun.reaches(4).await;
     assert_eq!(server.stage.begun.get(), 4, "nothing refused was begun");
-    for _ in 0..4 {
-        server.stage.released.count();
-    }
 }
 
 #[tokio::test]
@@ -58,10 +49,9 @@ async fn headers_come_before_the_gate_and_the_arguments() {
     let server = Server::start().await;
     offer(&server, TaskPolicy::Always, json!("Act")).await;
     let mut client = server.connect().await;
-    let plain =
-        |arguments: Value| Post::modern_plain("tools/call", json!({"name": "mirrored", "arguments": arguments}));
-    assert_eq!(client.error(&plain(json!({"act": "wait"}))).await, (400, -32020));
-    assert_eq!(client.error(&plain(json!({}))).await, (400, -32021));
+    assert_eq!(client.error(&Post::plain_call("mirrored", "wait")).await, (400, -32020));
+    let bare = Post::modern_plain("tools/call", json!({"name": "mirrored", "arguments": {}}));
+    assert_eq!(client.error(&bare).await, (400, -32021));
     // A value that no header can carry is checked with the arguments.
     let refused = client.result(&call(json!({"act": ["wait"]}))).await;
     assert_eq!(refused["isError"], true);
@@ -72,9 +62,8 @@ async fn a_legacy_call_mirrors_nothing() {
     let server = Server::start().await;
     offer(&server, TaskPolicy::Optional, json!("Act")).await;
     let session = server.session().await;
-    let params = json!({"name": "mirrored", "arguments": {"act": "wait"}, "task": {}});
-    task_of(&server.result(&Post::legacy(Some(&session), "tools/call", params)).await);
-    server.stage.released.count();
+    let call = Post::legacy_task(Some(&session), "mirrored", "wait");
+    server.task(&call).await;
 }
 
 /// The annotations are those of the tool that is offered now; an invalid one is ignored.
@@ -87,11 +76,8 @@ async fn a_replaced_tool_asks_for_its_own_headers() {
     assert_eq!(client.error(&wait()).await, (400, -32020));
     offer(&server, TaskPolicy::Optional, json!("Other")).await;
     assert_eq!(client.error(&wait().with("Mcp-Param-Act", "wait")).await, (400, -32020));
-    task_of(&client.result(&wait().with("Mcp-Param-Other", "wait")).await);
+    client.task(&wait().with("Mcp-Param-Other", "wait")).await;
     offer(&server, TaskPolicy::Optional, json!("no token")).await;
-    task_of(&client.result(&wait()).await);
+    client.task(&wait()).await;
     server.stage.begun.reaches(2).await;
-    for _ in 0..2 {
-        server.stage.released.count();
-    }
 }

@@ -1,18 +1,14 @@
 //! A modern client from discovery to the last acknowledgement.
 
 use crate::{
-    request::{Post, TASKS, act},
-    server::{Server, get, task_of},
+    request::{Post, TASKS},
+    server::{Server, cancel, get, task_of, text, update},
     stage::exit,
 };
 use serde_json::{Value, json};
 
 /// Of a cancelled task's `_meta`.
 const EXIT: &str = "dev.longhaul/exit";
-
-fn cancel(task: &str) -> Post {
-    Post::modern("tasks/cancel", json!({"taskId": task}))
-}
 
 #[tokio::test]
 async fn discovery_names_what_is_served_and_nothing_else() {
@@ -35,46 +31,41 @@ async fn discovery_names_what_is_served_and_nothing_else() {
     for (name, _) in crate::stage::TOOLS {
         assert!(tools.iter().any(|tool| tool["name"] == name), "{name}");
     }
-    assert!(
-        tools.iter().all(|tool| tool.get("execution").is_none()),
-        "execution is legacy"
-    );
-    assert!(tools.iter().all(|tool| tool["annotations"].is_object()));
+    for tool in tools {
+        // Execution is legacy.
+        assert!(
+            tool.get("execution").is_none() && tool["annotations"].is_object(),
+            "{tool}"
+        );
+    }
 }
 
 #[tokio::test]
 async fn a_task_is_there_when_it_is_announced_and_holds_its_result_when_it_is_over() {
     let server = Server::start().await;
     let mut client = server.connect().await;
-    let created = client
-        .result(&Post::modern("tools/call", act("optional", "wait")))
-        .await;
+    let created = client.result(&Post::call("optional", "wait")).await;
     let task = task_of(&created);
     assert_eq!(created["status"], "working");
 
     let working = client.result(&get(&task)).await;
-    assert_eq!(
-        (&working["taskId"], &working["status"]),
-        (&json!(task), &json!("working"))
-    );
+    assert_eq!(working["taskId"], *task);
+    assert_eq!(working["status"], "working");
     assert!(working["pollIntervalMs"].as_u64().unwrap() > 0);
 
     server.stage.released.count();
     let completed = server.poll(&task, "completed").await;
-    assert_eq!(completed["result"]["content"][0]["text"], "done");
+    assert_eq!(text(&completed["result"]), "done");
     assert_eq!(client.result(&get(&task)).await, completed, "reading changes nothing");
     client.result(&cancel(&task)).await;
-    assert_eq!(
-        client.result(&get(&task)).await,
-        completed,
-        "nor does cancelling what is over"
-    );
+    // Nor does cancelling what is over.
+    assert_eq!(client.result(&get(&task)).await, completed);
 }
 
 #[tokio::test]
 async fn a_cancelled_task_stops_and_shows_it() {
     let server = Server::start().await;
-    let task = task_of(&server.result(&Post::modern("tools/call", act("always", "wait"))).await);
+    let task = server.task(&Post::call("always", "wait")).await;
     server.stage.begun.reaches(1).await;
     server.result(&cancel(&task)).await;
     server.result(&cancel(&task)).await;
@@ -95,44 +86,32 @@ async fn a_cancelled_task_stops_and_shows_it() {
 #[tokio::test]
 async fn a_question_is_shown_answered_once_and_removed() {
     let server = Server::start().await;
-    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "ask"))).await);
+    let task = server.task(&Post::call("optional", "ask")).await;
     let asking = server.poll(&task, "input_required").await;
     let (key, question) = asking["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert_eq!(question["method"], "elicitation/create");
 
     let answer = |key: &str, sure: bool| {
-        let responses = json!({key: {"action": "accept", "content": {"sure": sure}}});
-        Post::modern("tasks/update", json!({"taskId": task, "inputResponses": responses}))
+        let answers = json!({key: {"action": "accept", "content": {"sure": sure}}});
+        update(&task, answers)
     };
     server.result(&answer("no-such-key", false)).await;
     assert_eq!(server.result(&get(&task)).await["status"], "input_required");
     server.result(&answer(key, true)).await;
     server.result(&answer(key, false)).await;
     let completed = server.poll(&task, "completed").await;
-    let heard = completed["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(heard.contains(r#""sure":true"#), "{heard}");
+    assert!(text(&completed["result"]).contains(r#""sure":true"#), "{completed}");
+    // What is over is acknowledged and stays.
     server.result(&answer(key, false)).await;
-    assert_eq!(
-        server.result(&get(&task)).await,
-        completed,
-        "what is over is acknowledged and stays"
-    );
+    assert_eq!(server.result(&get(&task)).await, completed);
 }
 
 #[tokio::test]
 async fn a_tool_error_is_completed_and_a_broken_tool_has_failed() {
     let server = Server::start().await;
-    let refused = task_of(
-        &server
-            .result(&Post::modern("tools/call", act("optional", "refuse")))
-            .await,
-    );
+    let refused = server.task(&Post::call("optional", "refuse")).await;
     assert_eq!(server.poll(&refused, "completed").await["result"]["isError"], true);
-    let broken = task_of(
-        &server
-            .result(&Post::modern("tools/call", act("optional", "break")))
-            .await,
-    );
+    let broken = server.task(&Post::call("optional", "break")).await;
     let failed = server.poll(&broken, "failed").await;
     assert_eq!(failed["error"]["message"], "broken");
     assert_eq!(failed["error"]["code"], -32602, "-32002 is a legacy code");
@@ -142,14 +121,10 @@ async fn a_tool_error_is_completed_and_a_broken_tool_has_failed() {
 async fn arguments_that_do_not_fit_start_nothing() {
     let server = Server::start().await;
     for tool in ["never", "optional", "always", "after_an_hour"] {
-        let result = server
-            .result(&Post::modern(
-                "tools/call",
-                json!({"name": tool, "arguments": {"act": 5}}),
-            ))
-            .await;
+        let call = json!({"name": tool, "arguments": {"act": 5}});
+        let result = server.result(&Post::modern("tools/call", call)).await;
         assert_eq!(result["isError"], true, "{tool}: the plain result, no task");
-        assert!(result["content"][0]["text"].as_str().unwrap().contains("act"));
+        assert!(text(&result).contains("act"));
     }
     let unknown = Post::modern("tools/call", json!({"name": "nobody", "arguments": {}}));
     assert_eq!(server.error(&unknown).await, (200, -32602));
@@ -160,21 +135,11 @@ async fn arguments_that_do_not_fit_start_nothing() {
 #[tokio::test]
 async fn all_missing_headers_are_named_together() {
     let server = Server::start().await;
-    for (method, params, missing) in [
-        (
-            "tools/call",
-            act("optional", "say"),
-            "Headers are missing: MCP-Protocol-Version, Mcp-Method, Mcp-Name",
-        ),
-        (
-            "tools/list",
-            json!({}),
-            "Headers are missing: MCP-Protocol-Version, Mcp-Method",
-        ),
-    ] {
-        let bare = Post::of(Post::modern_plain(method, params).body);
-        let reply = server.connect().await.exchange(&bare).await;
+    let list = Post::modern_plain("tools/list", json!({}));
+    for (post, missing) in [(Post::plain_call("optional", "say"), ", Mcp-Name"), (list, "")] {
+        let reply = server.exchange(&Post::of(post.body)).await;
         assert_eq!(reply.error(), (400, -32020));
+        let missing = format!("Headers are missing: MCP-Protocol-Version, Mcp-Method{missing}");
         assert_eq!(reply.json()["error"]["message"], missing);
     }
 }

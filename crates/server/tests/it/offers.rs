@@ -1,6 +1,9 @@
 //! Prompts, resources, completions and lists, which may change while the server runs.
 
-use crate::{request::Post, server::Server};
+use crate::{
+    request::{Post, both},
+    server::Server,
+};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{
     Completer, HandlerError, Prompt, PromptHandler, RequestContext, Resource, ResourceHandler, ResourceTemplate,
@@ -91,25 +94,14 @@ async fn offering() -> (Server, String) {
     (server, session)
 }
 
-/// The same request in both eras.
-fn both(session: &str, method: &str, params: Value) -> [Post; 2] {
-    [
-        Post::modern_plain(method, params.clone()),
-        Post::legacy(Some(session), method, params),
-    ]
-}
-
 #[tokio::test]
 async fn prompts_are_filled_in_and_need_their_arguments() {
     let (server, session) = offering().await;
     for post in both(&session, "prompts/list", json!({})) {
         assert_eq!(server.result(&post).await["prompts"][0]["name"], "talk");
     }
-    for post in both(
-        &session,
-        "prompts/get",
-        json!({"name": "talk", "arguments": {"topic": "rust"}}),
-    ) {
+    let sound = json!({"name": "talk", "arguments": {"topic": "rust"}});
+    for post in both(&session, "prompts/get", sound) {
         let text = &server.result(&post).await["messages"][0]["content"]["text"];
         assert_eq!(text, r#"{"topic": "rust"}"#);
     }
@@ -142,36 +134,23 @@ async fn resources_are_read_by_uri_and_by_family() {
 #[tokio::test]
 async fn u_36_completions_are_cut_at_a_hundred_and_marked_as_incomplete() {
     let (server, session) = offering().await;
-    let params = |reference: Value| {
-        json!({
-            "ref": reference,
-            "argument": {"name": "topic", "value": "ru"},
-            "context": {"arguments": {"tone": "dry"}},
-        })
+    let complete = |reference: Value| {
+        let (argument, tone) = (json!({"name": "topic", "value": "ru"}), json!({"tone": "dry"}));
+        let params = json!({"ref": reference, "argument": argument, "context": {"arguments": tone}});
+        both(&session, "completion/complete", params)
     };
-    for post in both(
-        &session,
-        "completion/complete",
-        params(json!({"type": "ref/prompt", "name": "talk"})),
-    ) {
+    for post in complete(json!({"type": "ref/prompt", "name": "talk"})) {
         let completion = &server.result(&post).await["completion"];
         let values = completion["values"].as_array().unwrap();
         assert_eq!(values[0..3], [json!("topic"), json!("ru"), json!(r#"{"tone":"dry"}"#)]);
         assert_eq!(values.len(), 100);
-        assert_eq!(
-            (&completion["total"], &completion["hasMore"]),
-            (&json!(203), &json!(true))
-        );
+        assert_eq!(completion["total"], 203);
+        assert_eq!(completion["hasMore"], true);
     }
-    let nothing = params(json!({"type": "ref/resource", "uri": "test://{id}/data"}));
-    for post in both(&session, "completion/complete", nothing) {
+    for post in complete(json!({"type": "ref/resource", "uri": "test://{id}/data"})) {
         assert_eq!(server.result(&post).await["completion"]["values"], json!([]));
     }
-    for post in both(
-        &session,
-        "completion/complete",
-        params(json!({"type": "ref/prompt", "name": "x"})),
-    ) {
+    for post in complete(json!({"type": "ref/prompt", "name": "x"})) {
         assert_eq!(server.error(&post).await, (200, -32602));
     }
 }
@@ -181,8 +160,9 @@ async fn u_36_completions_are_cut_at_a_hundred_and_marked_as_incomplete() {
 async fn long_lists_come_in_pages() {
     let (server, session) = offering().await;
     let uris: Vec<String> = (0..250).map(|n| format!("test://{n:03}")).collect();
-    uris.iter()
-        .for_each(|uri| server.engine.catalog().put_resource(resource(uri)));
+    for uri in &uris {
+        server.engine.catalog().put_resource(resource(uri));
+    }
     for era in [0, 1] {
         let mut found = Vec::new();
         let mut params = json!({});
@@ -207,18 +187,11 @@ async fn long_lists_come_in_pages() {
 async fn what_is_offered_may_change_while_the_server_runs() {
     let (server, session) = offering().await;
     let names = async || {
-        let mut lists = Vec::new();
-        for post in both(&session, "prompts/list", json!({})) {
-            let list = server.result(&post).await["prompts"].clone();
-            let names = list
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|prompt| prompt["name"].as_str().unwrap().to_owned());
-            lists.push(names.collect::<Vec<_>>());
-        }
-        assert_eq!(lists[0], lists[1]);
-        lists.remove(0)
+        let [modern, legacy] = both(&session, "prompts/list", json!({}));
+        let list = server.result(&modern).await["prompts"].clone();
+        assert_eq!(server.result(&legacy).await["prompts"], list);
+        let prompts = list.as_array().unwrap().iter();
+        prompts.map(|prompt| prompt["name"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(names().await, ["talk"]);
     let catalog = server.engine.catalog();
@@ -235,15 +208,15 @@ async fn features_without_a_handler_are_not_declared() {
     let (offering, _) = offering().await;
     let discover = Post::modern_plain("server/discover", json!({}));
     let initialize = Post::initialize("2025-11-25");
-    for post in [discover, initialize] {
-        let without = bare.result(&post).await["capabilities"].clone();
-        assert!(
-            without.get("prompts").is_none() && without.get("completions").is_none(),
-            "{without}"
-        );
-        let with = offering.result(&post).await["capabilities"].clone();
+    for post in [&discover, &initialize] {
+        let without = bare.result(post).await["capabilities"].clone();
+        let absent = ["prompts", "completions"].map(|name| without.get(name));
+        assert_eq!(absent, [None, None], "{without}");
+        let with = offering.result(post).await["capabilities"].clone();
         assert!(with["prompts"].is_object() && with["completions"].is_object(), "{with}");
     }
+    let advertised = offering.result(&discover).await["capabilities"].clone();
+    assert_eq!(advertised["prompts"], json!({"listChanged": true}));
 }
 
 /// A method of this name, as an application answers it.

@@ -2,21 +2,18 @@
 
 use crate::{
     client::Connection,
-    request::{Post, act},
-    server::{Options, Server},
+    request::Post,
+    server::{Options, Server, other, text},
 };
 use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
 async fn server() -> Server {
-    Server::with(Options {
-        http: HttpOptions {
-            legacy_sse: true,
-            ..HttpOptions::default()
-        },
-        ..Options::default()
-    })
-    .await
+    let http = HttpOptions {
+        legacy_sse: true,
+        ..HttpOptions::default()
+    };
+    Server::with(Options::with_http(http)).await
 }
 
 /// A client as it was in 2024.
@@ -29,11 +26,9 @@ struct Client {
 impl Client {
     async fn connect(server: &Server) -> Self {
         let mut stream = server.connect().await;
-        stream
-            .send(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-            .await;
-        let head = stream.head().await;
-        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        let open = other("GET", "Accept: text/event-stream\r\n").replace("/mcp", "/sse");
+        stream.send(open.as_bytes()).await;
+        stream.stream_head().await;
         let endpoint = stream.event_text().await.unwrap();
         let endpoint = endpoint.strip_prefix("event: endpoint\ndata: ").unwrap().to_owned();
         Self {
@@ -61,8 +56,8 @@ impl Client {
     async fn message(&mut self) -> Value {
         let event = self.stream.event_text().await.unwrap();
         let data = event.strip_prefix("event: message\ndata: ");
-        self.stream
-            .received(data.unwrap_or_else(|| panic!("not a message: {event:?}")))
+        let data = data.unwrap_or_else(|| panic!("not a message: {event:?}"));
+        self.stream.received(data)
     }
 
     async fn answer(&mut self, post: &Post) -> Value {
@@ -79,17 +74,16 @@ async fn everything_is_posted_to_one_address_and_answered_on_one_stream() {
     let mut client = Client::connect(&server).await;
     let answer = client.answer(&Post::initialize("2024-11-05")).await;
     assert_eq!(answer["result"]["protocolVersion"], "2024-11-05");
-    client
-        .tell(&Post::legacy(None, "notifications/initialized", json!({})).without_id())
-        .await;
+    let initialized = Post::legacy(None, "notifications/initialized", json!({}));
+    client.tell(&initialized.without_id()).await;
     client.answer(&Post::legacy(None, "tools/list", json!({}))).await;
-    let call = Post::legacy(None, "tools/call", act("optional", "report 1")).progress_token(json!("p"));
+    let call = Post::legacy_call(None, "optional", "report 1").progress_token(json!("p"));
     client.tell(&call).await;
     assert_eq!(client.message().await["params"]["progressToken"], "p");
-    let ping = Post::legacy(None, "ping", json!({})).id(json!("meanwhile"));
+    let ping = Post::ping(None).id(json!("meanwhile"));
     client.answer(&ping).await;
     server.stage.released.count();
-    assert_eq!(client.message().await["result"]["content"][0]["text"], "done");
+    assert_eq!(text(&client.message().await["result"]), "done");
     let endpoint = client.endpoint.clone();
     assert_eq!(client.post_to(&endpoint, "junk").await, 202);
     assert_eq!(client.message().await["error"]["code"], -32700);
@@ -100,7 +94,7 @@ async fn a_post_address_ends_with_its_stream_and_cannot_be_guessed() {
     let server = server().await;
     let (mut one, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
     assert_ne!(one.endpoint, other.endpoint);
-    let ping = Post::legacy(None, "ping", json!({})).body.to_string();
+    let ping = Post::ping(None).body.to_string();
     for nowhere in ["/messages", "/messages?sessionId=", "/messages?sessionId=0"] {
         assert_eq!(one.post_to(nowhere, &ping).await, 404, "{nowhere}");
     }
@@ -117,9 +111,7 @@ async fn a_plain_call_ends_with_its_stream() {
     let server = server().await;
     let mut client = Client::connect(&server).await;
     client.answer(&Post::initialize("2024-11-05")).await;
-    client
-        .tell(&Post::legacy(None, "tools/call", act("optional", "wait")))
-        .await;
+    client.tell(&Post::legacy_call(None, "optional", "wait")).await;
     server.stage.begun.reaches(1).await;
     drop(client);
     server.stage.stopped.reaches(1).await;

@@ -1,10 +1,11 @@
 //! Each policy with each kind of client, over HTTP.
 
 use crate::{
-    request::{Post, act, act_as_task},
+    client::Reply,
+    request::{Post, both},
     server::Server,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How a call is answered.
 #[derive(Debug, PartialEq, Clone, Copy)]
@@ -15,7 +16,7 @@ enum Outcome {
 }
 use Outcome::*;
 
-fn outcome(reply: &crate::client::Reply) -> Outcome {
+fn outcome(reply: &Reply) -> Outcome {
     let answer = reply.json();
     if answer.get("error").is_some() {
         let (status, code) = reply.error();
@@ -45,10 +46,10 @@ async fn which_calls_become_tasks() {
     let mut client = server.connect().await;
     for (tool, expected) in table {
         let asking = [
-            Post::legacy(Some(&session), "tools/call", act_as_task(tool, "say")),
-            Post::legacy(Some(&session), "tools/call", act(tool, "say")),
-            Post::modern("tools/call", act(tool, "say")),
-            Post::modern_plain("tools/call", act(tool, "say")),
+            Post::legacy_task(Some(&session), tool, "say"),
+            Post::legacy_call(Some(&session), tool, "say"),
+            Post::call(tool, "say"),
+            Post::plain_call(tool, "say"),
         ];
         for (nth, (post, expected)) in asking.iter().zip(expected).enumerate() {
             let reply = client.exchange(post).await;
@@ -60,16 +61,10 @@ async fn which_calls_become_tasks() {
 #[tokio::test]
 async fn a_modern_call_ignores_the_legacy_task_member() {
     let server = Server::start().await;
-    for params in [act_as_task("never", "say"), {
-        let mut garbled = act("never", "say");
-        garbled["task"] = "yes".into();
-        garbled
-    }] {
-        let reply = server
-            .connect()
-            .await
-            .exchange(&Post::modern("tools/call", params))
-            .await;
+    for member in [json!({"ttl": 60_000}), json!("yes")] {
+        let mut call = Post::call("never", "say");
+        call.body["params"]["task"] = member;
+        let reply = server.exchange(&call).await;
         assert_eq!(outcome(&reply), Direct, "no error, no promotion");
     }
 }
@@ -77,15 +72,8 @@ async fn a_modern_call_ignores_the_legacy_task_member() {
 #[tokio::test]
 async fn gating_comes_before_the_arguments() {
     let server = Server::start().await;
-    let mut call = act("always", "say");
-    call["arguments"] = serde_json::json!({});
-    assert_eq!(
-        server.error(&Post::modern_plain("tools/call", call.clone())).await,
-        (400, -32021)
-    );
-    let session = server.session().await;
-    assert_eq!(
-        server.error(&Post::legacy(Some(&session), "tools/call", call)).await,
-        (200, -32601)
-    );
+    let call = json!({"name": "always", "arguments": {}});
+    let [modern, legacy] = both(&server.session().await, "tools/call", call);
+    assert_eq!(server.error(&modern).await, (400, -32021));
+    assert_eq!(server.error(&legacy).await, (200, -32601));
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     clock::TestClock,
-    request::{Post, act_as_task},
-    server::{Options, Server, get, task_of},
+    request::Post,
+    server::{Options, Server, get},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -18,19 +18,16 @@ async fn a_queued_task_shows_what_it_waits_for() {
     })
     .await;
     let session = server.session().await;
-    let wait = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let wait = Post::legacy_task(Some(&session), "optional", "wait");
     let mut tasks = Vec::new();
     for _ in 0..3 {
-        tasks.push(task_of(&server.result(&wait).await));
+        tasks.push(server.task(&wait).await);
         // Tasks of one millisecond wait in the order of their ids, which are random.
         clock.advance(Duration::from_millis(1));
     }
-    for (task, words) in tasks
-        .iter()
-        .zip([json!(null), json!("queued"), json!("queued behind 1 of your tasks")])
-    {
-        let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
-        for ask in [legacy, get(task)] {
+    let words = [json!(null), json!("queued"), json!("queued behind 1 of your tasks")];
+    for (task, words) in tasks.iter().zip(words) {
+        for ask in [Post::on_task(&session, "tasks/get", task), get(task)] {
             let shown = server.result(&ask).await;
             assert_eq!((&shown["status"], &shown["statusMessage"]), (&json!("working"), &words));
         }

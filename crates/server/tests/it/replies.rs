@@ -1,113 +1,91 @@
 //! Responses of legacy clients to requests of ours.
 
-use crate::{
-    request::{Post, act_as_task},
-    server::{Server, task_of},
-};
+use crate::{request::Post, server::Server};
 use serde_json::{Value, json};
 
-fn response(session: &str, id: &str, member: (&str, Value)) -> Post {
-    let mut post = Post::legacy(Some(session), "", json!({}));
-    post.body = json!({"jsonrpc": "2.0", "id": id, member.0: member.1});
-    post
+/// A question of a task, and where it was put.
+struct Asked {
+    server: Server,
+    session: String,
+    task: String,
 }
 
-/// A task that asks, and the session that created it.
-async fn asking(server: &Server) -> (String, String) {
-    let session = server.session_that_can_be_asked().await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&server.result(&call).await);
-    server.poll(&task, "input_required").await;
-    (session, task)
-}
+impl Asked {
+    async fn new() -> Self {
+        let server = Server::start().await;
+        let session = server.session_that_can_be_asked().await;
+        let task = server.legacy_task(&session, "ask").await;
+        server.poll(&task, "input_required").await;
+        Self { server, session, task }
+    }
 
-/// The result of the task, as text.
-async fn text_of(server: &Server, task: &str) -> Value {
-    let done = server.poll(task, "completed").await;
-    serde_json::from_str(done["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
+    /// A response to this delivery of the question.
+    fn response(&self, delivery: u32, member: (&str, Value)) -> Post {
+        let id = format!("{}.in-1.{delivery}", self.task);
+        Post::response(&self.session, &json!(id), member)
+    }
+
+    async fn text(&self) -> String {
+        self.server.text_of(&self.task).await
+    }
+
+    /// The answer, as the task repeats it.
+    async fn answer(&self) -> Value {
+        serde_json::from_str(&self.text().await).unwrap()
+    }
 }
 
 #[tokio::test]
 async fn the_first_response_to_any_delivery_is_the_answer_and_is_stored_before_it_is_accepted() {
-    let server = Server::start().await;
-    let (session, task) = asking(&server).await;
-    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": task}, "mine": 1});
+    let asked = Asked::new().await;
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": asked.task}, "mine": 1});
     let accepted = json!({"action": "accept", "content": {"sure": true}, "_meta": related});
-    let mut client = server.connect().await;
-    for member in [accepted, json!({"action": "decline"})] {
-        let reply = client
-            .exchange(&response(&session, &format!("{task}.in-1.9"), ("result", member)))
-            .await;
-        assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
+    for result in [accepted, json!({"action": "decline"})] {
+        let response = asked.response(9, ("result", result));
+        asked.server.accepted(&response).await;
     }
     // Kept as any generation would have given it.
     let kept = json!({"action": "accept", "content": {"sure": true}, "_meta": {"mine": 1}});
-    assert_eq!(text_of(&server, &task).await, kept);
+    assert_eq!(asked.answer().await, kept);
 }
 
+/// What does not fit cannot be told to the client: what has asked is told, and may ask again. Nothing of it is stored.
 #[tokio::test]
-async fn a_form_that_the_client_could_not_show_is_refused_and_not_cancelled() {
-    let server = Server::start().await;
-    let (session, task) = asking(&server).await;
+async fn a_form_that_the_client_could_not_show_or_fill_in_is_refused_and_not_cancelled() {
     let error = json!({"code": -32603, "message": "no window"});
-    let reply = server
-        .connect()
-        .await
-        .exchange(&response(&session, &format!("{task}.in-1.1"), ("error", error)))
-        .await;
-    assert_eq!(reply.status(), 202);
-    let ended = server.poll(&task, "completed").await;
-    let text = &ended["result"]["content"][0]["text"];
-    assert_eq!(text, "the client refused: no window");
+    let unfit = json!({"action": "accept", "content": {"sure": "yes"}});
+    for (member, why) in [
+        (("error", error), "no window"),
+        (("result", unfit), "`sure` does not fit; it must be true or false"),
+    ] {
+        let asked = Asked::new().await;
+        asked.server.accepted(&asked.response(1, member)).await;
+        assert_eq!(asked.text().await, format!("the client refused: {why}"));
+    }
 }
 
 #[tokio::test]
 async fn g2_42_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() {
-    let server = Server::start().await;
-    let (session, task) = asking(&server).await;
-    let id = format!("{task}.in-1.1");
-    for garbled in [
-        json!(12345),
-        json!(null),
-        json!([]),
-        json!({}),
-        json!({"action": "perhaps"}),
-    ] {
-        let mut client = server.connect().await;
-        client
-            .send(&response(&session, &id, ("result", garbled)).to_bytes())
-            .await;
+    let asked = Asked::new().await;
+    let unknown = json!({"action": "perhaps"});
+    for garbled in [json!(12345), json!(null), json!([]), json!({}), unknown] {
+        let response = asked.response(1, ("result", garbled));
         // Without an id: a response is not answered, its POST is.
-        assert_eq!(client.reply().await.error(), (400, -32602));
+        let reply = asked.server.send(&response).await.reply().await;
+        assert_eq!(reply.error(), (400, -32602));
     }
-    let declined = response(&session, &id, ("result", json!({"action": "decline"})));
-    assert_eq!(server.connect().await.exchange(&declined).await.status(), 202);
-    assert_eq!(text_of(&server, &task).await, json!({"action": "decline"}));
-}
-
-/// The client cannot be told: what has asked is, and may ask again. Nothing that does not fit is stored.
-#[tokio::test]
-async fn values_that_do_not_fit_the_form_are_an_error_of_the_question() {
-    let server = Server::start().await;
-    let (session, task) = asking(&server).await;
-    let unfit = json!({"action": "accept", "content": {"sure": "yes"}});
-    let post = response(&session, &format!("{task}.in-1.1"), ("result", unfit));
-    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
-    let ended = server.poll(&task, "completed").await;
-    let text = &ended["result"]["content"][0]["text"];
-    assert_eq!(
-        text,
-        "the client refused: `sure` does not fit; it must be true or false"
-    );
+    let declined = json!({"action": "decline"});
+    let response = asked.response(1, ("result", declined.clone()));
+    asked.server.accepted(&response).await;
+    assert_eq!(asked.answer().await, declined);
 }
 
 #[tokio::test]
 async fn responses_that_are_not_awaited_are_accepted() {
     let server = Server::start().await;
     let session = server.session().await;
-    let mut client = server.connect().await;
     for id in ["", "srv-1", "nobody.in-1.1", "00000000000000000000000000000000"] {
-        let post = response(&session, id, ("result", json!({})));
-        assert_eq!(client.exchange(&post).await.status(), 202, "{id}");
+        let response = Post::response(&session, &json!(id), ("result", json!({})));
+        server.accepted(&response).await;
     }
 }

@@ -65,9 +65,57 @@ impl Post {
     }
 
     pub(crate) fn initialize(version: &str) -> Self {
-        let params =
-            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        Self::initialize_with(version, json!({}))
+    }
+
+    pub(crate) fn initialize_with(version: &str, capabilities: Value) -> Self {
+        let client = json!({"name": "t", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
         Self::legacy(None, "initialize", params)
+    }
+
+    pub(crate) fn ping(session: Option<&str>) -> Self {
+        Self::legacy(session, "ping", json!({}))
+    }
+
+    /// A call of one of the stage's tools, by a modern client with tasks.
+    pub(crate) fn call(tool: &str, acting: &str) -> Self {
+        Self::modern("tools/call", act(tool, acting))
+    }
+
+    /// The same, by a modern client that declares nothing.
+    pub(crate) fn plain_call(tool: &str, acting: &str) -> Self {
+        Self::modern_plain("tools/call", act(tool, acting))
+    }
+
+    /// The same, by a legacy client.
+    pub(crate) fn legacy_call(session: Option<&str>, tool: &str, acting: &str) -> Self {
+        Self::legacy(session, "tools/call", act(tool, acting))
+    }
+
+    /// The same, by a legacy client that asks for a task.
+    pub(crate) fn legacy_task(session: Option<&str>, tool: &str, acting: &str) -> Self {
+        Self::legacy(session, "tools/call", act_as_task(tool, acting))
+    }
+
+    /// A legacy request about a task.
+    pub(crate) fn on_task(session: &str, method: &str, task: &str) -> Self {
+        Self::legacy(Some(session), method, json!({"taskId": task}))
+    }
+
+    /// A legacy client's response to a request of the server's: its id, and `result` or `error`.
+    pub(crate) fn response(session: &str, id: &Value, member: (&str, Value)) -> Self {
+        let mut post = Self::legacy(Some(session), "", json!({}));
+        post.body = json!({"jsonrpc": "2.0", "id": id, member.0: member.1});
+        post
+    }
+
+    /// The same request again, with answers and the state of the last round.
+    pub(crate) fn retry(&self, round: &Value, answers: Value) -> Self {
+        let mut post = self.clone();
+        post.body["params"]["inputResponses"] = answers;
+        post.body["params"]["requestState"] = round["requestState"].clone();
+        post
     }
 
     pub(crate) fn id(mut self, id: Value) -> Self {
@@ -84,6 +132,17 @@ impl Post {
     pub(crate) fn progress_token(mut self, token: Value) -> Self {
         self.body["params"]["_meta"]["progressToken"] = token;
         self
+    }
+
+    /// Under an idempotency key.
+    pub(crate) fn keyed(mut self, key: &str) -> Self {
+        self.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!(key);
+        self
+    }
+
+    /// By a client that takes no stream.
+    pub(crate) fn json_only(self) -> Self {
+        self.with("Accept", "application/json")
     }
 
     /// Adds a header, or replaces it.
@@ -134,9 +193,27 @@ impl Post {
     }
 }
 
+/// The same request in both eras, by clients that declare nothing: modern, legacy.
+pub(crate) fn both(session: &str, method: &str, params: Value) -> [Post; 2] {
+    let modern = Post::modern_plain(method, params.clone());
+    [modern, Post::legacy(Some(session), method, params)]
+}
+
+/// `tools/list` of a modern client.
+pub(crate) fn list() -> Post {
+    Post::modern("tools/list", json!({}))
+}
+
 /// Capabilities of a client that can be asked everything.
 pub(crate) fn everything() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
+}
+
+/// The same, and tasks.
+pub(crate) fn everything_and_tasks() -> Value {
+    let mut capabilities = everything();
+    capabilities["extensions"] = json!({TASKS: {}});
+    capabilities
 }
 
 /// The params of a call of one of the stage's tools.

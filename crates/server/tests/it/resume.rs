@@ -3,46 +3,21 @@
 use crate::{
     client::{Connection, Event},
     offers::resource,
-    request::{Post, act, act_as_task},
-    server::{Options, Server, other, task_of},
+    request::Post,
+    server::{Server, other, text},
 };
-use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
-
-/// A GET of a session; with an event id, of the rest of that event's stream.
-async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
-    let mut headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n");
-    if let Some(id) = last_event {
-        headers.push_str(&format!("Last-Event-ID: {id}\r\n"));
-    }
-    let mut client = server.connect().await;
-    client.send(other("GET", &headers).as_bytes()).await;
-    client
-}
-
-pub(crate) async fn open(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
-    let mut client = get(server, session, last_event).await;
-    let head = client.head().await;
-    assert!(head.status == 200 && head.is_stream(), "{head:?}");
-    client
-}
+use std::{collections::BTreeSet, time::Duration};
 
 async fn refused(server: &Server, session: &str, last_event: Option<&str>) -> (u16, i64) {
-    get(server, session, last_event).await.reply().await.error()
+    server.get(session, last_event).await.reply().await.error()
 }
 
 /// A call whose stream has begun: each figure waits to be released.
 async fn begin(server: &Server, session: &str, figures: &str) -> (Post, Connection) {
-    let call = Post::legacy(
-        Some(session),
-        "tools/call",
-        act("optional", &format!("report {figures}")),
-    );
+    let call = Post::legacy_call(Some(session), "optional", &format!("report {figures}"));
     let call = call.progress_token(json!("p"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let client = server.stream(&call).await;
     (call, client)
 }
 
@@ -56,7 +31,7 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     for figure in [1, 2, 3] {
         let last = client.last_event_id.take().unwrap();
         drop(client);
-        client = open(&server, &session, Some(&last)).await;
+        client = server.resume(&session, &last).await;
         let news = client.message().await.unwrap();
         assert_eq!(news["params"]["progress"], json!(figure), "{news}");
         server.stage.released.count();
@@ -64,15 +39,14 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     let last = client.last_event_id.take().unwrap();
     drop(client);
     server.stage.finished.reaches(1).await;
-    let mut client = open(&server, &session, Some(&last)).await;
-    let rest = client.messages(&call).await;
-    assert_eq!(rest.len(), 1, "{rest:?}");
-    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    let mut client = server.resume(&session, &last).await;
+    let result = client.only_result(&call).await;
+    assert_eq!(text(&result), "done");
     // The end can be read again, and after it there is nothing.
-    let mut again = open(&server, &session, Some(&last)).await;
-    assert_eq!(again.messages(&call).await, rest);
+    let mut again = server.resume(&session, &last).await;
+    assert_eq!(again.only_result(&call).await, result);
     let end = again.last_event_id.unwrap();
-    assert_eq!(open(&server, &session, Some(&end)).await.event().await, None);
+    assert_eq!(server.resume(&session, &end).await.event().await, None);
 }
 
 /// The connection of a silent call is closed, also if the call has sent nothing at all.
@@ -80,22 +54,17 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
 async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let server = Server::start().await;
     let session = server.session().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("optional", "close_stream"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    assert!(client.head().await.is_stream());
-    assert_eq!(
-        client.messages(&call).await,
-        [json!(null); 0],
-        "closed before the response"
-    );
+    let call = Post::legacy_call(Some(&session), "optional", "close_stream");
+    let mut client = server.stream(&call).await;
+    // Closed before the response.
+    assert_eq!(client.messages(&call).await, [json!(null); 0]);
     let last = client.last_event_id.take().unwrap();
     server.stage.released.count();
-    let rest = open(&server, &session, Some(&last)).await.messages(&call).await;
-    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    let result = server.resume(&session, &last).await.only_result(&call).await;
+    assert_eq!(text(&result), "done");
     // A modern stream cannot be resumed, so it is not left.
-    let plain = Post::modern_plain("tools/call", act("optional", "close_stream"));
-    assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
+    let plain = Post::plain_call("optional", "close_stream");
+    assert_eq!(text(&server.result(&plain).await), "done");
 }
 
 /// Whoever waits for a call that has said nothing can come back, long before the first keep-alive. The clock is paused.
@@ -104,21 +73,18 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
 async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
     let server = Server::start().await;
     let session = server.session().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    server.stage.begun.reaches(1).await;
+    let call = Post::legacy_call(Some(&session), "optional", "wait");
+    let mut client = server.begin(&call).await;
     tokio::time::pause();
     let since = tokio::time::Instant::now();
-    assert!(client.head().await.is_stream());
-    assert_eq!(client.event().await, Some(Event::Prime));
+    client.stream_head().await;
+    let last = client.first_id().await;
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     tokio::time::resume();
-    let last = client.last_event_id.take().unwrap();
     drop(client);
     server.stage.released.count();
-    let rest = open(&server, &session, Some(&last)).await.messages(&call).await;
-    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    let result = server.resume(&session, &last).await.only_result(&call).await;
+    assert_eq!(text(&result), "done");
 }
 
 /// A second reader continues, and the first reads no more.
@@ -129,7 +95,7 @@ async fn a_stream_has_one_reader() {
     let (call, mut first) = begin(&server, &session, "1").await;
     assert!(first.message().await.is_some());
     let last = first.last_event_id.clone().unwrap();
-    let mut second = open(&server, &session, Some(&last)).await;
+    let mut second = server.resume(&session, &last).await;
     server.stage.released.count();
     assert_eq!(second.messages(&call).await.len(), 1);
     assert_eq!(first.event().await, None);
@@ -141,25 +107,20 @@ async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
     let server = Server::start().await;
     let (session, other) = (server.session().await, server.session().await);
     let (_, mut client) = begin(&server, &session, "1").await;
-    assert_eq!(client.event().await, Some(Event::Prime));
-    let known = client.last_event_id.unwrap();
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&server.result(&create).await);
-    let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
-    let mut waiter = server.connect().await;
-    waiter.send(&waiting.to_bytes()).await;
-    waiter.head().await;
-    assert_eq!(waiter.event().await, Some(Event::Prime));
-    let sealed = waiter.last_event_id.unwrap();
+    let known = client.first_id().await;
+    let task = server.legacy_task(&session, "wait").await;
+    let waiting = Post::on_task(&session, "tasks/result", &task);
+    let mut waiter = server.stream(&waiting).await;
+    let sealed = waiter.first_id().await;
     for id in [known.as_str(), &sealed] {
         assert_eq!(refused(&server, &other, Some(id)).await, (400, -32600));
-        open(&server, &session, Some(id)).await;
+        server.resume(&session, id).await;
     }
     let ahead = known.replace(".0", ".9");
     for id in ["", "x", "x.0", "..", ahead.as_str(), &"A".repeat(5_000)] {
         assert_eq!(refused(&server, &session, Some(id)).await, (400, -32600), "{id}");
     }
-    server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+    server.result(&Post::ping(Some(&session))).await;
 }
 
 /// Messages to a session are kept on its push stream until it is read.
@@ -168,14 +129,14 @@ async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
     for _ in 0..5 {
         let server = Server::one_by_one().await;
         let session = server.session().await;
-        let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "report 1 2 3"));
-        let task = task_of(&server.result(&call.progress_token(json!("p"))).await);
+        let call = Post::legacy_task(Some(&session), "optional", "report 1 2 3");
+        let task = server.task(&call.progress_token(json!("p"))).await;
         server.engine.catalog().put_resource(resource("test://watched"));
         let watched = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": "test://watched"}));
         server.result(&watched).await;
         let mut last = None;
         for figure in [2, 3] {
-            let mut stream = open(&server, &session, last.as_deref()).await;
+            let mut stream = server.open(&session, last.as_deref()).await;
             if last.is_none() {
                 assert_eq!(stream.event().await, Some(Event::Prime));
                 server.stage.released.count();
@@ -184,29 +145,23 @@ async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
             last = stream.last_event_id.take();
             drop(stream);
             // The server has noticed the disconnect: it serves the next connection.
-            server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+            server.result(&Post::ping(Some(&session))).await;
             server.stage.released.count();
         }
         server.poll(&task, "completed").await;
         server.engine.catalog().resource_updated("test://watched");
         assert!(server.engine.remove_tool("never"));
-        let mut stream = open(&server, &session, last.as_deref()).await;
+        let mut stream = server.open(&session, last.as_deref()).await;
         let mut heard = BTreeSet::new();
         while heard.len() < 3 {
             let message = stream.pushed().await;
             assert_ne!(message["params"]["status"], "working", "{message}");
-            assert!(
-                heard.insert(message["method"].as_str().unwrap().to_owned()),
-                "{message}"
-            );
+            let is_new = heard.insert(message["method"].as_str().unwrap().to_owned());
+            assert!(is_new, "{message}");
         }
         let expected = ["resources/updated", "tasks/status", "tools/list_changed"];
-        assert!(
-            heard
-                .iter()
-                .eq(&expected.map(|method| format!("notifications/{method}"))),
-            "{heard:?}"
-        );
+        let expected = expected.map(|method| format!("notifications/{method}"));
+        assert_eq!(heard, BTreeSet::from(expected));
     }
 }
 
@@ -215,26 +170,17 @@ async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
 async fn a_push_stream_that_is_read_again_asks_what_is_open() {
     let server = Server::one_by_one().await;
     let session = server.session_that_can_be_asked().await;
-    let mut stream = open(&server, &session, None).await;
-    assert_eq!(stream.event().await, Some(Event::Prime));
-    let last = stream.last_event_id.take().unwrap();
+    let mut stream = server.listen(&session).await;
+    let last = stream.first_id().await;
     drop(stream);
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&server.result(&call).await);
+    let task = server.legacy_task(&session, "ask").await;
     server.poll(&task, "input_required").await;
-    let mut stream = open(&server, &session, Some(&last)).await;
-    let asked = loop {
-        let message = stream.pushed().await;
-        if message["method"] == "elicitation/create" {
-            break message;
-        }
-    };
+    let mut stream = server.resume(&session, &last).await;
+    let asked = stream.next("elicitation/create").await;
     drop(stream);
-    let mut answer = Post::legacy(Some(&session), "", json!({}));
-    answer.body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
-    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    server.answer(&session, &asked, json!({"action": "decline"})).await;
     server.poll(&task, "completed").await;
-    let mut stream = open(&server, &session, Some(&last)).await;
+    let mut stream = server.resume(&session, &last).await;
     let mut questions = 0;
     loop {
         let message = stream.pushed().await;
@@ -250,7 +196,7 @@ async fn a_push_stream_that_is_read_again_asks_what_is_open() {
 async fn push_streams_belong_to_a_session_and_end_with_it() {
     let server = Server::start().await;
     let session = server.session().await;
-    let mut streams = [open(&server, &session, None).await, open(&server, &session, None).await];
+    let mut streams = [server.listen(&session).await, server.listen(&session).await];
     for stream in &mut streams {
         assert_eq!(stream.event().await, Some(Event::Prime));
     }
@@ -259,10 +205,7 @@ async fn push_streams_belong_to_a_session_and_end_with_it() {
     let mut client = server.connect().await;
     client.send(other("GET", &accept).as_bytes()).await;
     assert_eq!(client.reply().await.status(), 406);
-    client
-        .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
-        .await;
-    assert_eq!(client.reply().await.status(), 204);
+    assert_eq!(server.delete(&session).await, 204);
     for stream in &mut streams {
         assert_eq!(stream.event().await, None);
     }
@@ -275,8 +218,8 @@ async fn the_streams_of_a_session_are_limited() {
     let session = server.session().await;
     let mut streams = Vec::new();
     for _ in 0..64 {
-        let mut stream = open(&server, &session, None).await;
-        assert_eq!(stream.event().await, Some(Event::Prime));
+        let mut stream = server.listen(&session).await;
+        stream.first_id().await;
         streams.push(stream);
     }
     assert_eq!(refused(&server, &session, None).await.0, 429);
@@ -286,7 +229,7 @@ async fn the_streams_of_a_session_are_limited() {
     assert_eq!(client.last_event_id, None);
     server.stage.released.count();
     assert_eq!(client.messages(&call).await.len(), 1);
-    open(&server, &server.session().await, None).await;
+    server.listen(&server.session().await).await;
 }
 
 /// A client of an earlier revision takes every event without a name for a message, and reads the id of any.
@@ -294,39 +237,25 @@ async fn the_streams_of_a_session_are_limited() {
 async fn older_sessions_are_told_the_first_event_id_in_a_named_event() {
     let server = Server::start().await;
     let session = server.session_of("2025-06-18").await;
-    let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1"))
-        .with("MCP-Protocol-Version", "2025-06-18")
-        .progress_token(json!("p"));
-    let mut client = server.connect().await;
-    client.send(&call.to_bytes()).await;
-    client.head().await;
+    let call = Post::legacy_call(Some(&session), "optional", "report 1").progress_token(json!("p"));
+    let call = call.with("MCP-Protocol-Version", "2025-06-18");
+    let mut client = server.stream(&call).await;
     assert_eq!(client.event().await, Some(Event::Named("ready".to_owned())));
     let first = client.last_event_id.take().unwrap();
     drop(client);
-    let mut client = open(&server, &session, Some(&first)).await;
+    let mut client = server.resume(&session, &first).await;
     assert!(matches!(client.event().await, Some(Event::Message(_))));
     drop(client);
     server.stage.released.count();
-    assert_eq!(
-        open(&server, &session, Some(&first)).await.messages(&call).await.len(),
-        2
-    );
-}
-
-/// A server whose tasks are in this folder. Opening a store blocks until its last owner closes it, so that needs a thread of its own.
-async fn on_disk(folder: &Path) -> Server {
-    Server::with(Options {
-        store: Arc::new(SqliteStore::open(folder, SqliteOptions::default()).unwrap()),
-        ..Options::default()
-    })
-    .await
+    let messages = server.resume(&session, &first).await.messages(&call).await;
+    assert_eq!(messages.len(), 2);
 }
 
 /// A client whose request is open when it resumes a stream of an earlier process would wait until its own time limit if it were refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_of_an_earlier_process_answer_their_requests() {
     let folder = tempfile::tempdir().unwrap();
-    let server = on_disk(folder.path()).await;
+    let server = Server::on_disk(folder.path()).await;
     let session = server.session().await;
     let (call, mut client) = begin(&server, &session, "1").await;
     assert!(client.message().await.is_some());
@@ -337,10 +266,10 @@ async fn the_streams_of_an_earlier_process_answer_their_requests() {
     server.stage.finished.reaches(1).await;
     server.stop().await;
 
-    let server = on_disk(folder.path()).await;
+    let server = Server::on_disk(folder.path()).await;
     let stranger = server.session().await;
     assert_eq!(refused(&server, &stranger, Some(&last)).await, (400, -32600));
-    let mut client = open(&server, &session, Some(&last)).await;
+    let mut client = server.resume(&session, &last).await;
     let rest = client.messages(&call).await;
     assert_eq!((rest.len(), &rest[0]["id"]), (1, &call.body["id"]), "{rest:?}");
     assert_eq!(rest[0]["error"]["data"]["reason"], "interrupted");
@@ -349,30 +278,21 @@ async fn the_streams_of_an_earlier_process_answer_their_requests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_result_is_resumed_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let server = on_disk(folder.path()).await;
+    let server = Server::on_disk(folder.path()).await;
     let session = server.session().await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&server.result(&create).await);
-    let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("w\"1"));
-    let mut client = server.connect().await;
-    client.send(&waiting.to_bytes()).await;
-    client.head().await;
-    assert_eq!(client.event().await, Some(Event::Prime));
-    let last = client.last_event_id.take().unwrap();
+    let task = server.legacy_task(&session, "wait").await;
+    let waiting = Post::on_task(&session, "tasks/result", &task).id(json!("w\"1"));
+    let mut client = server.stream(&waiting).await;
+    let last = client.first_id().await;
     server.stop().await;
 
-    let server = on_disk(folder.path()).await;
-    let mut client = open(&server, &session, Some(&last)).await;
+    let server = Server::on_disk(folder.path()).await;
+    let mut client = server.resume(&session, &last).await;
     // The attempt could not be adopted, which is the outcome of the wait.
     let response = client.message().await.unwrap();
     assert_eq!(response["id"], waiting.body["id"]);
-    assert!(
-        response["error"]["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("interrupted"),
-        "{response}"
-    );
+    let message = response["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("interrupted"), "{response}");
     assert_ne!(client.last_event_id, Some(last), "the count goes on");
     assert_eq!(client.event().await, None);
 }

@@ -1,22 +1,22 @@
 //! A whole server: store, engine, protocol server and listener, on a free port.
 
 use crate::{
-    client::Connection,
+    client::{Connection, Reply},
     clock::TestClock,
     request::{self, Post},
     stage::{Logs, Stage},
 };
 use longhaul_core::{EventStore, HostId, Quota, Store};
-use longhaul_runtime::{Engine, EngineOptions, Ports};
+use longhaul_runtime::{Engine, EngineOptions, Ports, Tool, ToolSettings};
 use longhaul_server::{
     Limits, ProtocolServer, ProtocolServerOptions,
     audit::Audit,
-    auth::Authentication,
+    auth::{Authentication, Authenticator},
     http::{HttpOptions, Listener, PATH, Tls},
 };
-use longhaul_store::{MemoryStore, PlainCallStore};
+use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc};
 use tokio::sync::oneshot;
 
 pub(crate) const MAX_BODY: usize = 256 * 1024;
@@ -65,6 +65,46 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    pub(crate) fn with_store(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn with_clock(clock: &TestClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn with_http(http: HttpOptions) -> Self {
+        Self {
+            http,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn with_authenticator(authenticator: impl Authenticator + 'static) -> Self {
+        Self {
+            authentication: Authentication {
+                authenticators: vec![Arc::new(authenticator)],
+                ..Authentication::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
         Self::with(Options::default()).await
@@ -72,14 +112,26 @@ impl Server {
 
     /// A server that serves one connection at a time: if the next one is answered, the last one is over.
     pub(crate) async fn one_by_one() -> Self {
-        Self::with(Options {
-            limits: Limits {
-                connections_in_all: 1,
-                ..Limits::default()
-            },
-            ..Options::default()
-        })
-        .await
+        let limits = Limits {
+            connections_in_all: 1,
+            ..Limits::default()
+        };
+        Self::with(Options::with_limits(limits)).await
+    }
+
+    /// A server that accepts one request a second from each client.
+    pub(crate) async fn one_a_second() -> Self {
+        let limits = Limits {
+            requests_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        };
+        Self::with(Options::with_limits(limits)).await
+    }
+
+    /// A server whose tasks are in this folder. Opening a store blocks until its last owner closes it, so that needs a thread of its own.
+    pub(crate) async fn on_disk(folder: &Path) -> Self {
+        let store = SqliteStore::open(folder, SqliteOptions::default()).unwrap();
+        Self::with(Options::with_store(Arc::new(store))).await
     }
 
     pub(crate) async fn with(options: Options) -> Self {
@@ -144,6 +196,11 @@ impl Server {
         self.engine.stop();
     }
 
+    /// Offers a tool, also in place of one of its name.
+    pub(crate) async fn put_tool(&self, settings: ToolSettings) {
+        self.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    }
+
     pub(crate) async fn connect(&self) -> Connection {
         Connection::open(self.address).await
     }
@@ -151,6 +208,61 @@ impl Server {
     /// The result of one request on a connection of its own.
     pub(crate) async fn result(&self, post: &Post) -> Value {
         self.connect().await.result(post).await
+    }
+
+    /// The task of one call on a connection of its own.
+    pub(crate) async fn task(&self, post: &Post) -> String {
+        self.connect().await.task(post).await
+    }
+
+    /// A task of the tool `optional`, which a session has asked for.
+    pub(crate) async fn legacy_task(&self, session: &str, acting: &str) -> String {
+        self.task(&Post::legacy_task(Some(session), "optional", acting)).await
+    }
+
+    /// The tasks that a session is shown.
+    pub(crate) async fn listed(&self, session: &str) -> Value {
+        let list = Post::legacy(Some(session), "tasks/list", json!({}));
+        self.result(&list).await["tasks"].clone()
+    }
+
+    /// The answer to one request on a connection of its own.
+    pub(crate) async fn exchange(&self, post: &Post) -> Reply {
+        self.connect().await.exchange(post).await
+    }
+
+    /// Sends what has no response.
+    pub(crate) async fn accepted(&self, post: &Post) {
+        let reply = self.exchange(post).await;
+        assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
+    }
+
+    /// Answers a request of the server's with a result.
+    pub(crate) async fn answer(&self, session: &str, request: &Value, result: Value) {
+        self.accepted(&Post::response(session, &request["id"], ("result", result)))
+            .await;
+    }
+
+    /// A connection on which a request was sent.
+    pub(crate) async fn send(&self, post: &Post) -> Connection {
+        let mut client = self.connect().await;
+        client.send(&post.to_bytes()).await;
+        client
+    }
+
+    /// The same, once the tool that is called has begun.
+    pub(crate) async fn begin(&self, call: &Post) -> Connection {
+        let begun = self.stage.begun.get() + 1;
+        let client = self.send(call).await;
+        self.stage.begun.reaches(begun).await;
+        client
+    }
+
+    /// A connection on which a request was sent, whose answer is a stream.
+    pub(crate) async fn stream(&self, post: &Post) -> Connection {
+        let mut client = self.send(post).await;
+        client.stream_head().await;
+        client
     }
 
     /// Status and code of the error of one request on its own connection.
@@ -174,9 +286,7 @@ impl Server {
 
     pub(crate) async fn session_with(&self, version: &str, capabilities: Value) -> String {
         let mut connection = self.connect().await;
-        let mut initialize = Post::initialize(version);
-        initialize.body["params"]["capabilities"] = capabilities;
-        let reply = connection.exchange(&initialize).await;
+        let reply = connection.exchange(&Post::initialize_with(version, capabilities)).await;
         let session = reply.head.header("mcp-session-id").unwrap().to_owned();
         let initialized = Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id();
         assert_eq!(connection.exchange(&initialized).await.status(), 202);
@@ -185,12 +295,37 @@ impl Server {
 
     /// Opens a push stream, as a legacy client does.
     pub(crate) async fn listen(&self, session: &str) -> Connection {
-        let headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n");
+        self.open(session, None).await
+    }
+
+    /// Opens the rest of the stream of an event.
+    pub(crate) async fn resume(&self, session: &str, last_event: &str) -> Connection {
+        self.open(session, Some(last_event)).await
+    }
+
+    pub(crate) async fn open(&self, session: &str, last_event: Option<&str>) -> Connection {
+        let mut client = self.get(session, last_event).await;
+        client.stream_head().await;
+        client
+    }
+
+    /// Sends a GET of a session; with an event id, of the rest of that event's stream.
+    pub(crate) async fn get(&self, session: &str, last_event: Option<&str>) -> Connection {
+        let mut headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n");
+        if let Some(id) = last_event {
+            headers.push_str(&format!("Last-Event-ID: {id}\r\n"));
+        }
         let mut client = self.connect().await;
         client.send(other("GET", &headers).as_bytes()).await;
-        let head = client.head().await;
-        assert!(head.status == 200 && head.is_stream(), "{head:?}");
         client
+    }
+
+    /// The client ends a session: the status of the answer.
+    pub(crate) async fn delete(&self, session: &str) -> u16 {
+        let mut client = self.connect().await;
+        let delete = other("DELETE", &format!("Mcp-Session-Id: {session}\r\n"));
+        client.send(delete.as_bytes()).await;
+        client.reply().await.status()
     }
 
     /// Polls a task until it is `status`, as a modern client would.
@@ -208,11 +343,26 @@ impl Server {
             tokio::task::yield_now().await;
         }
     }
+
+    /// The text of the result of a task, which completes.
+    pub(crate) async fn text_of(&self, task: &str) -> String {
+        text(&self.poll(task, "completed").await["result"]).to_owned()
+    }
 }
 
 /// `tasks/get` of a modern client.
 pub(crate) fn get(task: &str) -> Post {
     Post::modern("tasks/get", json!({"taskId": task}))
+}
+
+/// `tasks/cancel` of a modern client.
+pub(crate) fn cancel(task: &str) -> Post {
+    Post::modern("tasks/cancel", json!({"taskId": task}))
+}
+
+/// `tasks/update` of a modern client.
+pub(crate) fn update(task: &str, answers: Value) -> Post {
+    Post::modern("tasks/update", json!({"taskId": task, "inputResponses": answers}))
 }
 
 /// The task of a call, in either era.
@@ -222,6 +372,12 @@ pub(crate) fn task_of(result: &Value) -> String {
         .as_str()
         .unwrap_or_else(|| panic!("no task: {result}"))
         .to_owned()
+}
+
+/// The text of a tool's result.
+pub(crate) fn text(result: &Value) -> &str {
+    let text = result["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no text: {result}"))
 }
 
 /// A raw request line for another method than POST.

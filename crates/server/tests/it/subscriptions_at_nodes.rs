@@ -4,9 +4,9 @@ use crate::{
     client::Connection,
     clock::TestClock,
     offers::{prompt, resource},
-    other_nodes::{HeldMessages, end, next, node_of},
-    request::{Post, act_as_task},
-    server::{Server, task_of},
+    other_nodes::{HeldMessages, node_of},
+    request::Post,
+    server::Server,
     stage::Counter,
 };
 use longhaul_core::{BoxFuture, Json, Principal, Store};
@@ -37,17 +37,34 @@ async fn three_of(store: Arc<dyn Store>, clock: &TestClock) -> [Server; 3] {
 }
 
 async fn subscribe(server: &Server, session: &str, uri: &str) {
-    let subscribe = Post::legacy(Some(session), "resources/subscribe", json!({"uri": uri}));
-    assert_eq!(server.result(&subscribe).await, json!({}));
+    call(server, session, "resources/subscribe", uri).await;
 }
 
-async fn unsubscribe(server: &Server, session: &str, uri: &str) {
-    let unsubscribe = Post::legacy(Some(session), "resources/unsubscribe", json!({"uri": uri}));
-    assert_eq!(server.result(&unsubscribe).await, json!({}));
+async fn call(server: &Server, session: &str, method: &str, uri: &str) {
+    let call = Post::legacy(Some(session), method, json!({"uri": uri}));
+    assert_eq!(server.result(&call).await, json!({}));
+}
+
+/// A modern subscription.
+async fn listen(server: &Server, filter: Value) -> Connection {
+    let listen = Post::modern("subscriptions/listen", json!({"notifications": filter}));
+    let mut stream = server.stream(&listen.id(json!("sub-1"))).await;
+    stream.next("notifications/subscriptions/acknowledged").await;
+    stream
+}
+
+/// A session that has subscribed to these at the first node, and its push stream at the second.
+async fn subscribed([one, two, _]: &[Server; 3], uris: &[&str]) -> (String, Connection) {
+    let session = one.session().await;
+    for uri in uris {
+        subscribe(one, &session, uri).await;
+    }
+    let push = two.listen(&session).await;
+    (session, push)
 }
 
 async fn updated(push: &mut Connection) -> Value {
-    next(push, UPDATED).await["params"]["uri"].clone()
+    push.next(UPDATED).await["params"]["uri"].clone()
 }
 
 /// Updates both resources at `server` until the stream tells of `test://b` alone.
@@ -65,10 +82,9 @@ async fn until_only_b(server: &Server, push: &mut Connection) {
 
 #[tokio::test]
 async fn an_update_at_any_node_reaches_a_push_stream_at_another_one() {
-    let [one, two, three] = &three().await;
-    let session = one.session().await;
-    subscribe(one, &session, "test://a").await;
-    let mut push = two.listen(&session).await;
+    let nodes = three().await;
+    let (session, mut push) = subscribed(&nodes, &["test://a"]).await;
+    let [one, two, three] = &nodes;
     for node in [three, two, one] {
         node.engine.catalog().resource_updated("test://a");
         assert_eq!(updated(&mut push).await, "test://a");
@@ -81,12 +97,9 @@ async fn an_update_at_any_node_reaches_a_push_stream_at_another_one() {
 
 #[tokio::test]
 async fn an_update_for_one_principal_is_for_nobody_else_at_other_nodes() {
-    let [one, two, three] = &three().await;
-    let session = one.session().await;
-    subscribe(one, &session, "test://a").await;
-    subscribe(one, &session, "test://b").await;
-    let mut push = two.listen(&session).await;
-    let catalog = three.engine.catalog();
+    let nodes = three().await;
+    let (_session, mut push) = subscribed(&nodes, &["test://a", "test://b"]).await;
+    let catalog = nodes[2].engine.catalog();
     catalog.resource_updated_for(&Principal::named("somebody"), "test://a");
     catalog.resource_updated_for(&Principal::local(), "test://b");
     assert_eq!(updated(&mut push).await, "test://b");
@@ -95,18 +108,11 @@ async fn an_update_for_one_principal_is_for_nobody_else_at_other_nodes() {
 #[tokio::test]
 async fn a_modern_subscription_is_notified_of_updates_at_other_nodes() {
     let [one, two, _three] = &three().await;
-    let filter = json!({"notifications": {"resourceSubscriptions": ["test://a"]}});
-    let listen = Post::modern("subscriptions/listen", filter).id(json!("sub-1"));
-    let mut stream = two.connect().await;
-    stream.send(&listen.to_bytes()).await;
-    stream.head().await;
-    stream.pushed().await;
+    let mut stream = listen(two, json!({"resourceSubscriptions": ["test://a"]})).await;
     one.engine.catalog().resource_updated("test://a");
     let told = stream.pushed().await;
-    assert_eq!(
-        (&told["method"], &told["params"]["uri"]),
-        (&json!(UPDATED), &json!("test://a"))
-    );
+    assert_eq!(told["method"], UPDATED);
+    assert_eq!(told["params"]["uri"], "test://a");
 }
 
 /// The client may have read the list of a node that changes after the one with its push stream.
@@ -115,21 +121,11 @@ async fn a_list_that_changes_at_any_node_is_told_to_the_clients_of_all() {
     let [one, two, three] = &three().await;
     let session = one.session().await;
     let mut push = two.listen(&session).await;
-    let filter = json!({"notifications": {"promptsListChanged": true}});
-    let mut modern = two.connect().await;
-    modern
-        .send(
-            &Post::modern("subscriptions/listen", filter)
-                .id(json!("sub-1"))
-                .to_bytes(),
-        )
-        .await;
-    modern.head().await;
-    modern.pushed().await;
+    let mut modern = listen(two, json!({"promptsListChanged": true})).await;
     for node in [one, two, three] {
         node.engine.catalog().put_prompt(prompt("late"));
         for stream in [&mut push, &mut modern] {
-            next(stream, "notifications/prompts/list_changed").await;
+            stream.next("notifications/prompts/list_changed").await;
         }
     }
     one.engine.catalog().resource_updated("test://a");
@@ -143,24 +139,21 @@ async fn a_list_that_changes_at_any_node_is_told_to_the_clients_of_all() {
 async fn a_part_of_a_task_is_told_on_a_push_stream_at_another_node() {
     let [one, two, three] = &three().await;
     let session = one.session().await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&three.result(&call).await);
+    let task = three.legacy_task(&session, "wait").await;
     let uri = format!("longhaul://task/{task}/history");
     subscribe(one, &session, &uri).await;
     let mut push = two.listen(&session).await;
-    let cancel = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
+    let cancel = Post::on_task(&session, "tasks/cancel", &task);
     three.result(&cancel).await;
     assert_eq!(updated(&mut push).await, uri.as_str());
 }
 
 #[tokio::test]
 async fn a_subscription_is_ended_at_any_node() {
-    let [one, two, three] = &three().await;
-    let session = one.session().await;
-    subscribe(one, &session, "test://a").await;
-    subscribe(one, &session, "test://b").await;
-    let mut push = two.listen(&session).await;
-    unsubscribe(three, &session, "test://a").await;
+    let nodes = three().await;
+    let (session, mut push) = subscribed(&nodes, &["test://a", "test://b"]).await;
+    let [one, _two, three] = &nodes;
+    call(three, &session, "resources/unsubscribe", "test://a").await;
     until_only_b(one, &mut push).await;
 }
 
@@ -201,14 +194,12 @@ fn following(server: &Server) -> Arc<Following> {
 
 #[tokio::test]
 async fn an_update_of_an_upstream_keeps_its_params_on_the_way_to_another_node() {
-    let [one, two, _three] = &three().await;
-    let upstream = following(one);
-    let session = one.session().await;
-    subscribe(one, &session, "test://a").await;
-    let mut push = two.listen(&session).await;
+    let nodes = three().await;
+    let upstream = following(&nodes[0]);
+    let (_session, mut push) = subscribed(&nodes, &["test://a"]).await;
     let params = Json::from(json!({"uri": "test://a", "_meta": {"of": "upstream"}}));
     upstream.subscribers.lock()[0].notify("test://a".into(), Some(params));
-    let told = next(&mut push, UPDATED).await;
+    let told = push.next(UPDATED).await;
     assert_eq!(told["params"]["_meta"]["of"], "upstream");
 }
 
@@ -218,7 +209,7 @@ async fn a_session_that_ends_at_another_node_follows_nothing_any_more() {
     let upstream = following(one);
     let session = one.session().await;
     subscribe(one, &session, "test://a").await;
-    end(two, &session).await;
+    assert_eq!(two.delete(&session).await, 204);
     upstream.ended.reaches(1).await;
 }
 
@@ -231,7 +222,7 @@ async fn what_an_ended_session_has_followed_ends_although_the_message_of_its_end
     let upstream = following(one);
     let session = one.session().await;
     subscribe(one, &session, "test://a").await;
-    end(two, &session).await;
+    assert_eq!(two.delete(&session).await, 204);
     assert_eq!(upstream.ended.get(), 0);
     let subscriber = upstream.subscribers.lock()[0].clone();
     subscriber.notify("test://a".into(), None);

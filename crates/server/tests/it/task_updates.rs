@@ -3,13 +3,13 @@
 use crate::{
     client::Connection,
     clock::TestClock,
-    request::{Post, act},
-    server::{Options, Server, get, task_of},
+    request::Post,
+    server::{Options, Server, get},
     stage::Stage,
 };
 use longhaul_command::in_process;
 use longhaul_core::{BoxFuture, Json, Outcome, TaskPolicy, text_result};
-use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext, ToolSettings};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -38,20 +38,16 @@ impl Executor for Emitting {
 
 /// A server, and a task that emits output.
 async fn emitting(clock: TestClock) -> (Server, String) {
-    let server = Server::with(Options {
-        clock,
-        ..Options::default()
-    })
-    .await;
+    let server = Server::with(Options::with_clock(&clock)).await;
     let executor: Arc<dyn Executor> = Arc::new(Emitting(server.stage.clone()));
     let settings = ToolSettings {
         policy: TaskPolicy::Always,
         retention: 3_600_000,
         ..ToolSettings::new("emitting", in_process::KIND, Json::trusted("{}"), executor)
     };
-    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    server.put_tool(settings).await;
     let call = Post::modern("tools/call", json!({"name": "emitting", "arguments": {}}));
-    let task = task_of(&server.result(&call).await);
+    let task = server.task(&call).await;
     (server, task)
 }
 
@@ -59,28 +55,19 @@ fn parts(task: &str) -> [String; 3] {
     ["log", "output", "history"].map(|part| format!("longhaul://task/{task}/{part}"))
 }
 
-fn subscription(uris: &[String]) -> Post {
-    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
-    Post::modern("subscriptions/listen", filter).id(json!("sub-1"))
-}
-
 /// A modern subscription, and which of the resources were accepted.
 async fn listen(server: &Server, uris: &[String]) -> (Connection, Value) {
-    let mut client = server.connect().await;
-    client.send(&subscription(uris).to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+    let listen = Post::modern("subscriptions/listen", filter).id(json!("sub-1"));
+    let mut client = server.stream(&listen).await;
     let acknowledged = client.pushed().await;
     let accepted = acknowledged["params"]["notifications"]["resourceSubscriptions"].clone();
     (client, accepted)
 }
 
 async fn updated(stream: &mut Connection) -> String {
-    loop {
-        let message = stream.pushed().await;
-        if message["method"] == "notifications/resources/updated" {
-            return message["params"]["uri"].as_str().unwrap().to_owned();
-        }
-    }
+    let message = stream.next("notifications/resources/updated").await;
+    message["params"]["uri"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -102,7 +89,7 @@ async fn subscribers_are_notified_when_task_resources_grow_in_both_eras() {
         while seen.len() < uris.len() {
             seen.insert(updated(&mut stream).await);
         }
-        assert!(uris.iter().all(|uri| seen.contains(uri)), "{seen:?}");
+        assert_eq!(seen, BTreeSet::from(uris.clone()));
     }
 }
 
@@ -136,23 +123,13 @@ async fn updates_of_a_task_resource_are_sent_once_a_second() {
 async fn unknown_resources_cannot_be_subscribed_to() {
     let server = Server::start().await;
     let session = server.session().await;
-    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
+    let task = server.task(&Post::call("optional", "say")).await;
     let none = ["test://none".to_owned(), "longhaul://task/nobodys/journal".to_owned()];
     let missing: Vec<String> = parts("nobodys").into_iter().chain(none).collect();
     for uri in &missing {
         let subscribe = |method| Post::legacy(Some(&session), method, json!({"uri": uri}));
-        let refused = server
-            .connect()
-            .await
-            .exchange(&subscribe("resources/subscribe"))
-            .await
-            .json();
-        let unread = server
-            .connect()
-            .await
-            .exchange(&subscribe("resources/read"))
-            .await
-            .json();
+        let refused = server.exchange(&subscribe("resources/subscribe")).await.json();
+        let unread = server.exchange(&subscribe("resources/read")).await.json();
         assert_eq!(refused["error"]["code"], -32002);
         assert_eq!(refused["error"], unread["error"]);
     }

@@ -2,11 +2,11 @@
 
 use crate::{
     clock::TestClock,
-    request::{Post, act},
+    request::Post,
     server::{Options, Server, get, task_of},
 };
 use longhaul_core::{Millis, TaskPolicy};
-use longhaul_runtime::{Tool, ToolSettings};
+use longhaul_runtime::ToolSettings;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -14,27 +14,30 @@ const HOUR: Millis = 3_600_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A server with tools of these retentions.
-async fn keeping(clock: TestClock, tools: &[(&str, Millis, Option<Millis>)]) -> Server {
-    let server = Server::with(Options {
-        clock,
-        ..Options::default()
-    })
-    .await;
+async fn keeping(clock: &TestClock, tools: &[(&str, Millis, Option<Millis>)]) -> Server {
+    let server = Server::with(Options::with_clock(clock)).await;
     for &(name, retention, max_retention) in tools {
         let settings = ToolSettings {
             retention,
             max_retention,
             ..server.stage.settings(name, TaskPolicy::Optional)
         };
-        server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+        server.put_tool(settings).await;
     }
     server
 }
 
 fn create(session: &str, tool: &str, acting: &str, requested: &Value) -> Post {
-    let mut params = act(tool, acting);
-    params["task"] = requested.clone();
-    Post::legacy(Some(session), "tools/call", params)
+    let mut post = Post::legacy_call(Some(session), tool, acting);
+    post.body["params"]["task"] = requested.clone();
+    post
+}
+
+/// Waits until a task is not kept any more.
+async fn deleted(server: &Server, task: &str) {
+    while server.exchange(&get(task)).await.json().get("error").is_none() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_requested_ttl_is_granted_within_bounds() {
         ("unbounded", HOUR, Some(forever)),
         ("forever", forever, None),
     ];
-    let server = keeping(TestClock::default(), &tools).await;
+    let server = keeping(&TestClock::default(), &tools).await;
     let session = server.session().await;
     for (tool, requested, granted) in [
         ("hour", json!({}), json!(HOUR)),
@@ -65,7 +68,7 @@ async fn a_requested_ttl_is_granted_within_bounds() {
         let created = server.result(&create(&session, tool, "wait", &requested)).await;
         assert_eq!(created["task"]["ttl"], granted, "{tool} {requested}");
         let task = task_of(&created);
-        let asked = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+        let asked = Post::on_task(&session, "tasks/get", &task);
         assert_eq!(server.result(&asked).await["ttl"], granted, "{tool} {requested}");
         assert_eq!(server.result(&get(&task)).await["ttlMs"], granted, "{tool} {requested}");
     }
@@ -74,7 +77,7 @@ async fn a_requested_ttl_is_granted_within_bounds() {
         assert_eq!(server.error(&refused).await, (200, -32602));
     }
     // A modern client cannot request a TTL.
-    let mut modern = Post::modern("tools/call", act("hour", "wait"));
+    let mut modern = Post::call("hour", "wait");
     modern.body["params"]["task"] = json!({"ttl": 90_000});
     assert_eq!(server.result(&modern).await["ttlMs"], HOUR);
 }
@@ -83,39 +86,19 @@ async fn a_requested_ttl_is_granted_within_bounds() {
 #[tokio::test]
 async fn a_short_ttl_deletes_no_live_task_and_is_over_a_while_after_the_end() {
     let clock = TestClock::default();
-    let server = keeping(clock.clone(), &[("hour", HOUR, None)]).await;
+    let server = keeping(&clock, &[("hour", HOUR, None)]).await;
     let session = server.session().await;
     let requested = json!({"ttl": 1});
-    let long = task_of(&server.result(&create(&session, "hour", "wait", &requested)).await);
-    let short = task_of(&server.result(&create(&session, "hour", "say", &requested)).await);
+    let long = server.task(&create(&session, "hour", "wait", &requested)).await;
+    let short = server.task(&create(&session, "hour", "say", &requested)).await;
     server.poll(&short, "completed").await;
     clock.advance(MINUTE * 2);
-    while server
-        .connect()
-        .await
-        .exchange(&get(&short))
-        .await
-        .json()
-        .get("error")
-        .is_none()
-    {
-        tokio::task::yield_now().await;
-    }
+    deleted(&server, &short).await;
     assert_eq!(server.result(&get(&long)).await["status"], "working");
     clock.advance(MINUTE * 60);
     server.stage.released.count();
     let done = server.poll(&long, "completed").await;
     assert!(done["ttlMs"].as_u64().unwrap() >= 60 * 60_000, "{done}");
     clock.advance(MINUTE * 30);
-    while server
-        .connect()
-        .await
-        .exchange(&get(&long))
-        .await
-        .json()
-        .get("error")
-        .is_none()
-    {
-        tokio::task::yield_now().await;
-    }
+    deleted(&server, &long).await;
 }

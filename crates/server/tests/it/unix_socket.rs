@@ -1,15 +1,14 @@
 //! HTTP on a Unix socket: the file, and whose a connection is.
 
 use crate::{
-    request::Post,
+    request::list,
     server::{Options, Server},
 };
 use longhaul_core::Principal;
 use longhaul_server::{
-    auth::{AuthDecision, Authentication, Authenticator, Identity, Peer, Permissions, RequestHead},
+    auth::{AuthDecision, Authenticator, Identity, Peer, Permissions, RequestHead},
     http::{SocketListener, UnixSocketError},
 };
-use serde_json::json;
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, PermissionsExt},
@@ -26,7 +25,7 @@ use tokio::{
 
 /// What the server answers to one request, with another host than its own.
 async fn ask(path: &Path, headers: &str) -> String {
-    let post = Post::modern("tools/list", json!({})).with("Host", "anything.example");
+    let post = list().with("Host", "anything.example");
     let post = String::from_utf8(post.with("Connection", "close").to_bytes()).unwrap();
     let post = post.replacen("\r\n", &format!("\r\n{headers}"), 1);
     let mut stream = UnixStream::connect(path).await.unwrap();
@@ -112,24 +111,14 @@ impl Authenticator for Watching {
 #[tokio::test]
 async fn authenticators_are_told_the_user() {
     let seen = Arc::new(AtomicU32::new(u32::MAX));
-    let server = Server::with(Options {
-        authentication: Authentication {
-            authenticators: vec![Arc::new(Watching(Arc::clone(&seen)))],
-            ..Authentication::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let server = Server::with(Options::with_authenticator(Watching(Arc::clone(&seen)))).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.sock");
     let listener = SocketListener::bind(&path, 0o600).await.unwrap();
     let asking = async {
         assert!(ask(&path, "").await.starts_with("HTTP/1.1 401"));
-        assert!(
-            ask(&path, "Authorization: Bearer key\r\n")
-                .await
-                .starts_with("HTTP/1.1 200")
-        );
+        let known = ask(&path, "Authorization: Bearer key\r\n").await;
+        assert!(known.starts_with("HTTP/1.1 200"), "{known}");
     };
     tokio::select! {
         () = listener.serve(Arc::clone(&server.protocol), std::future::pending()) => {}
@@ -149,18 +138,12 @@ async fn another_user_is_nobody_without_credentials() {
         eprintln!("this needs another user");
         return;
     }
-    let server = Server::with(Options {
-        clock: crate::clock::TestClock::standing(),
-        ..Options::default()
-    })
-    .await;
+    let server = Server::with(Options::with_clock(&crate::clock::TestClock::standing())).await;
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("mcp.sock");
     let listener = SocketListener::bind(&path, 0o666).await.unwrap();
-    let post = Post::modern("tools/list", json!({}))
-        .with("Connection", "close")
-        .to_bytes();
+    let post = list().with("Connection", "close").to_bytes();
     let most = longhaul_server::Limits::default().denied_per_second.unwrap().get();
     let (answered, asking) = tokio::sync::oneshot::channel();
     #[expect(clippy::disallowed_methods, reason = "the user is one of this thread alone")]

@@ -1,11 +1,11 @@
 //! Who is served.
 
-use super::{Authenticated, METADATA, of};
+use super::{Authenticated, METADATA, Tokens, of};
 use crate::{
     client::{Connection, Reply},
     clock::TestClock,
-    request::{Post, act},
-    server::{Options, Server, other, task_of},
+    request::{Post, list},
+    server::{self, Options, Server, other, task_of},
 };
 use longhaul_core::Principal;
 use longhaul_server::{
@@ -22,10 +22,6 @@ use std::{
     time::Duration,
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-
-fn list() -> Post {
-    Post::modern("tools/list", json!({}))
-}
 
 /// Status, `WWW-Authenticate` and body.
 fn refusal(reply: &Reply) -> (u16, String, &str) {
@@ -48,28 +44,29 @@ async fn s_21_a_request_without_a_valid_token_gets_401_and_learns_nothing() {
         let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{why}\", {metadata}");
         (401, challenge, "")
     };
-    for (bytes, expected) in [
-        (list().to_bytes(), missing.clone()),
-        (Post::of(json!({"not": "a message"})).to_bytes(), missing.clone()),
-        (list().to_bytes_with(b"no JSON"), missing.clone()),
-        (other("GET", "").into_bytes(), missing.clone()),
-        (other("DELETE", "Mcp-Session-Id: x\r\n").into_bytes(), missing.clone()),
-        (other("PUT", "").into_bytes(), missing),
-        (of("nobody", list()).to_bytes(), invalid("the token is unknown")),
-        (of("later-nobody", list()).to_bytes(), invalid("it is nobody's")),
+    let unauthenticated = [
+        list().to_bytes(),
+        Post::of(json!({"not": "a message"})).to_bytes(),
+        list().to_bytes_with(b"no JSON"),
+        other("GET", "").into_bytes(),
+        other("DELETE", "Mcp-Session-Id: x\r\n").into_bytes(),
+        other("PUT", "").into_bytes(),
+    ];
+    let basic = list().with("Authorization", "Basic YTpi");
+    let two = of("ann", list()).and("Authorization", "Bearer bob");
+    let wrong = [
+        (of("nobody", list()), "the token is unknown"),
+        (of("later-nobody", list()), "it is nobody's"),
         (
-            of("ann-expired", list()).to_bytes(),
-            invalid("the credentials have expired or were revoked"),
+            of("ann-expired", list()),
+            "the credentials have expired or were revoked",
         ),
-        (
-            list().with("Authorization", "Basic YTpi").to_bytes(),
-            invalid("the credentials are of no kind that this server knows"),
-        ),
-        (
-            of("ann", list()).and("Authorization", "Bearer bob").to_bytes(),
-            invalid("there is more than one Authorization header"),
-        ),
-    ] {
+        (basic, "the credentials are of no kind that this server knows"),
+        (two, "there is more than one Authorization header"),
+    ];
+    let wrong = wrong.map(|(post, why)| (post.to_bytes(), invalid(why)));
+    let unauthenticated = unauthenticated.map(|bytes| (bytes, missing.clone()));
+    for (bytes, expected) in unauthenticated.into_iter().chain(wrong) {
         let reply = ask(&mut connection, &bytes).await;
         assert_eq!(refusal(&reply), expected, "{}", String::from_utf8_lossy(&bytes));
         assert_eq!(reply.head.header("cache-control"), Some("no-store"));
@@ -79,17 +76,15 @@ async fn s_21_a_request_without_a_valid_token_gets_401_and_learns_nothing() {
     let in_query = in_query.replacen("/mcp", "/mcp?access_token=ann", 1);
     assert_eq!(ask(&mut connection, in_query.as_bytes()).await.status(), 401);
 
-    let down = ask(&mut connection, &of("down", list()).to_bytes()).await;
-    assert_eq!(refusal(&down), (503, String::new(), ""));
-    assert_eq!(down.head.header("retry-after"), Some("3"));
-    let undecided = ask(&mut connection, &of("undecided", list()).to_bytes()).await;
-    assert_eq!(refusal(&undecided), (503, String::new(), ""));
-    assert_eq!(undecided.head.header("retry-after"), Some("30"));
-    for known in ["ann", "later-ann"] {
-        assert_eq!(ask(&mut connection, &of(known, list()).to_bytes()).await.status(), 200);
+    for (token, seconds) in [("down", "3"), ("undecided", "30")] {
+        let undecided = connection.exchange(&of(token, list())).await;
+        assert_eq!(refusal(&undecided), (503, String::new(), ""));
+        assert_eq!(undecided.head.header("retry-after"), Some(seconds));
     }
     let in_lower_case = list().with("Authorization", "bearer  ann");
-    assert_eq!(ask(&mut connection, &in_lower_case.to_bytes()).await.status(), 200);
+    for known in [of("ann", list()), of("later-ann", list()), in_lower_case] {
+        connection.result(&known).await;
+    }
 }
 
 #[tokio::test]
@@ -100,62 +95,47 @@ async fn browsers_ask_first_without_a_token_and_can_read_a_refusal() {
     let reply = ask(&mut connection, other("OPTIONS", origin).as_bytes()).await;
     assert_eq!(reply.status(), 204);
     assert_eq!(served.tokens.asked.load(Ordering::SeqCst), 0);
-    let reply = ask(
-        &mut connection,
-        &list().with("Origin", "http://localhost:3000").to_bytes(),
-    )
-    .await;
+    let local = "http://localhost:3000";
+    let reply = connection.ask(&list().with("Origin", local)).await;
     assert_eq!(reply.status(), 401);
-    assert_eq!(
-        reply.head.header("access-control-allow-origin"),
-        Some("http://localhost:3000")
-    );
+    assert_eq!(reply.head.header("access-control-allow-origin"), Some(local));
     // A page of elsewhere is refused before anyone asks who sends it.
     let asked = served.tokens.asked.load(Ordering::SeqCst);
     let evil = of("ann", list()).with("Origin", "https://evil.example");
-    assert_eq!(ask(&mut connection, &evil.to_bytes()).await.status(), 403);
+    assert_eq!(connection.ask(&evil).await.status(), 403);
     assert_eq!(served.tokens.asked.load(Ordering::SeqCst), asked);
 }
 
 #[tokio::test]
 async fn s_06_too_many_denied_requests_of_an_address_are_answered_with_429() {
-    let second = NonZeroU32::new(1);
-    let served = Authenticated::start().await;
+    let clock = TestClock::standing();
+    let limits = Limits {
+        denied_per_second: NonZeroU32::new(1),
+        ..Limits::default()
+    };
     let server = Server::with(Options {
-        authentication: Authentication {
-            authenticators: vec![Arc::new(served.tokens.clone())],
-            allow_unauthenticated: false,
-        },
-        limits: Limits {
-            denied_per_second: second,
-            ..Limits::default()
-        },
-        clock: crate::clock::TestClock::standing(),
-        ..Options::default()
+        limits,
+        clock: clock.clone(),
+        ..Options::with_authenticator(Tokens::new(&clock))
     })
     .await;
+    let from = async |last: u8| Connection::open_from(IpAddr::from([127, 0, 0, last]), server.address).await;
     let mut connection = server.connect().await;
-    let mut statuses = Vec::new();
-    for _ in 0..4 {
-        statuses.push(ask(&mut connection, &list().to_bytes()).await.status());
+    for status in [401, 401, 429, 429] {
+        assert_eq!(connection.ask(&list()).await.status(), status);
     }
-    assert_eq!(statuses, [401, 401, 429, 429]);
-    let elsewhere_down = IpAddr::from([127, 0, 0, 3]);
-    let mut down = Connection::open_from(elsewhere_down, server.address).await;
-    let mut statuses = Vec::new();
-    for _ in 0..3 {
-        statuses.push(ask(&mut down, &of("down", list()).to_bytes()).await.status());
+    // As those that are not valid.
+    let mut down = from(3).await;
+    for status in [503, 503, 429] {
+        assert_eq!(down.ask(&of("down", list())).await.status(), status);
     }
-    assert_eq!(statuses, [503, 503, 429], "as those that are not valid");
-    let asked_elsewhere = ask(&mut connection, &of("later-ann", list()).to_bytes()).await;
+    let asked_elsewhere = connection.ask(&of("later-ann", list())).await;
     assert_eq!(asked_elsewhere.status(), 429, "no other server is asked");
+    // Whoever is known is served.
     for known in ["ann", "again-ann"] {
-        let known = ask(&mut connection, &of(known, list()).to_bytes()).await;
-        assert_eq!(known.status(), 200, "whoever is known is served");
+        connection.result(&of(known, list())).await;
     }
-    let elsewhere = IpAddr::from([127, 0, 0, 2]);
-    let mut elsewhere = Connection::open_from(elsewhere, server.address).await;
-    assert_eq!(ask(&mut elsewhere, &list().to_bytes()).await.status(), 401);
+    assert_eq!(from(2).await.ask(&list()).await.status(), 401);
 }
 
 /// The first authenticator that knows the kind of the credentials decides.
@@ -167,10 +147,10 @@ async fn authenticators_are_asked_in_their_order() {
         fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> AuthDecision<'a> {
             match head.headers.get(self.0) {
                 None => AuthDecision::NotMine,
-                Some(_) => AuthDecision::Known(Ok(Arc::new(Identity::verified(
-                    Principal::named(self.0),
-                    Permissions::all(),
-                )))),
+                Some(_) => {
+                    let identity = Identity::verified(Principal::named(self.0), Permissions::all());
+                    AuthDecision::Known(Ok(Arc::new(identity)))
+                }
             }
         }
     }
@@ -185,37 +165,29 @@ async fn authenticators_are_asked_in_their_order() {
     .await;
     let (a, b) = (|post: Post| post.with("x-a", "1"), |post: Post| post.with("x-b", "1"));
     let both = |post: Post| a(b(post));
-    let create = Post::modern("tools/call", act("optional", "wait"));
-    let task = task_of(&server.result(&both(create.clone())).await);
-    let get = crate::server::get(&task);
+    let create = Post::call("optional", "wait");
+    let task = server.task(&both(create.clone())).await;
+    let get = server::get(&task);
     assert_eq!(server.result(&a(get.clone())).await["status"], "working");
     assert_eq!(server.error(&b(get.clone())).await, (200, -32602));
     assert_eq!(server.error(&get).await, (200, -32602));
     // Without credentials everyone is the same, and not one of those who have some.
-    let anyones = task_of(&server.result(&create).await);
-    let get = crate::server::get(&anyones);
+    let anyones = server.task(&create).await;
+    let get = server::get(&anyones);
     assert_eq!(server.result(&get).await["status"], "working");
     assert_eq!(server.error(&a(get.clone())).await, (200, -32602));
     // With credentials that nobody knows one is not served as anyone.
-    let mut connection = server.connect().await;
-    assert_eq!(ask(&mut connection, &of("x", get).to_bytes()).await.status(), 401);
+    assert_eq!(server.send(&of("x", get)).await.reply().await.status(), 401);
 }
 
 /// Where anyone is served, nobody is taken for the user who runs the server, whose tasks are others.
 #[tokio::test]
 async fn anyone_is_not_the_user_who_runs_the_server() {
-    let server = Server::with(Options {
-        authentication: Authentication {
-            allow_unauthenticated: true,
-            ..Authentication::default()
-        },
-        clock: crate::clock::TestClock::standing(),
-        ..Options::default()
-    })
-    .await;
-    let mut create = Post::modern("tools/call", act("optional", "wait"));
-    create.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("nightly");
-    let task = task_of(&server.result(&create).await);
+    let mut options = Options::with_clock(&TestClock::standing());
+    options.authentication.allow_unauthenticated = true;
+    let server = Server::with(options).await;
+    let create = Post::call("optional", "wait").keyed("nightly");
+    let task = server.task(&create).await;
     let stored = server.engine.store().get_unscoped(&task.parse().unwrap()).await;
     assert_eq!(stored.unwrap().unwrap().task.owner.principal, Principal::named(ANYONE));
 
@@ -227,7 +199,7 @@ async fn anyone_is_not_the_user_who_runs_the_server() {
     server.engine.ports().spawner.spawn(Box::pin(served));
     let mut owner = BufReader::new(client);
     let mut answers = Vec::new();
-    for post in [create, crate::server::get(&task)] {
+    for post in [create, server::get(&task)] {
         owner.write_all(format!("{}\n", post.body).as_bytes()).await.unwrap();
         let mut line = String::new();
         owner.read_line(&mut line).await.unwrap();
@@ -240,9 +212,9 @@ async fn anyone_is_not_the_user_who_runs_the_server() {
     // Nor has anyone the owner's freedom from limits: 20 unknown ids in a second, with bursts of twice as many.
     let mut client = server.connect().await;
     for _ in 0..40 {
-        assert_eq!(client.error(&crate::server::get(&owners)).await, (200, -32602));
+        assert_eq!(client.error(&server::get(&owners)).await, (200, -32602));
     }
-    assert_eq!(client.error(&crate::server::get(&owners)).await, (429, 429));
+    assert_eq!(client.error(&server::get(&owners)).await, (429, 429));
 }
 
 /// Beyond this machine only if something decides who may come in, and if plain HTTP is accepted.
@@ -324,60 +296,47 @@ async fn s_20_the_metadata_can_be_read_by_anyone() {
         // A proxy may show the endpoint under another path, which is then that of the public URL.
         METADATA.strip_prefix("https://mcp.example.com").unwrap(),
     ] {
-        connection
-            .send(&get(path, "GET", "Origin: http://localhost:1\r\n"))
-            .await;
+        let page = get(path, "GET", "Origin: http://localhost:1\r\n");
+        connection.send(&page).await;
         let head = connection.head().await;
         assert_eq!(head.status, 200);
         assert_eq!(head.header("access-control-allow-origin"), Some("http://localhost:1"));
         assert_eq!(head.header("content-type"), Some("application/json"));
         let length = head.header("content-length").unwrap().parse().unwrap();
         assert_eq!(connection.body(length).await, super::METADATA_DOCUMENT);
-        connection.send(&get(path, "POST", "")).await;
-        assert_eq!(connection.reply().await.status(), 405);
-        connection
-            .send(&get(path, "GET", "Origin: http://evil.example\r\n"))
-            .await;
-        assert_eq!(connection.reply().await.status(), 403);
+        let post = get(path, "POST", "");
+        assert_eq!(ask(&mut connection, &post).await.status(), 405);
+        let evil = get(path, "GET", "Origin: http://evil.example\r\n");
+        assert_eq!(ask(&mut connection, &evil).await.status(), 403);
     }
     for nowhere in ["/other", "/mcp/more", "/sse", "/tools"] {
         let path = format!("/.well-known/oauth-protected-resource{nowhere}");
-        connection.send(&get(&path, "GET", "")).await;
-        assert_eq!(connection.reply().await.status(), 404, "{nowhere}");
+        let reply = ask(&mut connection, &get(&path, "GET", "")).await;
+        assert_eq!(reply.status(), 404, "{nowhere}");
     }
     // Where no authenticator has metadata, there is no such document.
     let server = Server::start().await;
     let mut connection = server.connect().await;
-    connection
-        .send(&get("/.well-known/oauth-protected-resource", "GET", ""))
-        .await;
-    assert_eq!(connection.reply().await.status(), 404);
+    let path = "/.well-known/oauth-protected-resource";
+    let reply = ask(&mut connection, &get(path, "GET", "")).await;
+    assert_eq!(reply.status(), 404);
 }
 
 /// A connection without a known sender is closed soon, whatever it sends; one with a sender may be idle for longer.
 #[tokio::test]
 async fn s_06_connections_of_nobody_are_closed_soon() {
-    let served = Authenticated::with(Options {
-        clock: TestClock::standing(),
-        ..Options::default()
-    })
-    .await;
-    let list = Post::modern("tools/list", json!({}));
-    let (mut silent, mut refused, mut anns) = (
-        served.server.connect().await,
-        served.server.connect().await,
-        served.server.connect().await,
-    );
-    let mut half_a_head = served.server.connect().await;
+    let served = Authenticated::with(Options::with_clock(&TestClock::standing())).await;
+    let connect = || served.server.connect();
+    let (mut silent, mut half_a_head) = (connect().await, connect().await);
+    let (mut refused, mut anns) = (connect().await, connect().await);
     half_a_head.send(b"POST /mcp HTTP/1.1\r\nHost: loc").await;
-    refused.send(&of("nobody", list.clone()).to_bytes()).await;
-    assert_eq!(refused.reply().await.status(), 401);
-    anns.result(&of("ann", list.clone())).await;
+    assert_eq!(refused.exchange(&of("nobody", list())).await.status(), 401);
+    anns.result(&of("ann", list())).await;
     // The timeouts are counted from when the connections were accepted, which the last one shows.
-    served.server.connect().await.result(&of("ann", list.clone())).await;
+    served.result("ann", list()).await;
     served.tokens.clock.advance(Duration::from_secs(10));
     for closed in [&mut silent, &mut refused, &mut half_a_head] {
         assert_eq!(closed.read_to_close().await, 0);
     }
-    anns.result(&of("ann", list)).await;
+    anns.result(&of("ann", list())).await;
 }

@@ -1,23 +1,18 @@
 //! An application around the endpoint, with routes of its own.
 
 use super::{Authenticated, of};
-use crate::{client::Connection, clock::TestClock, request::Post, server::Options};
+use crate::{client::Connection, clock::TestClock, request::list, server::Options};
 use axum::{body::Body, routing::get};
 use futures_util::stream;
 use http::StatusCode;
 use longhaul_server::http::{Listener, router};
-use serde_json::json;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// Who may use a route of its own, the application decides: its responses are not cut because the server knows no sender.
 #[tokio::test]
 async fn s_06_responses_of_own_routes_are_not_cut() {
-    let served = Authenticated::with(Options {
-        clock: TestClock::standing(),
-        ..Options::default()
-    })
-    .await;
+    let served = Authenticated::with(Options::with_clock(&TestClock::standing())).await;
     let clock = &served.tokens.clock;
     let (send, receive) = mpsc::unbounded_channel::<&str>();
     let parts = stream::unfold(receive, async |mut parts| {
@@ -71,19 +66,8 @@ async fn s_06_responses_of_own_routes_are_not_cut() {
     assert_eq!(ann.exchange(&of("ann", list())).await.status(), 200);
 }
 
-fn list() -> Post {
-    Post::modern("tools/list", json!({}))
-}
-
 /// Lets time pass until the server has closed the connection.
 async fn close(mut connection: Connection, clock: &TestClock) {
     let closed = connection.read_to_close();
-    tokio::pin!(closed);
-    loop {
-        clock.advance(Duration::from_secs(10));
-        tokio::select! {
-            _ = &mut closed => return,
-            () = tokio::task::yield_now() => {}
-        }
-    }
+    clock.advance_until(Duration::from_secs(10), closed).await;
 }

@@ -1,14 +1,14 @@
 //! A client that closes its connection right after it has sent a request: what was done is in the audit log.
 
-use super::{Authenticated, audit::Told, of};
+use super::{Authenticated, audit::Told};
 use crate::{
     clock::TestClock,
-    request::{Post, act, everything},
-    server::{Options, task_of},
+    request::{Post, act, everything_and_tasks},
+    server::{Options, cancel, get, update},
 };
 use longhaul_core::{BoxFuture, Store, StoreLayer};
 use longhaul_store::MemoryStore;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{
     sync::{
         Arc,
@@ -57,43 +57,22 @@ async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
         ..Options::default()
     })
     .await;
-    let mut capabilities = everything();
-    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
-    let create = |what: &str| Post::modern_with("tools/call", act("optional", what), capabilities.clone());
+    let create = |what: &str| Post::modern_with("tools/call", act("optional", what), everything_and_tasks());
     let [asking, waiting, ended] = [
-        task_of(&served.result("ann", create("ask")).await),
-        task_of(&served.result("ann", create("wait")).await),
-        task_of(&served.result("ann", create("say")).await),
+        served.task("ann", create("ask")).await,
+        served.task("ann", create("wait")).await,
+        served.task("ann", create("say")).await,
     ];
-    let get = |task: &str| Post::modern("tasks/get", json!({"taskId": task}));
-    let state = async |task: &str, wanted: &str| loop {
-        let got = served.result("ann", get(task)).await;
-        if got["status"] == wanted {
-            return got;
-        }
-        tokio::task::yield_now().await;
-    };
-    state(&ended, "completed").await;
-    let asked = state(&asking, "input_required").await;
-    let key = asked["inputRequests"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .next()
-        .unwrap()
-        .clone();
-    let answer = json!({"taskId": asking, "inputResponses": {key: {"action": "decline"}}});
-    let id = |task: &str| json!({"taskId": task});
+    served.poll("ann", &ended, "completed").await;
+    let key = served.question("ann", &asking).await;
+    let answer = update(&asking, json!({key: {"action": "decline"}}));
+    let delete = Post::modern("dev.longhaul/tasks/delete", json!({"taskId": ended}));
     for (post, action, task) in [
         (create("wait"), "create", None),
-        (Post::modern("tasks/update", answer), "answer", Some(&asking)),
-        (Post::modern("tasks/cancel", id(&waiting)), "cancel", Some(&waiting)),
+        (answer, "answer", Some(&asking)),
+        (cancel(&waiting), "cancel", Some(&waiting)),
         (get(&ended), "read", Some(&ended)),
-        (
-            Post::modern("dev.longhaul/tasks/delete", id(&ended)),
-            "delete",
-            Some(&ended),
-        ),
+        (delete, "delete", Some(&ended)),
     ] {
         // What many reads leave out is over.
         served.tokens.clock.advance(Duration::from_secs(1));
@@ -101,8 +80,7 @@ async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
         let requests = served.tokens.asked.load(Ordering::SeqCst);
         store.held.store(0, Ordering::SeqCst);
         store.is_open.send_replace(false);
-        let mut connection = served.server.connect().await;
-        connection.send(&of("ann", post).to_bytes()).await;
+        let connection = served.send("ann", post).await;
         while served.tokens.asked.load(Ordering::SeqCst) == requests || store.held.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
@@ -118,20 +96,13 @@ async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
             }
             tokio::task::yield_now().await;
         };
-        assert_eq!(
-            (&line["outcome"], &line["principal"]),
-            (&json!("ok"), &json!("key:ann")),
-            "{line}"
-        );
+        let seen = ["outcome", "principal"].map(|name| &line[name]);
+        assert_eq!(seen, ["ok", "key:ann"], "{line}");
         match task {
             Some(task) => assert_eq!(&line["task"], task, "{line}"),
             None => assert!(line["task"].is_string(), "{line}"),
         }
     }
-    let unknown = served.server.connect().await.exchange(&of("ann", get(&ended))).await;
-    assert_eq!(
-        unknown.json()["error"]["code"],
-        Value::from(-32602),
-        "the task was deleted"
-    );
+    let unknown = served.error("ann", get(&ended)).await;
+    assert_eq!(unknown.1, -32602, "the task was deleted");
 }

@@ -9,7 +9,7 @@ use crate::{
     clock::TestClock,
     request::{Post, act, act_as_task},
     rounds::accept,
-    server::task_of,
+    server::{cancel, get, update},
     stage::HANDED_OFF,
 };
 use longhaul_server::Limits;
@@ -51,9 +51,8 @@ fn line(action: &str, outcome: &str, method: &str, members: Value, session: Opti
 async fn audited() -> (Authenticated, std::sync::Arc<Told>, String, String) {
     let (served, told) = audited_by(TestClock::default(), Limits::default()).await;
     let session = served.session("ann").await;
-    served
-        .result("ann", Post::legacy(Some(&session), "tasks/list", json!({})))
-        .await;
+    let tasks = Post::legacy(Some(&session), "tasks/list", json!({}));
+    served.result("ann", tasks).await;
     let name = told.take_whole()[0]["session"].as_str().unwrap().to_owned();
     (served, told, session, name)
 }
@@ -78,22 +77,21 @@ async fn s_07_each_task_that_is_given_out_is_one_line() {
     let legacy = |call: Value| Post::legacy(Some(&session), "tools/call", secret(call));
     let modern = |call: Value| Post::modern("tools/call", secret(call));
 
-    let task = task_of(&served.result("ann", legacy(act_as_task("optional", "wait"))).await);
+    let task = served.task("ann", legacy(act_as_task("optional", "wait"))).await;
     assert_eq!(lines(&told, &session), [call("optional", &task, Some(&name), "create")]);
     // It can never run, and is a task all the same.
     let mut wrong = act_as_task("optional", "");
     wrong["arguments"]["act"] = 5.into();
-    let task = task_of(&served.result("ann", legacy(wrong)).await);
+    let task = served.task("ann", legacy(wrong)).await;
     assert_eq!(lines(&told, &session), [call("optional", &task, Some(&name), "create")]);
-    let mut keyed = modern(act("optional", "wait"));
-    keyed.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = SECRET.into();
-    let task = task_of(&served.result("ann", keyed.clone()).await);
+    let keyed = modern(act("optional", "wait")).keyed(SECRET);
+    let task = served.task("ann", keyed.clone()).await;
     assert_eq!(lines(&told, &session), [call("optional", &task, None, "create")]);
     // The same call again is given the same task.
-    assert_eq!(task_of(&served.result("ann", keyed).await), task);
+    assert_eq!(served.task("ann", keyed).await, task);
     assert_eq!(lines(&told, &session), [call("optional", &task, None, "create")]);
     // A call that becomes a task while it runs was recorded as a call.
-    let task = task_of(&served.result("ann", modern(act("after_a_moment", "wait"))).await);
+    let task = served.task("ann", modern(act("after_a_moment", "wait"))).await;
     let both = |tool: &str, task: &str, of| [call(tool, task, of, "call"), call(tool, task, of, "create")];
     assert_eq!(lines(&told, &session), both("after_a_moment", &task, None));
     served.result("ann", legacy(act(HANDED_OFF, "wait"))).await;
@@ -108,52 +106,36 @@ async fn s_07_each_action_is_one_line_that_says_who_and_never_what() {
     let (served, told, session, name) = audited().await;
     let asking = act_as_task("optional", "ask_all name");
     let create = Post::legacy(Some(&session), "tools/call", secret(asking));
-    let task = task_of(&served.result("ann", create).await);
-    let get = || Post::modern("tasks/get", json!({"taskId": task}));
-    let question = loop {
-        let got = served.result("ann", get()).await;
-        if let Some(asked) = got["inputRequests"].as_object() {
-            break asked.keys().next().unwrap().clone();
-        }
-        tokio::task::yield_now().await;
-    };
+    let task = served.task("ann", create).await;
+    let question = served.question("ann", &task).await;
     // What many reads leave out is over.
     served.tokens.clock.advance(std::time::Duration::from_secs(1));
-    served.result("ann", get()).await;
+    served.result("ann", get(&task)).await;
     told.take_whole();
 
     let of_task = || json!({"task": task});
-    let answers = json!({"taskId": task, "inputResponses": {question: accept("name", SECRET)}});
-    served.result("ann", Post::modern("tasks/update", answers)).await;
+    let answers = json!({question: accept("name", SECRET)});
+    served.result("ann", update(&task, answers)).await;
     let answer = line("answer", "ok", "tasks/update", of_task(), None);
     assert_eq!(lines(&told, &session), [answer]);
     // Its result has the answer in it.
-    let legacy = |method: &str| Post::legacy(Some(&session), method, json!({"taskId": task}));
-    let result = served
-        .result("ann", legacy("tasks/result").with("Accept", "application/json"))
-        .await;
+    let legacy = |method: &str| Post::on_task(&session, method, &task);
+    let result = served.result("ann", legacy("tasks/result").json_only()).await;
     assert!(result.to_string().contains(SECRET), "{result}");
     let read = line("read", "ok", "tasks/result", of_task(), Some(&name));
     assert_eq!(lines(&told, &session), [read]);
     let mut connection = served.server.connect().await;
     connection.error(&of("ann", legacy("tasks/cancel"))).await;
-    let too_late = line(
-        "cancel",
-        "failed",
-        "tasks/cancel",
-        json!({"task": task, "code": -32602}),
-        Some(&name),
-    );
+    let failed = json!({"task": task, "code": -32602});
+    let too_late = line("cancel", "failed", "tasks/cancel", failed, Some(&name));
     assert_eq!(lines(&told, &session), [too_late]);
     served.result("ann", legacy("dev.longhaul/tasks/delete")).await;
     let deleted = line("delete", "ok", "dev.longhaul/tasks/delete", of_task(), Some(&name));
     assert_eq!(lines(&told, &session), [deleted]);
     let call = secret(act("optional", "wait"));
-    let running = task_of(&served.result("ann", Post::modern("tools/call", call)).await);
+    let running = served.task("ann", Post::modern("tools/call", call)).await;
     told.take_whole();
-    served
-        .result("ann", Post::modern("tasks/cancel", json!({"taskId": running})))
-        .await;
+    served.result("ann", cancel(&running)).await;
     let cancelled = line("cancel", "ok", "tasks/cancel", json!({"task": running}), None);
     assert_eq!(lines(&told, &session), [cancelled]);
     // Without the permission, and without a known token.

@@ -1,18 +1,19 @@
 //! Credentials that expire or are revoked while something is open.
 
-use super::{Authenticated, audit::Told, get_stream, of};
+use super::{Authenticated, audit::audited_by, of};
 use crate::{
-    client::{Event, Reply},
+    client::Reply,
     clock::TestClock,
-    request::{Post, act, act_as_task, everything},
-    server::{Options, task_of},
+    request::{Post, act, everything, everything_and_tasks, list},
+    server::{Options, Server},
     stage::{Counter, Stage},
 };
 use longhaul_core::{
     BoxFuture, Json, Principal, TaskPolicy,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
-use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
+use longhaul_runtime::{HandlerError, Intake, RequestContext, ToolSettings};
+use longhaul_server::Limits;
 use serde_json::json;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -28,11 +29,7 @@ fn end(served: &Authenticated, token: &str) {
 }
 
 async fn served() -> Authenticated {
-    Authenticated::with(Options {
-        clock: TestClock::standing(),
-        ..Options::default()
-    })
-    .await
+    Authenticated::with(Options::with_clock(&TestClock::standing())).await
 }
 
 const TOKENS: [&str; 2] = ["ann-revocable", "ann-expiring"];
@@ -42,42 +39,26 @@ async fn streams_and_waits_end_with_the_credentials() {
     for token in TOKENS {
         let served = served().await;
         let session = served.session(token).await;
-        let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-        let task = task_of(&served.result(token, create).await);
+        let task = served.legacy_task(token, &session, "wait").await;
 
         let mut push = served.listen(token, &session).await;
-        let result = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
-        let mut stream = served.server.connect().await;
-        stream.send(&of(token, result.clone()).to_bytes()).await;
-        assert!(stream.head().await.is_stream());
-        let mut plain = served.server.connect().await;
-        let result = result.with("Accept", "application/json");
-        plain.send(&of(token, result).to_bytes()).await;
-        let listen = json!({"notifications": {"toolsListChanged": true}});
-        let mut subscription = served.server.connect().await;
-        let listen = Post::modern("subscriptions/listen", listen);
-        subscription.send(&of(token, listen).to_bytes()).await;
-        assert!(subscription.head().await.is_stream());
-        let acknowledged = subscription.message().await.unwrap();
-        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+        let result = Post::on_task(&session, "tasks/result", &task);
+        let mut stream = served.stream(token, result.clone()).await;
+        let mut plain = served.send(token, result.json_only()).await;
+        let wanted = json!({"toolsListChanged": true});
+        let mut subscription = served.subscribe(token, wanted).await;
 
         end(&served, token);
         assert_eq!(subscription.message().await, None, "{token}");
-        while let Some(message) = stream.message().await {
-            assert!(message.get("id").is_none(), "{message}");
-        }
-        while let Some(message) = push.message().await {
-            assert!(message.get("id").is_none(), "{message}");
+        for ended in [&mut stream, &mut push] {
+            while let Some(message) = ended.message().await {
+                assert!(message.get("id").is_none(), "{message}");
+            }
         }
         let refused = plain.reply().await;
         assert_eq!(refused.status(), 401, "{token}");
-        assert!(
-            refused
-                .head
-                .header("www-authenticate")
-                .unwrap()
-                .contains("invalid_token")
-        );
+        let challenge = refused.head.header("www-authenticate").unwrap();
+        assert!(challenge.contains("invalid_token"), "{challenge}");
         assert_eq!(refused.json()["id"], 1);
 
         // The task goes on, for whoever has the same principal.
@@ -94,15 +75,14 @@ async fn an_admitted_call_finishes_after_its_credentials_have_ended() {
         let is_revoked = token == "ann-revocable";
         for streams in [false, true] {
             let served = served().await;
-            let mut client = served.server.connect().await;
-            let acting = if streams { "report 1" } else { "wait" };
-            let mut call = Post::modern_plain("tools/call", act("never", acting)).progress_token(json!("p"));
-            if !streams {
-                call = call.with("Accept", "application/json");
-            }
-            client.send(&of(token, call).to_bytes()).await;
+            let call = |acting| Post::plain_call("never", acting).progress_token(json!("p"));
+            let call = match streams {
+                true => call("report 1"),
+                false => call("wait").json_only(),
+            };
+            let mut client = served.send(token, call).await;
             if streams {
-                assert!(client.head().await.is_stream());
+                client.stream_head().await;
                 assert_eq!(client.message().await.unwrap()["params"]["progressToken"], "p");
             }
             served.server.stage.begun.reaches(1).await;
@@ -128,11 +108,9 @@ async fn an_admitted_call_finishes_after_its_credentials_have_ended() {
             };
             assert_eq!(answer["id"], 1);
             if is_revoked {
-                assert_eq!(answer["error"]["code"], -32603, "{answer}");
-                assert!(
-                    answer["error"]["message"].as_str().unwrap().contains("may have run"),
-                    "{answer}"
-                );
+                let error = &answer["error"];
+                assert_eq!(error["code"], -32603, "{answer}");
+                assert!(error["message"].as_str().unwrap().contains("may have run"), "{answer}");
                 release();
             } else {
                 assert!(answer.get("error").is_none(), "{answer}");
@@ -142,11 +120,7 @@ async fn an_admitted_call_finishes_after_its_credentials_have_ended() {
     }
     let served = served().await;
     end(&served, "ann-revocable");
-    let mut client = served.server.connect().await;
-    client
-        .send(&of("ann-revocable", Post::modern("tools/list", json!({}))).to_bytes())
-        .await;
-    assert_eq!(client.reply().await.status(), 401);
+    assert_eq!(served.status("ann-revocable", list()).await, 401);
 }
 
 /// The connection ends with the key. What it would have read is there for the same principal's next key.
@@ -154,19 +128,15 @@ async fn an_admitted_call_finishes_after_its_credentials_have_ended() {
 async fn t_11_a_call_of_a_session_is_resumed_with_other_credentials() {
     let served = served().await;
     let session = served.session("ann-revocable").await;
-    let mut client = served.server.connect().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("never", "report 1")).progress_token(json!("p"));
-    client.send(&of("ann-revocable", call).to_bytes()).await;
-    assert!(client.head().await.is_stream());
+    let call = Post::legacy_call(Some(&session), "never", "report 1").progress_token(json!("p"));
+    let mut client = served.stream("ann-revocable", call).await;
     client.message().await.unwrap();
     end(&served, "ann-revocable");
     assert_eq!(client.message().await, None);
     served.server.stage.released.count();
     served.server.stage.finished.reaches(1).await;
-    let last = format!("Last-Event-ID: {}\r\n", client.last_event_id.unwrap());
-    let mut resumed = served.server.connect().await;
-    resumed.send(get_stream("ann-again", &session, &last).as_bytes()).await;
-    assert!(resumed.head().await.is_stream());
+    let last = client.last_event_id.unwrap();
+    let mut resumed = served.resume("ann-again", &session, &last).await;
     let response = loop {
         let message = resumed.message().await.expect("the response is kept");
         if message.get("result").is_some() {
@@ -184,11 +154,19 @@ struct WaitFirst {
 }
 
 impl WaitFirst {
-    fn on(stage: &Stage) -> Arc<Self> {
-        Arc::new(Self {
-            stage: stage.clone(),
-            asked: Counter::new(),
-        })
+    /// Offers the tool `prepared`, which waits so; counts how often.
+    async fn offer(server: &Server) -> Counter {
+        let (stage, asked) = (server.stage.clone(), Counter::new());
+        let intake = Self {
+            stage,
+            asked: asked.clone(),
+        };
+        let settings = ToolSettings {
+            intake: Some(Arc::new(intake)),
+            ..server.stage.settings("prepared", TaskPolicy::Never)
+        };
+        server.put_tool(settings).await;
+        asked
     }
 }
 
@@ -209,15 +187,14 @@ async fn nothing_is_done_with_credentials_that_end_before_the_request_is_there()
     let token = "ann-revocable";
     let served = served().await;
     let session = served.session(token).await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&served.result(token, create).await);
-    let cancel = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
+    let task = served.legacy_task(token, &session, "wait").await;
+    let cancel = Post::on_task(&session, "tasks/cancel", &task);
     let bytes = of(token, cancel).to_bytes();
     let (first, last) = bytes.split_at(bytes.len() - 1);
     let mut client = served.server.connect().await;
     client.send(first).await;
     // Who sends it is asked when its head is there: before a request is answered that is sent later.
-    let ping = Post::legacy(Some(&session), "ping", json!({}));
+    let ping = Post::ping(Some(&session));
     served.result(token, ping).await;
     end(&served, token);
     client.send(last).await;
@@ -231,34 +208,19 @@ async fn nothing_is_done_with_credentials_that_end_before_the_request_is_there()
 #[tokio::test]
 async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() {
     for (token, begins) in [("ann-revocable", false), ("ann-expiring", true)] {
-        let told = Arc::new(Told::default());
-        let served = Authenticated::with(Options {
-            clock: TestClock::standing(),
-            audit: Some(Arc::<Told>::clone(&told)),
-            ..Options::default()
-        })
-        .await;
+        let (served, told) = audited_by(TestClock::standing(), Limits::default()).await;
         let stage = &served.server.stage;
-        let settings = ToolSettings {
-            intake: Some(WaitFirst::on(stage)),
-            ..stage.settings("prepared", TaskPolicy::Never)
-        };
-        let tool = Tool::new(settings).unwrap();
-        served.server.engine.put_tool(tool).await.unwrap();
+        WaitFirst::offer(&served.server).await;
         let session = served.session(token).await;
-        let mut client = served.server.connect().await;
-        let call = Post::legacy(Some(&session), "tools/call", act("prepared", "say")).progress_token(json!("p"));
-        client.send(&of(token, call).to_bytes()).await;
-        assert!(client.head().await.is_stream());
+        let call = Post::legacy_call(Some(&session), "prepared", "say").progress_token(json!("p"));
+        let mut client = served.stream(token, call).await;
         assert_eq!(client.message().await.unwrap()["method"], "notifications/progress");
         end(&served, token);
         if !begins {
             // Its connection is cut; the answer is there for the principal's next key.
             assert_eq!(client.message().await, None);
-            let last = format!("Last-Event-ID: {}\r\n", client.last_event_id.clone().unwrap());
-            client = served.server.connect().await;
-            client.send(get_stream("ann-again", &session, &last).as_bytes()).await;
-            assert!(client.head().await.is_stream());
+            let last = client.last_event_id.take().unwrap();
+            client = served.resume("ann-again", &session, &last).await;
         }
         stage.released.count();
         let answer = loop {
@@ -281,30 +243,15 @@ async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() 
 async fn s_22_a_refusal_after_an_intake_has_a_challenge() {
     let served = served().await;
     let stage = &served.server.stage;
-    let intake = WaitFirst::on(stage);
-    let asked = intake.asked.clone();
-    let settings = ToolSettings {
-        intake: Some(intake),
-        ..stage.settings("prepared", TaskPolicy::Never)
-    };
-    served
-        .server
-        .engine
-        .put_tool(Tool::new(settings).unwrap())
-        .await
-        .unwrap();
-    let call = Post::modern_plain("tools/call", act("prepared", "say")).with("Accept", "application/json");
-    let mut client = served.server.connect().await;
-    client.send(&of("ann-revocable", call.clone()).to_bytes()).await;
+    let asked = WaitFirst::offer(&served.server).await;
+    let call = Post::plain_call("prepared", "say").json_only();
+    let mut client = served.send("ann-revocable", call.clone()).await;
     asked.reaches(1).await;
     end(&served, "ann-revocable");
     let after_intake = client.reply().await;
-    assert_eq!(
-        (after_intake.status(), after_intake.json()["id"].clone()),
-        (403, json!(1))
-    );
-    let mut client = served.server.connect().await;
-    let before = client.exchange(&of("ann-revocable", call)).await;
+    assert_eq!(after_intake.status(), 403);
+    assert_eq!(after_intake.json()["id"], 1);
+    let before = served.exchange("ann-revocable", call).await;
     assert_eq!(before.status(), 401);
     let challenge = |reply: &Reply| reply.head.header("www-authenticate").unwrap().to_owned();
     assert!(challenge(&after_intake).contains("resource_metadata=\"https://"));
@@ -327,27 +274,21 @@ async fn a_queued_call_does_not_begin_when_its_credentials_are_revoked() {
         ("session", "ann-revocable", true, false),
     ] {
         let case = format!("{way} {token} {is_withdrawn}");
-        let served = Authenticated::with(Options {
-            clock: TestClock::standing(),
-            max_running: Some(1),
-            ..Options::default()
-        })
-        .await;
+        let mut options = Options::with_clock(&TestClock::standing());
+        options.max_running = Some(1);
+        let served = Authenticated::with(options).await;
         let (stage, store) = (&served.server.stage, served.server.engine.store());
-        let busy = Post::modern("tools/call", act("optional", "wait"));
-        let busy = task_of(&served.result("bob", busy).await);
+        let busy = served.task("bob", Post::call("optional", "wait")).await;
         stage.begun.reaches(1).await;
 
         let session = served.session(token).await;
-        let mut call = match way {
-            "session" => Post::legacy(Some(&session), "tools/call", act("never", "say")),
-            _ => Post::modern_plain("tools/call", act("never", "say")).with("Accept", "application/json"),
+        let plain = Post::plain_call("never", "say").json_only();
+        let call = match way {
+            "session" => Post::legacy_call(Some(&session), "never", "say"),
+            "keyed" => plain.keyed("k"),
+            _ => plain,
         };
-        if way == "keyed" {
-            call.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("k");
-        }
-        let mut client = served.server.connect().await;
-        client.send(&of(token, call).to_bytes()).await;
+        let mut client = served.send(token, call).await;
         let live = async |count: u64| {
             while store.usage(Some(&ann)).await.unwrap().live != count {
                 tokio::task::yield_now().await;
@@ -356,7 +297,7 @@ async fn a_queued_call_does_not_begin_when_its_credentials_are_revoked() {
         live(1).await;
         if way == "session" {
             served.tokens.clock.advance(Duration::from_secs(15));
-            assert!(client.head().await.is_stream());
+            client.stream_head().await;
         }
         served.tokens.withdraws_ann.store(is_withdrawn, Ordering::SeqCst);
         end(&served, token);
@@ -372,10 +313,7 @@ async fn a_queued_call_does_not_begin_when_its_credentials_are_revoked() {
             live(0).await;
         }
         stage.released.count();
-        let get = Post::modern("tasks/get", json!({"taskId": busy}));
-        while served.result("bob", get.clone()).await["status"] != "completed" {
-            tokio::task::yield_now().await;
-        }
+        served.poll("bob", &busy, "completed").await;
         live(0).await;
         assert_eq!(stage.begun.get(), 1 + usize::from(begins), "{case}");
         if token == "ann-expiring" {
@@ -393,17 +331,13 @@ async fn nothing_is_asked_with_credentials_that_have_ended() {
             let session = served.session(token).await;
             // On the stream of the call, and as a request on a push stream that other credentials of the principal have open.
             let mut push = served.listen("ann-again", &session).await;
-            assert_eq!(push.event().await, Some(Event::Prime));
-            let mut client = served.server.connect().await;
-            let acting = if asked_before {
-                "ask_all name"
-            } else {
-                "wait_then_ask name"
+            push.first_id().await;
+            let call = |acting| Post::legacy_call(Some(&session), "never", acting).json_only();
+            let acting = match asked_before {
+                true => "ask_all name",
+                false => "wait_then_ask name",
             };
-            let call = Post::legacy(Some(&session), "tools/call", act("never", acting));
-            client
-                .send(&of(token, call.with("Accept", "application/json")).to_bytes())
-                .await;
+            let mut client = served.send(token, call(acting)).await;
             if asked_before {
                 assert_eq!(push.pushed().await["method"], "elicitation/create", "{token}");
             } else {
@@ -417,16 +351,8 @@ async fn nothing_is_asked_with_credentials_that_have_ended() {
                 assert!(text.contains("its credentials have expired"), "{text}");
             }
             // The next question is one of credentials that are valid.
-            let call = Post::legacy(Some(&session), "tools/call", act("never", "ask_all other"));
-            let mut others = served.server.connect().await;
-            let call = of("ann-again", call.with("Accept", "application/json"));
-            others.send(&call.to_bytes()).await;
-            let question = loop {
-                let message = push.pushed().await;
-                if message["method"] == "elicitation/create" {
-                    break message.to_string();
-                }
-            };
+            let _others = served.send("ann-again", call("ask_all other")).await;
+            let question = push.next("elicitation/create").await.to_string();
             assert!(question.contains("other"), "{token}: {question}");
         }
     }
@@ -436,14 +362,12 @@ async fn nothing_is_asked_with_credentials_that_have_ended() {
 #[tokio::test]
 async fn open_questions_are_refused_when_nobody_is_their_principal_any_more() {
     let served = served().await;
-    let mut capabilities = everything();
-    let plain = Post::modern_with("tools/call", act("never", "ask"), capabilities.clone());
-    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
-    let task = Post::modern_with("tools/call", act("optional", "ask"), capabilities);
+    let plain = Post::modern_with("tools/call", act("never", "ask"), everything());
+    let task = Post::modern_with("tools/call", act("optional", "ask"), everything_and_tasks());
     let asked = served.result("ann", plain).await;
     assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let of_ann = task_of(&served.result("ann", task.clone()).await);
-    let of_bob = task_of(&served.result("bob", task).await);
+    let of_ann = served.task("ann", task.clone()).await;
+    let of_bob = served.task("bob", task).await;
     let store = served.server.engine.store();
     let asking = async || {
         let filter = TaskFilter {

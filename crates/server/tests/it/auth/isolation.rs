@@ -3,14 +3,15 @@
 
 use super::{Authenticated, get_stream, of};
 use crate::{
-    client::Event,
+    client::Connection,
     offers,
-    request::{Post, act, act_as_task, everything},
-    rounds::accept,
-    server::{Server, other, task_of},
+    request::{Post, act, everything},
+    rounds::{accept, answer},
+    server::{Options, Server, get, other},
 };
 use longhaul_core::{Json, LogLevel, Owner, Principal};
 use longhaul_runtime::SessionLog;
+use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +33,7 @@ struct Names {
     legacy_stream: String,
 }
 
-/// A request with this token, for something of that name; the session is one of the token's own principal.
+/// A request with this token, for something of that name; the session is one of the token's own principal. The tables call them `t`, `n`, `s`.
 type Ask = fn(token: &str, names: &Names, session: &str) -> Vec<u8>;
 
 fn post(token: &str, post: Post) -> Vec<u8> {
@@ -69,106 +70,86 @@ fn follow(token: &str, tool: &str, id: &str) -> Vec<u8> {
 }
 
 fn retry(names: &Names) -> Post {
-    let mut call = Post::modern_with("tools/call", act("optional", "ask_all name"), everything());
-    call.body["params"]["inputResponses"] = json!({"name": accept("name", "Ann")});
-    call.body["params"]["requestState"] = json!(names.state);
-    call
+    let call = Post::modern_with("tools/call", act("optional", "ask_all name"), everything());
+    call.retry(&json!({"requestState": names.state}), answer("name", "Ann"))
 }
 
 /// Everything that can be asked for by a name, except for what ends something.
 const READS: &[(&str, Ask)] = &[
-    ("tasks/get", |token, names, _| {
-        modern(token, "tasks/get", task(&names.running))
-    }),
-    ("tasks/update", |token, names, _| {
-        let answers = json!({"taskId": names.asking, "inputResponses": {"name": {"action": "decline"}}});
-        modern(token, "tasks/update", answers)
+    ("tasks/get", |t, n, _| modern(t, "tasks/get", task(&n.running))),
+    ("tasks/update", |t, n, _| {
+        let answers = json!({"taskId": n.asking, "inputResponses": {"name": {"action": "decline"}}});
+        modern(t, "tasks/update", answers)
     }),
     // Whether an answer fits is only said of a task that is there.
-    ("tasks/update, wrong answer", |token, names, _| {
-        let answers = json!({"taskId": names.asking, "inputResponses": {names.question.as_str(): {"action": "maybe"}}});
-        modern(token, "tasks/update", answers)
+    ("tasks/update, wrong answer", |t, n, _| {
+        let answers = json!({"taskId": n.asking, "inputResponses": {n.question.as_str(): {"action": "maybe"}}});
+        modern(t, "tasks/update", answers)
     }),
-    ("core tasks/get", |token, names, _| {
-        core(token, "tasks/get", &names.running)
+    ("core tasks/get", |t, n, _| core(t, "tasks/get", &n.running)),
+    ("subscriptions/listen, task", |t, n, _| {
+        let tasks = json!({"taskIds": [n.done]});
+        modern(t, "subscriptions/listen", listen(tasks))
     }),
-    ("subscriptions/listen, task", |token, names, _| {
-        let tasks = json!({"taskIds": [names.done]});
-        modern(token, "subscriptions/listen", listen(tasks))
+    ("resources/read, log", |t, n, _| {
+        modern(t, "resources/read", part(&n.running, "log"))
     }),
-    ("resources/read, log", |token, names, _| {
-        modern(token, "resources/read", part(&names.running, "log"))
+    ("resources/read, output", |t, n, _| {
+        modern(t, "resources/read", part(&n.running, "output"))
     }),
-    ("resources/read, output", |token, names, _| {
-        modern(token, "resources/read", part(&names.running, "output"))
+    ("resources/read, history", |t, n, _| {
+        modern(t, "resources/read", part(&n.running, "history"))
     }),
-    ("resources/read, history", |token, names, _| {
-        modern(token, "resources/read", part(&names.running, "history"))
+    ("task_wait", |t, n, _| follow(t, "task_wait", &n.done)),
+    ("task_status", |t, n, _| follow(t, "task_status", &n.running)),
+    ("legacy tasks/get", |t, n, s| {
+        legacy(t, s, "tasks/get", task(&n.running))
     }),
-    ("task_wait", |token, names, _| follow(token, "task_wait", &names.done)),
-    ("task_status", |token, names, _| {
-        follow(token, "task_status", &names.running)
+    ("legacy tasks/get without a session", |t, n, _| {
+        let get = Post::legacy(None, "tasks/get", task(&n.running));
+        post(t, get.with("MCP-Protocol-Version", "2025-11-25"))
     }),
-    ("legacy tasks/get", |token, names, session| {
-        legacy(token, session, "tasks/get", task(&names.running))
+    ("legacy tasks/result", |t, n, s| {
+        legacy(t, s, "tasks/result", task(&n.done))
     }),
-    ("legacy tasks/get without a session", |token, names, _| {
-        let get = Post::legacy(None, "tasks/get", task(&names.running));
-        post(token, get.with("MCP-Protocol-Version", "2025-11-25"))
+    ("legacy resources/read, log", |t, n, s| {
+        legacy(t, s, "resources/read", part(&n.running, "log"))
     }),
-    ("legacy tasks/result", |token, names, session| {
-        legacy(token, session, "tasks/result", task(&names.done))
+    ("legacy resources/read, output", |t, n, s| {
+        legacy(t, s, "resources/read", part(&n.running, "output"))
     }),
-    ("legacy resources/read, log", |token, names, session| {
-        legacy(token, session, "resources/read", part(&names.running, "log"))
+    ("legacy resources/read, history", |t, n, s| {
+        legacy(t, s, "resources/read", part(&n.running, "history"))
     }),
-    ("legacy resources/read, output", |token, names, session| {
-        legacy(token, session, "resources/read", part(&names.running, "output"))
+    ("legacy resources/subscribe", |t, n, s| {
+        legacy(t, s, "resources/subscribe", part(&n.running, "log"))
     }),
-    ("legacy resources/read, history", |token, names, session| {
-        legacy(token, session, "resources/read", part(&names.running, "history"))
+    ("legacy task_wait", |t, n, s| {
+        let wait = json!({"name": "task_wait", "arguments": {"task": n.done}});
+        legacy(t, s, "tools/call", wait)
     }),
-    ("legacy resources/subscribe", |token, names, session| {
-        legacy(token, session, "resources/subscribe", part(&names.running, "log"))
-    }),
-    ("legacy task_wait", |token, names, session| {
-        legacy(
-            token,
-            session,
-            "tools/call",
-            json!({"name": "task_wait", "arguments": {"task": names.done}}),
-        )
-    }),
-    ("session", |token, names, _| {
-        legacy(token, &names.session, "ping", json!({}))
-    }),
+    ("session", |t, n, _| legacy(t, &n.session, "ping", json!({}))),
 ];
 
 /// What ends something, or is used up.
 const WRITES: &[(&str, Ask)] = &[
-    ("requestState", |token, names, _| post(token, retry(names))),
-    ("tasks/cancel", |token, names, _| {
-        modern(token, "tasks/cancel", task(&names.running))
+    ("requestState", |t, n, _| post(t, retry(n))),
+    ("tasks/cancel", |t, n, _| modern(t, "tasks/cancel", task(&n.running))),
+    ("legacy tasks/cancel", |t, n, s| {
+        legacy(t, s, "tasks/cancel", task(&n.asking))
     }),
-    ("legacy tasks/cancel", |token, names, session| {
-        legacy(token, session, "tasks/cancel", task(&names.asking))
+    ("task_cancel", |t, n, _| follow(t, "task_cancel", &n.running)),
+    ("core tasks/cancel", |t, n, _| core(t, "tasks/cancel", &n.running)),
+    ("delete", |t, n, _| {
+        modern(t, "dev.longhaul/tasks/delete", task(&n.done))
     }),
-    ("task_cancel", |token, names, _| {
-        follow(token, "task_cancel", &names.running)
+    ("legacy delete", |t, n, s| {
+        legacy(t, s, "dev.longhaul/tasks/delete", task(&n.asking))
     }),
-    ("core tasks/cancel", |token, names, _| {
-        core(token, "tasks/cancel", &names.running)
-    }),
-    ("delete", |token, names, _| {
-        modern(token, "dev.longhaul/tasks/delete", task(&names.done))
-    }),
-    ("legacy delete", |token, names, session| {
-        legacy(token, session, "dev.longhaul/tasks/delete", task(&names.asking))
-    }),
-    ("DELETE session", |token, names, _| {
+    ("DELETE session", |t, n, _| {
         let headers = format!(
-            "Authorization: Bearer {token}\r\nMcp-Session-Id: {}\r\nConnection: close\r\n",
-            names.session
+            "Authorization: Bearer {t}\r\nMcp-Session-Id: {}\r\nConnection: close\r\n",
+            n.session
         );
         other("DELETE", &headers).into_bytes()
     }),
@@ -176,21 +157,21 @@ const WRITES: &[(&str, Ask)] = &[
 
 /// Requests whose answer would be a stream without end if they were granted.
 const STREAMS: &[(&str, Ask)] = &[
-    ("subscriptions/listen, resource", |token, names, _| {
-        let resources = json!({"resourceSubscriptions": [part(&names.running, "log")["uri"]]});
-        modern(token, "subscriptions/listen", listen(resources))
+    ("subscriptions/listen, resource", |t, n, _| {
+        let resources = json!({"resourceSubscriptions": [part(&n.running, "log")["uri"]]});
+        modern(t, "subscriptions/listen", listen(resources))
     }),
-    ("GET session", |token, names, _| {
-        get_stream(token, &names.session, "Connection: close\r\n").into_bytes()
+    ("GET session", |t, n, _| {
+        get_stream(t, &n.session, "Connection: close\r\n").into_bytes()
     }),
-    ("Last-Event-ID", |token, names, session| {
-        let headers = format!("Last-Event-ID: {}\r\nConnection: close\r\n", names.event);
-        get_stream(token, session, &headers).into_bytes()
+    ("Last-Event-ID", |t, n, s| {
+        let headers = format!("Last-Event-ID: {}\r\nConnection: close\r\n", n.event);
+        get_stream(t, s, &headers).into_bytes()
     }),
-    ("messages of the old pair", |token, names, _| {
-        let message = post(token, Post::of(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
+    ("messages of the old pair", |t, n, _| {
+        let message = post(t, Post::of(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
         let message = String::from_utf8(message).unwrap();
-        let path = format!("POST {} ", names.legacy_stream);
+        let path = format!("POST {} ", n.legacy_stream);
         message.replacen("POST /mcp ", &path, 1).into_bytes()
     }),
 ];
@@ -226,20 +207,13 @@ impl Names {
     /// What Ann has after she did all that leaves something.
     async fn of_ann(served: &Authenticated, legacy_stream: String) -> Self {
         let session = served.session("ann").await;
-        let create = |acting: &str| Post::legacy(Some(&session), "tools/call", act_as_task("optional", acting));
-        let done = task_of(&served.result("ann", create("say")).await);
+        let create = |acting: &str| Post::legacy_task(Some(&session), "optional", acting);
+        let done = served.task("ann", create("say")).await;
         served.server.stage.finished.reaches(1).await;
-        let running = task_of(&served.result("ann", create("wait")).await);
-        let asking = task_of(&served.result("ann", create("ask_all name")).await);
-        let question = loop {
-            let got = served.result("ann", Post::modern("tasks/get", task(&asking))).await;
-            if let Some(asked) = got["inputRequests"].as_object() {
-                break asked.keys().next().unwrap().clone();
-            }
-            tokio::task::yield_now().await;
-        };
-        let mut push = served.listen("ann", &session).await;
-        assert_eq!(push.event().await, Some(Event::Prime));
+        let running = served.task("ann", create("wait")).await;
+        let asking = served.task("ann", create("ask_all name")).await;
+        let question = served.question("ann", &asking).await;
+        let event = served.listen("ann", &session).await.first_id().await;
         let call = Post::modern_with("tools/call", act("optional", "ask_all name"), everything());
         let round = served.result("ann", call).await;
         Self {
@@ -248,7 +222,7 @@ impl Names {
             asking,
             question,
             session,
-            event: push.last_event_id.unwrap(),
+            event,
             state: round["requestState"].as_str().unwrap().to_owned(),
             legacy_stream,
         }
@@ -262,6 +236,7 @@ impl Names {
             let other = if text.as_bytes()[at] == b'0' { '1' } else { '0' };
             format!("{}{other}{}", &text[..at], &text[at + 1..])
         };
+        let stream = altered(self.legacy_stream.rsplit('=').next().unwrap());
         Self {
             running: NOBODYS.to_owned(),
             done: NOBODYS.to_owned(),
@@ -270,47 +245,34 @@ impl Names {
             session: altered(&self.session),
             event: altered(&self.event),
             state: altered(&self.state),
-            legacy_stream: format!(
-                "/messages?sessionId={}",
-                altered(self.legacy_stream.rsplit('=').next().unwrap())
-            ),
+            legacy_stream: format!("/messages?sessionId={stream}"),
         }
     }
 
     /// A text in which all of these names are the same.
     fn masked(&self, text: &str) -> String {
-        let ids = [
-            &self.running,
-            &self.done,
-            &self.asking,
-            &self.session,
-            &self.event,
-            &self.state,
-        ];
-        ids.iter()
-            .fold(text.to_owned(), |text, id| text.replace(id.as_str(), "NAME"))
+        let tasks = [&self.running, &self.done, &self.asking];
+        let ids = tasks.into_iter().chain([&self.session, &self.event, &self.state]);
+        ids.fold(text.to_owned(), |text, id| text.replace(id.as_str(), "NAME"))
     }
 }
 
 /// A stream of the old pair of endpoints: the connection, and where to post to.
-async fn legacy_stream(served: &Authenticated, token: &str) -> (crate::client::Connection, String) {
+async fn legacy_stream(served: &Authenticated, token: &str) -> (Connection, String) {
     let mut client = served.server.connect().await;
     let open = get_stream(token, "none", "").replacen("GET /mcp", "GET /sse", 1);
     client.send(open.as_bytes()).await;
-    assert!(client.head().await.is_stream());
+    client.stream_head().await;
     let event = client.event_text().await.unwrap();
     (client, event.split("data: ").nth(1).unwrap().to_owned())
 }
 
 async fn served() -> Authenticated {
-    Authenticated::with(crate::server::Options {
-        http: longhaul_server::http::HttpOptions {
-            legacy_sse: true,
-            ..Default::default()
-        },
-        ..Default::default()
-    })
-    .await
+    let http = HttpOptions {
+        legacy_sse: true,
+        ..HttpOptions::default()
+    };
+    Authenticated::with(Options::with_http(http)).await
 }
 
 #[tokio::test]
@@ -373,27 +335,19 @@ async fn invariant_5_s_03_what_is_anothers_is_answered_like_what_does_not_exist(
 #[tokio::test]
 async fn invariant_5_an_idempotency_key_finds_only_its_principals_call() {
     let served = Authenticated::start().await;
-    let keyed = |token: &str| {
-        let mut call = Post::modern("tools/call", act("optional", "wait"));
-        call.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("the-key");
-        of(token, call)
-    };
-    let anns = task_of(&served.server.result(&keyed("ann")).await);
-    assert_eq!(task_of(&served.server.result(&keyed("ann-again")).await), anns);
-    let others = task_of(&served.server.result(&keyed("other")).await);
-    assert_ne!(task_of(&served.server.result(&keyed("bob")).await), anns);
+    let keyed = |token: &str| of(token, Post::call("optional", "wait").keyed("the-key"));
+    let anns = served.server.task(&keyed("ann")).await;
+    assert_eq!(served.server.task(&keyed("ann-again")).await, anns);
+    let others = served.server.task(&keyed("other")).await;
+    assert_ne!(served.server.task(&keyed("bob")).await, anns);
     assert_ne!(others, anns);
     served.server.stage.begun.reaches(3).await;
     // Nor does it cancel another one's.
-    let cancel = |token: &str| {
-        let mut cancel = Post::modern("dev.longhaul/calls/cancel", json!({"name": "optional"}));
-        cancel.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("the-key");
-        of(token, cancel)
-    };
-    served.server.result(&cancel("bob")).await;
-    let running = served.result("ann", Post::modern("tasks/get", task(&anns))).await;
+    let cancel = Post::modern("dev.longhaul/calls/cancel", json!({"name": "optional"})).keyed("the-key");
+    served.result("bob", cancel.clone()).await;
+    let running = served.result("ann", get(&anns)).await;
     assert_eq!(running["status"], "working");
-    let cancelled = served.server.result(&cancel("ann-again")).await;
+    let cancelled = served.result("ann-again", cancel).await;
     assert_eq!(cancelled["taskId"], *anns);
 }
 
@@ -403,28 +357,14 @@ async fn s_01_a_principal_lists_all_its_tasks() {
     let served = Authenticated::start().await;
     let [first, second] = [served.session("ann").await, served.session("ann-again").await];
     let bobs = served.session("bob").await;
-    let create = Post::legacy(Some(&first), "tools/call", act_as_task("optional", "wait"));
-    let legacy = task_of(&served.result("ann", create).await);
-    let modern = task_of(
-        &served
-            .result("ann", Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
+    let legacy = served.legacy_task("ann", &first, "wait").await;
+    let modern = served.task("ann", Post::call("optional", "wait")).await;
     let list = |session: &str| Post::legacy(Some(session), "tasks/list", json!({}));
-    for (token, post) in [
-        ("ann-again", list(&second)),
-        (
-            "ann",
-            Post::legacy(None, "tasks/list", json!({})).with("MCP-Protocol-Version", "2025-11-25"),
-        ),
-    ] {
-        let listed = served.result(token, post).await;
-        let mut ids: Vec<&str> = listed["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|task| task["taskId"].as_str().unwrap())
-            .collect();
+    let alone = Post::legacy(None, "tasks/list", json!({})).with("MCP-Protocol-Version", "2025-11-25");
+    for (token, post) in [("ann-again", list(&second)), ("ann", alone)] {
+        let listed = served.result(token, post).await["tasks"].clone();
+        let ids = listed.as_array().unwrap().iter().map(|task| task["taskId"].as_str());
+        let mut ids: Vec<_> = ids.map(Option::unwrap).collect();
         ids.sort_unstable();
         let mut expected = [&*legacy, &*modern];
         expected.sort_unstable();
@@ -432,7 +372,7 @@ async fn s_01_a_principal_lists_all_its_tasks() {
     }
     assert_eq!(served.result("bob", list(&bobs)).await["tasks"], json!([]));
     // A session of another principal is none, also with the right token.
-    let wrong = served.server.connect().await.error(&of("bob", list(&first))).await;
+    let wrong = served.error("bob", list(&first)).await;
     assert_eq!(wrong.0, 404);
 }
 
@@ -446,16 +386,15 @@ async fn s_01_a_cursor_continues_only_the_list_of_its_principal() {
         catalog.put_resource(offers::resource(&format!("test://{nth}")));
     }
     for _ in 0..51 {
-        let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say"));
+        let create = Post::legacy_task(Some(&session), "optional", "say");
         served.result("ann", create).await;
     }
     for method in ["tasks/list", "resources/list"] {
         let first = Post::legacy(Some(&session), method, json!({}));
         let cursor = served.result("ann", first).await["nextCursor"].clone();
         let next = |cursor: &Value| json!({"cursor": cursor.as_str().unwrap()});
-        served
-            .result("ann", Post::legacy(Some(&session), method, next(&cursor)))
-            .await;
+        let second = Post::legacy(Some(&session), method, next(&cursor));
+        served.result("ann", second).await;
         let refused = async |cursor: &Value| {
             let asked = legacy("bob", &bobs, method, next(cursor));
             raw(&served.server, &asked).await
@@ -472,28 +411,20 @@ async fn s_01_a_question_is_answered_only_by_its_principal() {
     let served = Authenticated::start().await;
     let session = served.session("ann").await;
     let mut push = served.listen("ann", &session).await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask_all name"));
-    let task_id = task_of(&served.result("ann", create).await);
-    let question = loop {
-        let message = push.pushed().await;
-        if message["method"] == "elicitation/create" {
-            break message;
-        }
-    };
-    let answer = |token: &str, session: &str, name: &str| {
-        let mut post = Post::legacy(Some(session), "", json!({}));
-        post.body = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("name", name)});
-        of(token, post)
-    };
+    let task_id = served.legacy_task("ann", &session, "ask_all name").await;
+    let question = push.next("elicitation/create").await;
     let bobs = served.session("bob").await;
-    let mut client = served.server.connect().await;
-    client.send(&answer("bob", &bobs, "Bob").to_bytes()).await;
-    assert_eq!(client.reply().await.status(), 202, "as for an id that is nobody's");
-    client.send(&answer("bob", &session, "Bob").to_bytes()).await;
-    assert_eq!(client.reply().await.status(), 404);
-    client.send(&answer("ann", &session, "Ann").to_bytes()).await;
-    assert_eq!(client.reply().await.status(), 202);
-    let result = Post::legacy(Some(&session), "tasks/result", task(&task_id)).with("Accept", "application/json");
+    for (token, session, name, status) in [
+        // As for an id that is nobody's.
+        ("bob", &bobs, "Bob", 202),
+        ("bob", &session, "Bob", 404),
+        ("ann", &session, "Ann", 202),
+    ] {
+        let answer = ("result", accept("name", name));
+        let response = Post::response(session, &question["id"], answer);
+        assert_eq!(served.status(token, response).await, status);
+    }
+    let result = Post::legacy(Some(&session), "tasks/result", task(&task_id)).json_only();
     let result = served.result("ann", result).await;
     assert!(result.to_string().contains("Ann"), "{result}");
 }
@@ -516,21 +447,15 @@ async fn s_02_an_update_for_one_principal_is_told_to_no_other() {
             served.result(name, subscribe).await;
         }
         streams.push((name, served.listen(name, &session).await));
-        let mut subscription = served.server.connect().await;
-        let subscribe = Post::modern("subscriptions/listen", listen(json!({"resourceSubscriptions": uris})));
-        subscription.send(&of(name, subscribe).to_bytes()).await;
-        assert!(subscription.head().await.is_stream());
-        let acknowledged = subscription.message().await.unwrap();
-        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-        streams.push((name, subscription));
+        let wanted = json!({"resourceSubscriptions": uris});
+        streams.push((name, served.subscribe(name, wanted).await));
     }
     let ann = Owner {
         principal: Principal::named("key:ann"),
         session: None,
     };
-    catalog
-        .subscriber(ann, Arc::default())
-        .notify("test://a-of-ann".into(), None);
+    let subscriber = catalog.subscriber(ann, Arc::default());
+    subscriber.notify("test://a-of-ann".into(), None);
     for (name, stream) in &mut streams {
         if *name == "ann" {
             assert_eq!(stream.message().await.unwrap()["params"]["uri"], "test://a-of-ann");

@@ -12,10 +12,10 @@ mod proxies;
 mod shares;
 
 use crate::{
-    client::Connection,
+    client::{Connection, Reply},
     clock::TestClock,
-    request::Post,
-    server::{Options, Server, other},
+    request::{Post, everything},
+    server::{Options, Server, get, other},
 };
 use longhaul_core::{Clock, Principal};
 use longhaul_server::{
@@ -54,6 +54,15 @@ struct Tokens {
 }
 
 impl Tokens {
+    fn new(clock: &TestClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            revocation: Revocation::default(),
+            withdraws_ann: Arc::default(),
+            asked: Arc::default(),
+        }
+    }
+
     fn identity(&self, token: &str) -> Option<Identity> {
         let granted =
             |names: &[&str]| -> Permissions { names.iter().map(|name| name.parse::<Grant>().unwrap()).collect() };
@@ -134,12 +143,7 @@ impl Authenticated {
     }
 
     async fn with(options: Options) -> Self {
-        let tokens = Tokens {
-            clock: options.clock.clone(),
-            revocation: Revocation::default(),
-            withdraws_ann: Arc::default(),
-            asked: Arc::default(),
-        };
+        let tokens = Tokens::new(&options.clock);
         let server = Server::with(Options {
             authentication: Authentication {
                 authenticators: vec![Arc::new(tokens.clone())],
@@ -159,8 +163,7 @@ impl Authenticated {
 
     /// A new legacy session of the token's principal, whose client can be asked everything.
     async fn session(&self, token: &str) -> String {
-        let mut initialize = Post::initialize("2025-11-25");
-        initialize.body["params"]["capabilities"] = crate::request::everything();
+        let initialize = Post::initialize_with("2025-11-25", everything());
         let mut connection = self.server.connect().await;
         let reply = connection.exchange(&of(token, initialize)).await;
         let session = reply.head.header("mcp-session-id").unwrap().to_owned();
@@ -173,13 +176,88 @@ impl Authenticated {
         self.server.result(&of(token, post)).await
     }
 
+    async fn task(&self, token: &str, post: Post) -> String {
+        self.server.task(&of(token, post)).await
+    }
+
+    /// A task of the tool `optional`, which a session has asked for.
+    async fn legacy_task(&self, token: &str, session: &str, acting: &str) -> String {
+        self.task(token, Post::legacy_task(Some(session), "optional", acting))
+            .await
+    }
+
+    async fn exchange(&self, token: &str, post: Post) -> Reply {
+        self.server.exchange(&of(token, post)).await
+    }
+
+    async fn error(&self, token: &str, post: Post) -> (u16, i64) {
+        self.server.error(&of(token, post)).await
+    }
+
+    /// The status of the answer, which may be no message.
+    async fn status(&self, token: &str, post: Post) -> u16 {
+        self.send(token, post).await.reply().await.status()
+    }
+
+    async fn send(&self, token: &str, post: Post) -> Connection {
+        self.server.send(&of(token, post)).await
+    }
+
+    async fn stream(&self, token: &str, post: Post) -> Connection {
+        self.server.stream(&of(token, post)).await
+    }
+
+    /// Sends a GET of a session, also with these headers.
+    async fn get(&self, token: &str, session: &str, headers: &str) -> Connection {
+        let mut client = self.server.connect().await;
+        client.send(get_stream(token, session, headers).as_bytes()).await;
+        client
+    }
+
     /// Opens the push stream of a session.
     async fn listen(&self, token: &str, session: &str) -> Connection {
-        let mut client = self.server.connect().await;
-        client.send(get_stream(token, session, "").as_bytes()).await;
-        let head = client.head().await;
-        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        let mut client = self.get(token, session, "").await;
+        client.stream_head().await;
         client
+    }
+
+    /// A modern subscription, which was acknowledged.
+    async fn subscribe(&self, token: &str, filter: Value) -> Connection {
+        let listen = Post::modern("subscriptions/listen", json!({"notifications": filter}));
+        let mut stream = self.stream(token, listen).await;
+        let acknowledged = stream.message().await.unwrap();
+        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+        stream
+    }
+
+    /// Opens the rest of the stream of an event.
+    async fn resume(&self, token: &str, session: &str, last_event: &str) -> Connection {
+        let header = format!("Last-Event-ID: {last_event}\r\n");
+        let mut client = self.get(token, session, &header).await;
+        client.stream_head().await;
+        client
+    }
+
+    /// Polls a task until it is `status`.
+    async fn poll(&self, token: &str, task: &str, status: &str) -> Value {
+        loop {
+            let got = self.result(token, get(task)).await;
+            if got["status"] == status {
+                return got;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The key of the first question of a task, once it has asked.
+    async fn question(&self, token: &str, task: &str) -> String {
+        loop {
+            let got = self.result(token, get(task)).await;
+            if let Some(asked) = got["inputRequests"].as_object() {
+                return asked.keys().next().unwrap().clone();
+            }
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Authenticated, METADATA, get_stream, of};
 use crate::{
-    client::Connection,
+    client::{Connection, Head},
     offers,
-    request::{Post, act, act_as_task},
-    server::{Options, task_of},
+    request::Post,
+    server::Options,
     stage::HANDED_OFF,
 };
 use longhaul_server::http::HttpOptions;
@@ -19,127 +19,88 @@ async fn listed(served: &Authenticated, token: &str) -> Vec<String> {
     tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
+fn challenge(head: &Head) -> &str {
+    head.header("www-authenticate").unwrap()
+}
+
+/// The challenge that asks for these scopes.
+fn lacks(scope: &str) -> String {
+    format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{METADATA}\"")
+}
+
 #[tokio::test]
 async fn s_22_the_list_of_tools_shows_what_may_be_called() {
     let served = Authenticated::start().await;
     let all = listed(&served, "ann").await;
     assert!(all.len() == 10 && all.contains(&"task_wait".to_owned()), "{all:?}");
     assert_eq!(listed(&served, "ann-caller").await, ["optional"]);
-    assert_eq!(
-        listed(&served, "ann-reader").await,
-        ["task_wait", "task_status", "task_list"]
-    );
+    let reads = ["task_wait", "task_status", "task_list"];
+    assert_eq!(listed(&served, "ann-reader").await, reads);
     assert!(listed(&served, "ann-nothing").await.is_empty());
-    assert_eq!(
-        listed(&served, "bob").await,
-        all,
-        "also after others have listed theirs"
-    );
+    // Also after others have listed theirs.
+    assert_eq!(listed(&served, "bob").await, all);
 }
 
 #[tokio::test]
 async fn s_22_what_is_missing_is_asked_for_at_once() {
     let served = Authenticated::start().await;
     let session = served.session("ann").await;
-    let task = task_of(
-        &served
-            .result("ann", Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
+    let task = served.task("ann", Post::call("optional", "wait")).await;
     let follow = |name: &str| Post::modern("tools/call", json!({"name": name, "arguments": {"task": task}}));
     let log = format!("longhaul://task/{task}/log");
     let of_task = json!({"taskId": task, "inputResponses": {}});
-    let listen = json!({"notifications": {"taskIds": [task]}});
-    let listen_to_log = json!({"notifications": {"resourceSubscriptions": [log]}});
+    let listen = |filter: Value| Post::modern("subscriptions/listen", json!({"notifications": filter}));
+    let listen_to_task = listen(json!({"taskIds": [task]}));
+    let listen_to_log = listen(json!({"resourceSubscriptions": [log]}));
     let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
+    let legacy_on = |method: &str| Post::on_task(&session, method, &task);
+    let modern_on = |method: &str| Post::modern(method, of_task.clone());
+    let create = || Post::legacy_task(Some(&session), "optional", "say");
+    let read = Post::modern("resources/read", json!({"uri": log}));
+    let subscribe = legacy("resources/subscribe", json!({"uri": log}));
     let mut connection = served.server.connect().await;
     for (token, post, scope) in [
-        (
-            "caller",
-            Post::modern("tools/call", act("always", "say")),
-            "tools:always tasks:read",
-        ),
-        (
-            "nothing",
-            Post::modern("tools/call", act(HANDED_OFF, "say")),
-            "tools:handed_off tasks:read",
-        ),
-        (
-            "nothing",
-            Post::modern("tools/call", act("unknown", "say")),
-            "tools:unknown tasks:read",
-        ),
-        (
-            "nothing",
-            legacy("tools/call", act_as_task("optional", "say")),
-            "tools:optional tasks:read",
-        ),
-        ("reader", Post::modern("tasks/cancel", of_task.clone()), "tasks:write"),
-        ("reader", Post::modern("tasks/update", of_task.clone()), "tasks:write"),
-        ("reader", legacy("tasks/cancel", of_task.clone()), "tasks:write"),
+        ("caller", Post::call("always", "say"), "tools:always tasks:read"),
+        ("nothing", Post::call(HANDED_OFF, "say"), "tools:handed_off tasks:read"),
+        ("nothing", Post::call("unknown", "say"), "tools:unknown tasks:read"),
+        ("nothing", create(), "tools:optional tasks:read"),
+        ("reader", modern_on("tasks/cancel"), "tasks:write"),
+        ("reader", modern_on("tasks/update"), "tasks:write"),
+        ("reader", legacy_on("tasks/cancel"), "tasks:write"),
         ("reader", follow("task_cancel"), "tasks:write"),
         ("caller", follow("task_wait"), "tasks:read"),
         // What runs as a task whose state its caller may not read is not begun.
-        (
-            "caller",
-            Post::modern("tools/call", act("optional", "say")),
-            "tools:optional tasks:read",
-        ),
-        (
-            "caller",
-            legacy("tools/call", act_as_task("optional", "say")),
-            "tools:optional tasks:read",
-        ),
-        ("caller", Post::modern("tasks/get", of_task.clone()), "tasks:read"),
-        ("caller", legacy("tasks/get", of_task.clone()), "tasks:read"),
-        ("caller", legacy("tasks/result", of_task.clone()), "tasks:read"),
+        ("caller", Post::call("optional", "say"), "tools:optional tasks:read"),
+        ("caller", create(), "tools:optional tasks:read"),
+        ("caller", modern_on("tasks/get"), "tasks:read"),
+        ("caller", legacy_on("tasks/get"), "tasks:read"),
+        ("caller", legacy_on("tasks/result"), "tasks:read"),
         ("caller", legacy("tasks/list", json!({})), "tasks:read"),
-        (
-            "caller",
-            Post::modern("resources/read", json!({"uri": log})),
-            "tasks:read",
-        ),
-        (
-            "caller",
-            legacy("resources/subscribe", json!({"uri": log})),
-            "tasks:read",
-        ),
-        ("caller", Post::modern("subscriptions/listen", listen), "tasks:read"),
-        (
-            "caller",
-            Post::modern("subscriptions/listen", listen_to_log),
-            "tasks:read",
-        ),
+        ("caller", read, "tasks:read"),
+        ("caller", subscribe, "tasks:read"),
+        ("caller", listen_to_task, "tasks:read"),
+        ("caller", listen_to_log, "tasks:read"),
     ] {
         let reply = connection.exchange(&of(&format!("ann-{token}"), post.clone())).await;
         assert_eq!(reply.error(), (403, 403), "{token} {}", post.body);
-        let challenge =
-            format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{METADATA}\"");
-        assert_eq!(
-            reply.head.header("www-authenticate"),
-            Some(&*challenge),
-            "{}",
-            post.body
-        );
+        assert_eq!(challenge(&reply.head), lacks(scope), "{}", post.body);
     }
     // Names that are none of a tool are in no challenge: they could name other scopes.
     for name in ["*", "x tasks:write", "say*", "a\", scope=\"x", "", &"n".repeat(129)] {
-        let post = legacy("tools/call", act(name, "say"));
+        let post = Post::legacy_call(Some(&session), name, "say");
         let reply = connection.exchange(&of("ann-reader", post)).await;
         assert_eq!(reply.head.status, 403, "{name}");
-        let challenge = format!("Bearer error=\"insufficient_scope\", resource_metadata=\"{METADATA}\"");
-        assert_eq!(reply.head.header("www-authenticate"), Some(&*challenge), "{name}");
+        let expected = format!("Bearer error=\"insufficient_scope\", resource_metadata=\"{METADATA}\"");
+        assert_eq!(challenge(&reply.head), expected, "{name}");
     }
-    let mapped = of("ann-mapped", Post::modern("tools/call", act("optional", "say")));
-    let reply = connection.exchange(&mapped).await;
-    let challenge = reply.head.header("www-authenticate").unwrap();
-    assert!(challenge.contains("scope=\"theirs:2\""), "{challenge}");
+    let mapped = served.exchange("ann-mapped", Post::call("optional", "say")).await;
+    assert!(challenge(&mapped.head).contains("scope=\"theirs:2\""), "{mapped:?}");
     assert_eq!(served.server.stage.begun.get(), 1, "nothing else has begun");
 
     // What is allowed works.
     for (token, post) in [
-        ("caller", Post::modern_plain("tools/call", act("optional", "say"))),
-        ("reader", Post::modern("tasks/get", of_task.clone())),
+        ("caller", Post::plain_call("optional", "say")),
+        ("reader", modern_on("tasks/get")),
         ("reader", legacy("tasks/list", json!({}))),
         ("nothing", Post::modern("server/discover", json!({}))),
         ("nothing", legacy("ping", json!({}))),
@@ -154,44 +115,30 @@ async fn s_22_whoever_has_no_permission_is_told_of_all_scopes_of_its_issuer() {
     let served = Authenticated::start().await;
     let session = served.session("ann").await;
     let mut connection = served.server.connect().await;
-    let challenge = format!(
-        "Bearer error=\"insufficient_scope\", scope=\"their:tools their:tasks\", resource_metadata=\"{METADATA}\""
-    );
-    let lists = [
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-    ];
-    let modern = ["server/discover"].iter().chain(&lists);
-    let modern = modern.map(|method| Post::modern(method, json!({})));
+    let lists = ["tools", "prompts", "resources", "resources/templates"].map(|list| format!("{list}/list"));
+    let discover = Post::modern("server/discover", json!({}));
+    let modern = lists.iter().map(|method| Post::modern(method, json!({})));
     let legacy = lists
         .iter()
         .map(|method| Post::legacy(Some(&session), method, json!({})));
-    let posts: Vec<Post> = modern.chain(legacy).chain([Post::initialize("2025-11-25")]).collect();
-    for post in &posts {
+    let others = [discover, Post::initialize("2025-11-25")];
+    for post in modern.chain(legacy).chain(others) {
         let reply = connection.exchange(&of("ann-useless", post.clone())).await;
         assert_eq!(reply.error(), (403, 403), "{}", post.body);
-        assert_eq!(
-            reply.head.header("www-authenticate"),
-            Some(&*challenge),
-            "{}",
-            post.body
-        );
+        let expected = lacks("their:tools their:tasks");
+        assert_eq!(challenge(&reply.head), expected, "{}", post.body);
         // With one permission, or where no scope would help, it is served.
         for token in ["ann-useful", "ann-nothing"] {
             connection.result(&of(token, post.clone())).await;
         }
     }
-    let ping = Post::legacy(Some(&session), "ping", json!({}));
+    let ping = Post::ping(Some(&session));
     connection.result(&of("ann-useless", ping)).await;
-    let call = of("ann-useless", Post::modern("tools/call", act("optional", "say")));
-    let challenge = connection.exchange(&call).await.head;
-    let challenge = challenge.header("www-authenticate").unwrap();
-    assert!(
-        challenge.contains("scope=\"tools:optional tasks:read\""),
-        "what it needs, and not more: {challenge}"
-    );
+    let call = of("ann-useless", Post::call("optional", "say"));
+    // What it needs, and not more.
+    let reply = connection.exchange(&call).await;
+    let scope = "scope=\"tools:optional tasks:read\"";
+    assert!(challenge(&reply.head).contains(scope), "{reply:?}");
 }
 
 /// Resources that are not tasks', prompts and completion need one permission, whoever answers them. Lists leave out what may not be used.
@@ -200,37 +147,24 @@ async fn s_22_resources_and_prompts_need_a_permission() {
     let served = Authenticated::start().await;
     offers::offer(&served.server);
     let session = served.session("ann").await;
-    let task = task_of(
-        &served
-            .result("ann", Post::modern("tools/call", act("optional", "wait")))
-            .await,
-    );
+    let task = served.task("ann", Post::call("optional", "wait")).await;
     let log = format!("longhaul://task/{task}/log");
     let talk = json!({"type": "ref/prompt", "name": "talk"});
     let one = json!({"uri": "test://one"});
-    let both =
-        json!({"notifications": {"taskIds": [task], "resourceSubscriptions": ["test://one", log, "test://1/data"]}});
+    let unknown = json!({"uri": "test://unknown"});
+    let get = json!({"name": "talk", "arguments": {"topic": "a"}});
+    let complete = json!({"ref": talk, "argument": {"name": "topic", "value": ""}});
+    let resources = json!(["test://one", log, "test://1/data"]);
+    let both = json!({"notifications": {"taskIds": [task], "resourceSubscriptions": resources}});
     let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
     let uses = [
         (Post::modern("resources/read", one.clone()), "resources:read"),
         (legacy("resources/read", one.clone()), "resources:read"),
-        (
-            legacy("resources/read", json!({"uri": "test://unknown"})),
-            "resources:read",
-        ),
+        (legacy("resources/read", unknown), "resources:read"),
         (legacy("resources/subscribe", one), "resources:read"),
         (Post::modern("subscriptions/listen", both), "tasks:read resources:read"),
-        (
-            Post::modern("prompts/get", json!({"name": "talk", "arguments": {"topic": "a"}})),
-            "resources:read",
-        ),
-        (
-            Post::modern(
-                "completion/complete",
-                json!({"ref": talk, "argument": {"name": "topic", "value": ""}}),
-            ),
-            "resources:read",
-        ),
+        (Post::modern("prompts/get", get), "resources:read"),
+        (Post::modern("completion/complete", complete), "resources:read"),
     ];
     let lists = [
         ("prompts/list", "prompts"),
@@ -239,56 +173,41 @@ async fn s_22_resources_and_prompts_need_a_permission() {
     ];
     let count = async |token: &str, (method, member): (&str, &str)| {
         let listed = served.result(token, Post::modern(method, json!({}))).await;
-        let templates = listed[member].as_array().expect("a list").iter();
-        templates
-            .filter(|entry| !entry.to_string().contains("longhaul://"))
-            .count()
+        let listed = listed[member].as_array().expect("a list").iter();
+        let others = listed.filter(|entry| !entry.to_string().contains("longhaul://"));
+        others.count()
     };
     for answered_by_the_author in [false, true] {
         if answered_by_the_author {
-            for method in [
-                "resources/list",
-                "resources/read",
-                "resources/templates/list",
-                "prompts/list",
-                "prompts/get",
-            ] {
-                served.server.engine.catalog().put_method(offers::method(method));
+            let catalog = served.server.engine.catalog();
+            for method in ["resources/read", "prompts/get"]
+                .into_iter()
+                .chain(lists.map(|list| list.0))
+            {
+                catalog.put_method(offers::method(method));
             }
         }
         for (post, scope) in &uses {
             for token in ["ann-nothing", "ann-tools"] {
-                let mut connection = served.server.connect().await;
-                let reply = connection.exchange(&of(token, post.clone())).await;
+                let reply = served.exchange(token, post.clone()).await;
                 assert_eq!(reply.error(), (403, 403), "{token} {}", post.body);
-                let challenge = reply.head.header("www-authenticate").unwrap();
                 // `ann-tools` may read tasks, and is told so all the same: its client asks for what is named.
-                assert!(
-                    challenge.contains(&format!("scope=\"{scope}\"")),
-                    "{}: {challenge}",
-                    post.body
-                );
+                let scope = format!("scope=\"{scope}\"");
+                assert!(challenge(&reply.head).contains(&scope), "{}: {reply:?}", post.body);
             }
         }
         for list in lists {
-            assert_eq!(
-                (count("ann-nothing", list).await, count("ann-tools", list).await),
-                (0, 0),
-                "{list:?}"
-            );
-            if !answered_by_the_author {
-                assert_eq!(
-                    (count("ann", list).await, count("ann-resources", list).await),
-                    (1, 1),
-                    "{list:?}"
-                );
+            for (token, shown) in [("nothing", 0), ("tools", 0), ("again", 1), ("resources", 1)] {
+                if shown == 0 || !answered_by_the_author {
+                    let count = count(&format!("ann-{token}"), list).await;
+                    assert_eq!(count, shown, "{token} {list:?}");
+                }
             }
         }
     }
     for (post, _) in uses.iter().filter(|(_, scope)| *scope == "resources:read") {
-        let mut connection = served.server.connect().await;
-        connection.send(&of("ann-resources", post.clone()).to_bytes()).await;
-        assert_eq!(connection.head().await.status, 200, "{}", post.body);
+        let head = served.send("ann-resources", post.clone()).await.head().await;
+        assert_eq!(head.status, 200, "{}", post.body);
     }
 }
 
@@ -297,51 +216,36 @@ async fn s_22_resources_and_prompts_need_a_permission() {
 async fn a_response_needs_the_right_to_call_or_to_change() {
     let served = Authenticated::start().await;
     let session = served.session("ann").await;
-    let response = Post::legacy(Some(&session), "", json!({}));
-    let response = |token: &str| {
-        let mut post = response.clone();
-        post.body = json!({"jsonrpc": "2.0", "id": "0123456789abcdef0123456789abcdef", "result": {}});
-        of(token, post)
-    };
-    let mut connection = served.server.connect().await;
-    for (token, status) in [
-        ("ann", 202),
-        ("ann-caller", 202),
-        ("ann-reader", 403),
-        ("ann-nothing", 403),
-    ] {
-        connection.send(&response(token).to_bytes()).await;
-        assert_eq!(connection.reply().await.status(), status, "{token}");
+    let id = json!("0123456789abcdef0123456789abcdef");
+    for (token, status) in [("again", 202), ("caller", 202), ("reader", 403), ("nothing", 403)] {
+        let response = Post::response(&session, &id, ("result", json!({})));
+        let got = served.status(&format!("ann-{token}"), response).await;
+        assert_eq!(got, status, "{token}");
     }
 }
 
 /// Streams tell of tasks, too: opened, resumed, or of the old pair of endpoints.
 #[tokio::test]
 async fn s_22_a_stream_needs_what_its_messages_need() {
-    let served = Authenticated::with(Options {
-        http: HttpOptions {
-            legacy_sse: true,
-            ..HttpOptions::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let http = HttpOptions {
+        legacy_sse: true,
+        ..HttpOptions::default()
+    };
+    let served = Authenticated::with(Options::with_http(http)).await;
     let session = served.session("ann").await;
+    let task = served.legacy_task("ann", &session, "wait").await;
     let mut push = served.listen("ann-reader", &session).await;
     push.event().await;
-    let mut call = served.server.connect().await;
-    let report = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("p"));
-    call.send(&of("ann", report).to_bytes()).await;
-    assert!(call.head().await.is_stream());
+    let report = Post::legacy_call(Some(&session), "optional", "report 1").progress_token(json!("p"));
+    let mut call = served.stream("ann", report.clone()).await;
     call.message().await.unwrap();
-    let mut callers = served.server.connect().await;
-    let report = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("p"));
-    callers.send(&of("ann-caller", report).to_bytes()).await;
-    assert!(callers.head().await.is_stream());
+    let mut callers = served.stream("ann-caller", report).await;
     callers.message().await.unwrap();
+    let result = Post::on_task(&session, "tasks/result", &task);
+    let mut result = served.stream("ann-reader", result).await;
+    result.event().await;
     let resume = |of: &Connection| format!("Last-Event-ID: {}\r\n", of.last_event_id.clone().unwrap());
-    let (push, call, callers) = (resume(&push), resume(&call), resume(&callers));
-    let result = event_of_a_result(&served, &session).await;
+    let [push, call, callers, result] = [&push, &call, &callers, &result].map(resume);
     let everything = "tools:* tasks:write resources:read";
     for (token, headers, needed) in [
         ("caller", "", Some("tasks:read")),
@@ -358,31 +262,23 @@ async fn s_22_a_stream_needs_what_its_messages_need() {
         ("reader", &result, None),
     ] {
         let token = format!("ann-{token}");
-        let (mut client, get) = (served.server.connect().await, get_stream(&token, &session, headers));
-        client.send(get.as_bytes()).await;
-        let head = client.head().await;
-        assert_eq!(
-            head.status,
-            if needed.is_some() { 403 } else { 200 },
-            "{token} {headers}"
-        );
+        let head = served.get(&token, &session, headers).await.head().await;
+        let status = if needed.is_some() { 403 } else { 200 };
+        assert_eq!(head.status, status, "{token} {headers}");
         if let Some(needed) = needed {
-            let challenge = head.header("www-authenticate").unwrap();
-            assert!(
-                challenge.contains(&format!("scope=\"{needed}\"")),
-                "{token} {headers}: {challenge}"
-            );
+            let needed = format!("scope=\"{needed}\"");
+            assert!(challenge(&head).contains(&needed), "{token} {headers}: {head:?}");
         }
         if headers.is_empty() {
-            client = served.server.connect().await;
-            client.send(get.replacen("GET /mcp", "GET /sse", 1).as_bytes()).await;
-            assert_eq!(client.head().await.status, head.status, "{token}");
+            let mut client = served.server.connect().await;
+            let get = get_stream(&token, &session, headers).replacen("GET /mcp", "GET /sse", 1);
+            client.send(get.as_bytes()).await;
+            assert_eq!(client.head().await.status, status, "{token}");
         }
     }
     // What depends on the request alone tells nothing of sessions.
-    let mut client = served.server.connect().await;
-    client.send(get_stream("ann-caller", "none", "").as_bytes()).await;
-    assert_eq!(client.head().await.status, 403);
+    let head = served.get("ann-caller", "none", "").await.head().await;
+    assert_eq!(head.status, 403);
 }
 
 /// A session has what its principal has subscribed to, with whatever credentials. Others of the principal may read the session's stream, and not the resource.
@@ -394,8 +290,7 @@ async fn s_22_a_push_stream_names_no_resource_to_whoever_may_not_read_it() {
     let session = served.session("ann").await;
     let subscribe = |uri: &str| Post::legacy(Some(&session), "resources/subscribe", json!({"uri": uri}));
     served.result("ann", subscribe("test://watched")).await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&served.result("ann", create).await);
+    let task = served.legacy_task("ann", &session, "wait").await;
     let history = format!("longhaul://task/{task}/history");
     served.result("ann", subscribe(&history)).await;
 
@@ -418,28 +313,10 @@ async fn s_22_a_push_stream_names_no_resource_to_whoever_may_not_read_it() {
     // What it has told is not replayed to those others either, but to themselves.
     for (stream, status) in [(push, 403), (reader, 200)] {
         let last = format!("Last-Event-ID: {}\r\n", stream.last_event_id.clone().unwrap());
-        let mut client = served.server.connect().await;
-        client.send(get_stream("ann-reader", &session, &last).as_bytes()).await;
-        let head = client.head().await;
+        let head = served.get("ann-reader", &session, &last).await.head().await;
         assert_eq!(head.status, status);
         if status == 403 {
-            assert!(
-                head.header("www-authenticate")
-                    .unwrap()
-                    .contains("scope=\"resources:read\"")
-            );
+            assert!(challenge(&head).contains("scope=\"resources:read\""), "{head:?}");
         }
     }
-}
-
-/// Where to resume the answer to a `tasks/result` of `ann-reader`.
-async fn event_of_a_result(served: &Authenticated, session: &str) -> String {
-    let create = Post::legacy(Some(session), "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&served.result("ann", create).await);
-    let mut stream = served.server.connect().await;
-    let result = Post::legacy(Some(session), "tasks/result", json!({"taskId": task}));
-    stream.send(&of("ann-reader", result).to_bytes()).await;
-    assert!(stream.head().await.is_stream());
-    stream.event().await;
-    format!("Last-Event-ID: {}\r\n", stream.last_event_id.unwrap())
 }

@@ -1,18 +1,17 @@
 //! Requests through proxies: whose they are, and who may send them.
 
-use super::{Authenticated, of};
+use super::{Authenticated, Tokens, of};
 use crate::{
     client::Connection,
-    request::{Post, act},
-    server::{Options, Server},
+    clock::TestClock,
+    request::{Post, list},
+    server::{Options, Server, get},
 };
 use longhaul_server::{
-    Limits,
     audit::{Audit, AuditEvent},
     auth::{AuthDecision, Authentication, Authenticator, Denied, Identity, Peer, PeerUser, RequestHead},
     http::{Exposure, HttpOptions, Listener},
 };
-use serde_json::json;
 use std::{
     net::IpAddr,
     num::NonZeroU32,
@@ -28,10 +27,6 @@ fn behind_a_proxy() -> HttpOptions {
         trusted_proxies: vec!["127.0.0.3".parse().unwrap(), "10.0.0.0/8".parse().unwrap()],
         ..HttpOptions::default()
     }
-}
-
-fn list() -> Post {
-    Post::modern("tools/list", json!({}))
 }
 
 fn from(client: &str, post: Post) -> Post {
@@ -69,16 +64,10 @@ impl Audit for Addresses {
 #[tokio::test]
 async fn no_request_through_a_proxy_is_the_same_users() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let server = Server::with(Options {
-        http: behind_a_proxy(),
-        authentication: Authentication {
-            authenticators: vec![Arc::new(SameUser(Arc::clone(&seen)))],
-            ..Authentication::default()
-        },
-        ..Options::default()
-    })
-    .await;
-    server.connect().await.result(&list()).await;
+    let mut options = Options::with_authenticator(SameUser(Arc::clone(&seen)));
+    options.http = behind_a_proxy();
+    let server = Server::with(options).await;
+    server.result(&list()).await;
     Connection::open_from(PROXY, server.address).await.result(&list()).await;
     assert_eq!(*seen.lock().unwrap(), [PeerUser::Same, PeerUser::Unknown]);
 }
@@ -87,12 +76,9 @@ async fn no_request_through_a_proxy_is_the_same_users() {
 #[tokio::test]
 async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
     let addresses = Arc::new(Addresses::default());
-    let served = Authenticated::with(Options {
-        http: behind_a_proxy(),
-        audit: Some(Arc::<Addresses>::clone(&addresses)),
-        ..Options::default()
-    })
-    .await;
+    let mut options = Options::with_http(behind_a_proxy());
+    options.audit = Some(Arc::<Addresses>::clone(&addresses));
+    let served = Authenticated::with(options).await;
     let mut proxy = Connection::open_from(PROXY, served.server.address).await;
     let mut direct = served.server.connect().await;
     for (is_direct, post, address) in [
@@ -102,70 +88,47 @@ async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
         (true, from("203.0.113.7", list()), "127.0.0.1"),
     ] {
         let connection = if is_direct { &mut direct } else { &mut proxy };
-        connection.send(&of("nobody", post).to_bytes()).await;
-        assert_eq!(connection.reply().await.status(), 401);
+        assert_eq!(connection.exchange(&of("nobody", post)).await.status(), 401);
         assert_eq!(std::mem::take(&mut *addresses.0.lock().unwrap()), [address]);
     }
 
-    let server = Server::with(Options {
-        http: behind_a_proxy(),
-        limits: Limits {
-            connections: 1,
-            unknown_ids_per_second: NonZeroU32::new(1),
-            ..Limits::default()
-        },
-        clock: crate::clock::TestClock::standing(),
-        ..Options::default()
-    })
-    .await;
+    let mut options = Options::with_http(behind_a_proxy());
+    options.limits.connections = 1;
+    options.limits.unknown_ids_per_second = NonZeroU32::new(1);
+    options.clock = TestClock::standing();
+    let server = Server::with(options).await;
     // The proxy itself may have more connections, and each client one request at a time.
     let mut waiting = Connection::open_from(PROXY, server.address).await;
     let mut proxy = Connection::open_from(PROXY, server.address).await;
-    let wait = Post::modern_plain("tools/call", act("optional", "wait"));
+    let wait = Post::plain_call("optional", "wait");
     waiting.send(&from("203.0.113.7", wait).to_bytes()).await;
     server.stage.begun.reaches(1).await;
-    proxy.send(&from("203.0.113.7", list()).to_bytes()).await;
-    assert_eq!(proxy.reply().await.error(), (429, 429));
+    let second = proxy.ask(&from("203.0.113.7", list())).await;
+    assert_eq!(second.error(), (429, 429));
     proxy.result(&from("203.0.113.8", list())).await;
     server.stage.released.count();
     assert_eq!(waiting.reply().await.status(), 200);
     proxy.result(&from("203.0.113.7", list())).await;
     // Clients of whom nothing else is known use up their own share of unknown ids.
-    let unknown = Post::modern("tasks/get", json!({"taskId": "0123456789abcdefghjkmnpqrstvwxyz0123"}));
-    for _ in 0..2 {
-        assert_eq!(proxy.error(&from("203.0.113.7", unknown.clone())).await.0, 200);
+    let unknown = |client| from(client, get("0123456789abcdefghjkmnpqrstvwxyz0123"));
+    for error in [(200, -32602), (200, -32602), (429, 429)] {
+        assert_eq!(proxy.error(&unknown("203.0.113.7")).await, error);
     }
-    assert_eq!(proxy.error(&from("203.0.113.7", unknown.clone())).await, (429, 429));
-    assert_eq!(proxy.error(&from("203.0.113.8", unknown)).await.0, 200);
+    assert_eq!(proxy.error(&unknown("203.0.113.8")).await.0, 200);
 }
 
 /// One client can make its requests unreadable. That uses up nothing of the others behind the proxy, nor of the proxy itself.
 #[tokio::test]
 async fn s_06_a_client_that_cannot_be_told_apart_locks_out_no_other() {
-    let clock = crate::clock::TestClock::standing();
-    let tokens = super::Tokens {
-        clock: clock.clone(),
-        revocation: longhaul_server::auth::Revocation::default(),
-        withdraws_ann: Arc::default(),
-        asked: Arc::default(),
-    };
-    let server = Server::with(Options {
-        http: behind_a_proxy(),
-        authentication: Authentication {
-            authenticators: vec![Arc::new(tokens)],
-            ..Authentication::default()
-        },
-        limits: Limits {
-            denied_per_second: NonZeroU32::new(1),
-            ..Limits::default()
-        },
-        clock,
-        ..Options::default()
-    })
-    .await;
+    let clock = TestClock::standing();
+    let mut options = Options::with_authenticator(Tokens::new(&clock));
+    options.http = behind_a_proxy();
+    options.limits.denied_per_second = NonZeroU32::new(1);
+    options.clock = clock;
+    let server = Server::with(options).await;
     let mut proxy = Connection::open_from(PROXY, server.address).await;
     let made_up = || from("203.0.113.7", list()).with("Forwarded", "for=_hidden");
-    for (at, (post, status)) in [
+    let requests = [
         (of("nobody", made_up()), 401),
         (of("nobody", made_up()), 401),
         (of("nobody", made_up()), 429),
@@ -174,12 +137,9 @@ async fn s_06_a_client_that_cannot_be_told_apart_locks_out_no_other() {
         (of("later-ann", from("203.0.113.8", list())), 200),
         (of("nobody", from("203.0.113.8", list())), 401),
         (of("later-ann", list()), 200),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        proxy.send(&post.to_bytes()).await;
-        assert_eq!(proxy.reply().await.status(), status, "{at}");
+    ];
+    for (at, (post, status)) in requests.iter().enumerate() {
+        assert_eq!(proxy.ask(post).await.status(), *status, "{at}");
     }
 }
 
@@ -188,13 +148,9 @@ async fn s_06_a_client_that_cannot_be_told_apart_locks_out_no_other() {
 async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
     // Nothing is sent: this finds the address that would be sent from.
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    let Some(own) = probe
-        .connect("192.0.2.1:9")
-        .and_then(|()| probe.local_addr())
-        .ok()
-        .map(|address| address.ip())
-        .filter(|address| !address.is_loopback())
-    else {
+    let own = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr());
+    let own = own.ok().map(|address| address.ip());
+    let Some(own) = own.filter(|address| !address.is_loopback()) else {
         eprintln!("this machine has no other address");
         return;
     };
@@ -203,19 +159,14 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
             trusted_proxies: vec![trusted.parse().unwrap()],
             ..HttpOptions::default()
         };
-        let served = Authenticated::with(Options {
-            http: http.clone(),
-            ..Options::default()
-        })
-        .await;
+        let served = Authenticated::with(Options::with_http(http.clone())).await;
         let authentication = Authentication {
             authenticators: vec![Arc::new(served.tokens.clone())],
             ..Authentication::default()
         };
         let exposure = Exposure::of(&authentication, &http, false);
-        let listener = Listener::bind_exposed(([0, 0, 0, 0], 0).into(), exposure)
-            .await
-            .unwrap();
+        let listener = Listener::bind_exposed(([0, 0, 0, 0], 0).into(), exposure).await;
+        let listener = listener.unwrap();
         let port = listener.address().port();
         let protocol = Arc::clone(&served.server.protocol);
         let serving = listener.serve(protocol, std::future::pending());
@@ -223,8 +174,7 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
             let mut local = Connection::open((std::net::Ipv4Addr::LOCALHOST, port).into()).await;
             local.result(&of("ann", list())).await;
             let mut remote = Connection::open((own, port).into()).await;
-            remote.send(&of("ann", list()).to_bytes()).await;
-            remote.reply().await
+            remote.ask(&of("ann", list())).await
         };
         let reply = tokio::select! {
             () = serving => unreachable!("it is not stopped"),
@@ -259,16 +209,8 @@ impl Authenticator for Unanswered {
 /// Whose it is is asked once, so the next try needs another connection.
 #[tokio::test]
 async fn a_connection_that_could_not_be_asked_about_is_closed() {
-    let server = Server::with(Options {
-        authentication: Authentication {
-            authenticators: vec![Arc::new(Unanswered)],
-            ..Authentication::default()
-        },
-        ..Options::default()
-    })
-    .await;
-    let mut connection = server.connect().await;
-    connection.send(&list().to_bytes()).await;
+    let server = Server::with(Options::with_authenticator(Unanswered)).await;
+    let mut connection = server.send(&list()).await;
     let reply = connection.reply().await;
     assert_eq!((reply.status(), reply.head.header("retry-after")), (503, Some("1")));
     assert_eq!(connection.read_to_close().await, 0);

@@ -1,30 +1,27 @@
 //! Notifications to a session: progress, log messages, statuses, changes.
 
-use super::{RELATED, create, form, next, next_status, result, wait};
-use crate::{client::Connection, offers::resource, request::Post, server::Server};
+use super::{Client, RELATED, form, next, next_status, result};
+use crate::{client::Connection, offers::resource, request::Post};
 use serde_json::{Value, json};
 
 /// The creating call's token, rising, on any stream of its session; never for another session.
 #[tokio::test]
 async fn progress_goes_on_after_the_task_was_created() {
-    let server = Server::start().await;
-    let session = server.session_with("2025-11-25", form()).await;
-    let mut push = server.listen(&session).await;
-    let task = create(&server, &session, "report 1 2 2 3").await;
+    let (client, mut push, task) = Client::listening(form(), "report 1 2 2 3").await;
     let figure = async |stream: &mut Connection, figure: u64| {
         let news = next(stream, "notifications/progress").await;
         assert_eq!(news["params"]["progress"], figure, "{news}");
         assert_eq!(news["params"]["progressToken"], "p-1");
         assert_eq!(news["params"]["_meta"][RELATED]["taskId"], task.as_str());
-        server.stage.released.count();
+        client.server.stage.released.count();
     };
     figure(&mut push, 1).await;
-    let stranger = server.session().await;
-    let (post, mut strange) = wait(&server, &stranger, &task).await;
+    let stranger = client.another(json!({})).await;
+    let (post, mut strange) = stranger.wait(&task).await;
     figure(&mut push, 2).await;
     // The second 2 is not sent.
-    let (_, mut stream) = wait(&server, &session, &task).await;
-    server.stage.released.count();
+    let (_, mut stream) = client.wait(&task).await;
+    client.server.stage.released.count();
     figure(&mut stream, 3).await;
     assert_eq!(result(&mut stream, &post).await, "done");
     assert_eq!(result(&mut strange, &post).await, "done");
@@ -33,26 +30,21 @@ async fn progress_goes_on_after_the_task_was_created() {
 /// A cancelled wait no longer carries messages; they go to the push stream again.
 #[tokio::test]
 async fn the_push_stream_carries_again_when_a_wait_is_over() {
-    let server = Server::start().await;
-    let session = server.session().await;
-    let mut push = server.listen(&session).await;
-    let task = create(&server, &session, "report 1 2").await;
+    let (client, mut push, task) = Client::listening(json!({}), "report 1 2").await;
     assert_eq!(next(&mut push, "notifications/progress").await["params"]["progress"], 1);
-    let (_, mut stream) = wait(&server, &session, &task).await;
-    let cancelled = Post::legacy(Some(&session), "notifications/cancelled", json!({"requestId": "wait"})).without_id();
-    assert_eq!(server.connect().await.exchange(&cancelled).await.status(), 202);
+    let (_, mut stream) = client.wait(&task).await;
+    let id = json!({"requestId": "wait"});
+    let cancelled = Post::legacy(Some(&client.session), "notifications/cancelled", id);
+    client.server.accepted(&cancelled.without_id()).await;
     assert_eq!(stream.message().await, None);
-    server.stage.released.count();
+    client.server.stage.released.count();
     assert_eq!(next(&mut push, "notifications/progress").await["params"]["progress"], 2);
 }
 
 /// From the level on that the session has set, tied to the task.
 #[tokio::test]
 async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
-    let server = Server::start().await;
-    let session = server.session().await;
-    let mut push = server.listen(&session).await;
-    let task = create(&server, &session, "log 3").await;
+    let (client, mut push, task) = Client::listening(json!({}), "log 3").await;
     let heard = async |stream: &mut Connection, nth: u64, level: &str| {
         let log = next(stream, "notifications/message").await;
         assert_eq!(log["params"]["level"], level, "{log}");
@@ -60,21 +52,21 @@ async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
         assert_eq!(log["params"]["_meta"][RELATED]["taskId"], task.as_str());
     };
     let set = async |level: Value| {
-        let post = Post::legacy(Some(&session), "logging/setLevel", json!({"level": level}));
-        server.connect().await.exchange(&post).await
+        let post = Post::legacy(Some(&client.session), "logging/setLevel", json!({"level": level}));
+        client.server.exchange(&post).await
     };
     // Whoever gets the messages of the task gets its log.
     next(&mut push, "notifications/tasks/status").await;
-    server.stage.released.count();
+    client.server.stage.released.count();
     heard(&mut push, 1, "info").await;
     heard(&mut push, 1, "error").await;
     assert_eq!(set(json!("error")).await.json()["result"], json!({}));
     assert_eq!(set(json!("loud")).await.error(), (200, -32602));
-    server.stage.released.count();
+    client.server.stage.released.count();
     heard(&mut push, 2, "error").await;
     assert_eq!(set(json!("debug")).await.json()["result"], json!({}));
-    let (_, mut stream) = wait(&server, &session, &task).await;
-    server.stage.released.count();
+    let (_, mut stream) = client.wait(&task).await;
+    client.server.stage.released.count();
     for level in ["debug", "info", "error"] {
         heard(&mut stream, 3, level).await;
     }
@@ -83,34 +75,31 @@ async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
 /// Not every change, but the last one always; and nothing for tasks of others.
 #[tokio::test]
 async fn statuses_are_sent_while_a_push_stream_is_open() {
-    let server = Server::start().await;
-    let session = server.session().await;
-    let mut push = server.listen(&session).await;
-    let other = server.session().await;
-    create(&server, &other, "status other").await;
-    let task = create(&server, &session, "status hello").await;
+    let client = Client::with(json!({})).await;
+    let mut push = client.listen().await;
+    let other = client.another(json!({})).await;
+    other.create("status other").await;
+    let task = client.create("status hello").await;
     let news = next(&mut push, "notifications/tasks/status").await;
     assert_eq!(news["params"]["taskId"], task.as_str());
     assert_eq!(news["params"]["statusMessage"], "hello");
-    server.stage.released.count();
+    client.server.stage.released.count();
     assert_eq!(next_status(&mut push, &task).await, "completed");
-    let failed = create(&server, &session, "refuse").await;
+    let failed = client.create("refuse").await;
     assert_eq!(next_status(&mut push, &failed).await, "failed");
 }
 
 /// Lists that change and resources that are watched.
 #[tokio::test]
 async fn changes_of_lists_and_resources_are_sent_on_a_push_stream() {
-    let server = Server::start().await;
+    let client = Client::with(json!({})).await;
+    let server = &client.server;
     let capabilities = server.result(&Post::initialize("2025-11-25")).await["capabilities"].clone();
     assert_eq!(capabilities["tools"], json!({"listChanged": true}));
-    assert_eq!(
-        capabilities["resources"],
-        json!({"listChanged": true, "subscribe": true})
-    );
+    let resources = json!({"listChanged": true, "subscribe": true});
+    assert_eq!(capabilities["resources"], resources);
     assert_eq!(capabilities["logging"], json!({}));
-    let session = server.session().await;
-    let about = |method: &str, uri: &str| Post::legacy(Some(&session), method, json!({"uri": uri}));
+    let about = |method: &str, uri: &str| Post::legacy(Some(&client.session), method, json!({"uri": uri}));
     let catalog = server.engine.catalog();
     let (longest, too_long) = ("u".repeat(2048), "u".repeat(2049));
     for uri in ["test://watched", "test://dropped", "test://other", &longest, &too_long] {
@@ -119,18 +108,14 @@ async fn changes_of_lists_and_resources_are_sent_on_a_push_stream() {
     for uri in ["test://watched", "test://dropped"] {
         assert_eq!(server.result(&about("resources/subscribe", uri)).await, json!({}));
     }
-    assert_eq!(
-        server.result(&about("resources/unsubscribe", "test://dropped")).await,
-        json!({})
-    );
-    let mut endless = about("resources/subscribe", &too_long);
-    let refused = server.connect().await.exchange(&endless).await;
+    let unsubscribe = about("resources/unsubscribe", "test://dropped");
+    assert_eq!(server.result(&unsubscribe).await, json!({}));
+    let refused = server.exchange(&about("resources/subscribe", &too_long)).await;
     assert_eq!(refused.error(), (200, -32602));
-    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    let message = refused.json()["error"]["message"].to_string();
     assert!(message.contains("at most 2048"), "{message}");
-    endless.body["params"]["uri"] = json!(longest);
-    server.result(&endless).await;
-    let mut push = server.listen(&session).await;
+    server.result(&about("resources/subscribe", &longest)).await;
+    let mut push = client.listen().await;
     for uri in ["test://other", "test://dropped", "test://watched"] {
         catalog.resource_updated(uri);
     }

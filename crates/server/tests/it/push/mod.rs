@@ -6,10 +6,11 @@ mod messages;
 
 use crate::{
     client::Connection,
-    request::{Post, act_as_task},
-    server::{Server, task_of},
+    request::Post,
+    server::{Server, text},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -17,35 +18,80 @@ fn form() -> Value {
     json!({"elicitation": {}, "sampling": {}})
 }
 
-async fn create(server: &Server, session: &str, act: &str) -> String {
-    let call = Post::legacy(Some(session), "tools/call", act_as_task("optional", act)).progress_token(json!("p-1"));
-    task_of(&server.result(&call).await)
+/// A legacy client: a session at a server.
+struct Client {
+    server: Arc<Server>,
+    session: String,
 }
 
-async fn status(server: &Server, session: &str, task: &str) -> Value {
-    let get = Post::legacy(Some(session), "tasks/get", json!({"taskId": task}));
-    server.result(&get).await["status"].clone()
+impl Client {
+    async fn with(capabilities: Value) -> Self {
+        Self::at(Arc::new(Server::start().await), capabilities).await
+    }
+
+    async fn at(server: Arc<Server>, capabilities: Value) -> Self {
+        let session = server.session_with("2025-11-25", capabilities).await;
+        Self { server, session }
+    }
+
+    /// One with a push stream and a task.
+    async fn listening(capabilities: Value, act: &str) -> (Self, Connection, String) {
+        let client = Self::with(capabilities).await;
+        let push = client.listen().await;
+        let task = client.create(act).await;
+        (client, push, task)
+    }
+
+    /// Another session at the same server.
+    async fn another(&self, capabilities: Value) -> Self {
+        Self::at(Arc::clone(&self.server), capabilities).await
+    }
+
+    async fn create(&self, act: &str) -> String {
+        let call = Post::legacy_task(Some(&self.session), "optional", act);
+        self.server.task(&call.progress_token(json!("p-1"))).await
+    }
+
+    async fn status(&self, task: &str) -> Value {
+        let get = Post::on_task(&self.session, "tasks/get", task);
+        self.server.result(&get).await["status"].clone()
+    }
+
+    async fn listen(&self) -> Connection {
+        self.server.listen(&self.session).await
+    }
+
+    /// The stream of a `tasks/result`, and the request.
+    async fn wait(&self, task: &str) -> (Post, Connection) {
+        let post = Post::on_task(&self.session, "tasks/result", task).id(json!("wait"));
+        let stream = self.server.stream(&post).await;
+        (post, stream)
+    }
+
+    /// Answers a request of the server's.
+    async fn answer(&self, request: &Value, result: Value) {
+        self.server.answer(&self.session, request, result).await;
+    }
+
+    async fn refuse(&self, request: &Value, error: Value) {
+        let refusal = Post::response(&self.session, &request["id"], ("error", error));
+        self.server.accepted(&refusal).await;
+    }
+
+    /// The answer to the question of a task, as `ask` repeats it.
+    async fn answered(&self, task: &str) -> Value {
+        self.server.poll(task, "completed").await;
+        let result = Post::on_task(&self.session, "tasks/result", task);
+        serde_json::from_str(text(&self.server.result(&result).await)).unwrap()
+    }
 }
 
-/// The stream of a `tasks/result`, and the request.
-async fn wait(server: &Server, session: &str, task: &str) -> (Post, Connection) {
-    let post = Post::legacy(Some(session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
-    let mut client = server.connect().await;
-    client.send(&post.to_bytes()).await;
-    assert!(client.head().await.is_stream());
-    (post, client)
+fn yes() -> Value {
+    json!({"action": "accept", "content": {"sure": true}})
 }
 
-/// A client's response to a request of the server's.
-async fn respond(server: &Server, session: &str, request: &Value, member: (&str, Value)) {
-    let mut post = Post::legacy(Some(session), "", json!({}));
-    post.body = json!({"jsonrpc": "2.0", "id": request["id"], member.0: member.1});
-    let reply = server.connect().await.exchange(&post).await;
-    assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
-}
-
-fn yes() -> (&'static str, Value) {
-    ("result", json!({"action": "accept", "content": {"sure": true}}))
+fn no() -> Value {
+    json!({"action": "decline"})
 }
 
 /// The next message of `method`; status notifications may come at any time before.
@@ -74,18 +120,5 @@ async fn next_status(stream: &mut Connection, task: &str) -> Value {
 }
 
 async fn result(stream: &mut Connection, post: &Post) -> String {
-    let messages = stream.messages(post).await;
-    assert_eq!(messages.len(), 1, "{messages:?}");
-    messages[0]["result"]["content"][0]["text"].as_str().unwrap().to_owned()
-}
-
-/// Its answer, as `ask` repeats it.
-async fn answered(server: &Server, session: &str, task: &str) -> Value {
-    server.poll(task, "completed").await;
-    let (post, mut client) = (
-        Post::legacy(Some(session), "tasks/result", json!({"taskId": task})),
-        server.connect().await,
-    );
-    let result = client.result(&post).await;
-    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+    text(&stream.only_result(post).await).to_owned()
 }

@@ -2,8 +2,8 @@
 
 use super::{Client, ping};
 use crate::{
-    request::{Post, act, act_as_task},
-    server::{Server, get, task_of},
+    request::Post,
+    server::{Server, get},
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -24,10 +24,9 @@ async fn a_client_may_leave_without_reading_its_answer() {
 async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
-    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&client.result(&create).await);
+    let task = client.task(&Post::legacy_task(None, "optional", "wait")).await;
     let watching = Post::legacy(None, "tasks/result", json!({"taskId": task})).id(json!("w"));
-    let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!(1));
+    let call = Post::plain_call("optional", "report 1").progress_token(json!(1));
     client.send_post(&watching).await;
     client.send_post(&call).await;
     assert_eq!(client.line().await.unwrap()["method"], "notifications/progress");
@@ -47,17 +46,12 @@ async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
 async fn a_wait_that_is_longer_than_the_shutdown_is_dropped() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
-    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&client.result(&create).await);
-    client
-        .send_post(&Post::modern_plain("tools/call", act("optional", "wait")).id(json!(2)))
-        .await;
-    client
-        .send_post(&Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(3)))
-        .await;
-    let mut named = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(4));
-    named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
-    client.send_post(&named).await;
+    let task = client.task(&Post::legacy_task(None, "optional", "wait")).await;
+    let legacy = Post::legacy_call(None, "optional", "wait");
+    let plain = Post::plain_call("optional", "wait");
+    for (id, call) in [(2, plain), (3, legacy.clone()), (4, legacy.keyed("k"))] {
+        client.send_post(&call.id(json!(id))).await;
+    }
     server.stage.begun.reaches(4).await;
     tokio::time::pause();
     client.finish().await;
@@ -77,11 +71,9 @@ async fn a_wait_that_is_longer_than_the_shutdown_is_dropped() {
 async fn the_connection_ends_when_the_server_does() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
-    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&client.result(&create).await);
-    client
-        .send_post(&Post::legacy(None, "tasks/result", json!({"taskId": task})))
-        .await;
+    let task = client.task(&Post::legacy_task(None, "optional", "wait")).await;
+    let wait = Post::legacy(None, "tasks/result", json!({"taskId": task}));
+    client.send_post(&wait).await;
     client.result(&ping()).await;
     server.stop().await;
     assert_eq!(client.line().await, None);

@@ -1,10 +1,7 @@
 //! What a line may hold: batches, junk, and lines without an end.
 
-use super::{Client, discover, ping};
-use crate::{
-    request::{Post, act},
-    server::Server,
-};
+use super::{Client, cancelled, discover, ping};
+use crate::{request::Post, server::Server};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -30,12 +27,13 @@ async fn no_input_is_fatal() {
     }
     // These have no response.
     client.send(b"\n  \n\r\n").await;
-    client
-        .send(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n")
-        .await;
-    client
-        .send(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}\n")
-        .await;
+    for silent in [
+        json!({"jsonrpc": "2.0", "id": "q", "result": {}}),
+        json!({"jsonrpc": "2.0", "method": "x"}),
+        cancelled(&json!([])).body,
+    ] {
+        client.send(format!("{silent}\n").as_bytes()).await;
+    }
     client.send(format!("{}\r\n", discover().body).as_bytes()).await;
     client.answer_to(&discover()).await;
 }
@@ -52,7 +50,7 @@ async fn a_line_without_an_end_is_skipped() {
     assert_eq!(client.line().await.unwrap()["error"]["code"], -32600);
     // A line of 16 MiB is allowed.
     let long = "x".repeat((16 << 20) - 300);
-    let post = Post::modern("tools/call", act("optional", &format!("say {long}")));
+    let post = Post::call("optional", &format!("say {long}"));
     client.result(&post).await;
 }
 
@@ -64,24 +62,13 @@ async fn a_batch_is_answered_by_one_line() {
     let ping = |id: u32| ping().id(json!(id)).body;
     let early = json!([ping(1)]);
     client.send(format!("{early}\n").as_bytes()).await;
-    assert_eq!(
-        client.line().await.unwrap()["error"]["code"],
-        -32600,
-        "nothing is agreed on yet"
-    );
+    // Nothing is agreed on yet.
+    assert_eq!(client.line().await.unwrap()["error"]["code"], -32600);
     client.result(&Post::initialize("2025-03-26")).await;
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let call = Post::legacy(None, "tools/call", act("optional", "wait"))
-        .id(json!("slow"))
-        .body;
-    let batch = json!([
-        initialized,
-        ping(1),
-        call,
-        5,
-        ping(2),
-        Post::initialize("2025-03-26").id(json!(3)).body
-    ]);
+    let call = Post::legacy_call(None, "optional", "wait").id(json!("slow")).body;
+    let handshake = Post::initialize("2025-03-26").id(json!(3)).body;
+    let batch = json!([initialized, ping(1), call, 5, ping(2), handshake]);
     for line in [json!([initialized]), batch, json!([]), ping(4)] {
         client.send(format!("{line}\n").as_bytes()).await;
     }
@@ -90,12 +77,8 @@ async fn a_batch_is_answered_by_one_line() {
     assert_eq!(client.line().await.unwrap()["id"], 4, "who comes later does not wait");
     server.stage.released.count();
     let answers = client.line().await.unwrap();
-    let mut ids: Vec<_> = answers
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|answer| answer["id"].to_string())
-        .collect();
+    let answers = answers.as_array().unwrap().iter();
+    let mut ids: Vec<_> = answers.map(|answer| answer["id"].to_string()).collect();
     ids.sort();
     assert_eq!(ids, ["\"slow\"", "1", "2", "3", "null"]);
     // The end of the input does not cut a batch short.

@@ -5,7 +5,10 @@ mod flow;
 mod input;
 mod requests;
 
-use crate::{request::Post, server::Server};
+use crate::{
+    request::Post,
+    server::{Server, task_of},
+};
 use longhaul_schemas::MessageChecker;
 use serde_json::{Value, json};
 use std::{io, sync::Arc};
@@ -52,9 +55,7 @@ impl Client {
     /// A legacy connection of a client with these capabilities.
     async fn that_can(server: &Server, capabilities: Value) -> Self {
         let mut client = Self::connect(server);
-        let mut initialize = Post::initialize("2025-11-25");
-        initialize.body["params"]["capabilities"] = capabilities;
-        client.result(&initialize).await;
+        client.result(&Post::initialize_with("2025-11-25", capabilities)).await;
         let initialized = Post::legacy(None, "notifications/initialized", json!({})).without_id();
         client.send_post(&initialized).await;
         client
@@ -107,6 +108,10 @@ impl Client {
         answer["result"].clone()
     }
 
+    async fn task(&mut self, post: &Post) -> String {
+        task_of(&self.result(post).await)
+    }
+
     /// Closes the input.
     async fn finish(&mut self) {
         self.input.take().unwrap().shutdown().await.unwrap();
@@ -114,7 +119,7 @@ impl Client {
 }
 
 fn ping() -> Post {
-    Post::legacy(None, "ping", json!({})).id(json!("ping"))
+    Post::ping(None).id(json!("ping"))
 }
 
 fn discover() -> Post {

@@ -2,10 +2,10 @@
 
 use super::{Client, cancelled, discover, ping};
 use crate::{
-    request::{Post, act, act_as_task},
-    server::{Server, get, task_of},
+    request::Post,
+    server::{Server, get, text},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Invariant 7.
 #[tokio::test]
@@ -22,26 +22,14 @@ async fn both_eras_are_served_on_one_connection_message_by_message() {
     client.result(&discover()).await;
 
     // Legacy tasks need their revision. A list here is the whole principal's, whichever era created what.
-    let create = Post::modern("tools/call", act("optional", "say"));
-    let modern = task_of(&client.result(&create).await);
+    let modern = client.task(&Post::call("optional", "say")).await;
     let listing = Post::legacy(None, "tasks/list", json!({}));
     assert_eq!(client.answer(&listing).await["error"]["code"], -32601);
     client.result(&Post::initialize("2025-11-25")).await;
-    let legacy = task_of(
-        &client
-            .result(&Post::legacy(None, "tools/call", act_as_task("optional", "say")))
-            .await,
-    );
+    let legacy = client.task(&Post::legacy_task(None, "optional", "say")).await;
     let listed = client.result(&listing).await;
-    let ids = |tasks: &Value| {
-        tasks
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|task| task["taskId"].clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(ids(&listed["tasks"]), [json!(legacy), json!(modern)]);
+    let ids = listed["tasks"].as_array().unwrap().iter().map(|task| &task["taskId"]);
+    assert_eq!(ids.collect::<Vec<_>>(), [&json!(legacy), &json!(modern)]);
     client.result(&get(&modern)).await;
 }
 
@@ -49,12 +37,12 @@ async fn both_eras_are_served_on_one_connection_message_by_message() {
 async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
-    let call = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!("slow"));
+    let call = Post::legacy_call(None, "optional", "wait").id(json!("slow"));
     client.send_post(&call).await;
     client.result(&ping()).await;
     assert_eq!(client.answer(&call).await["error"]["code"], -32600);
     server.stage.released.count();
-    assert_eq!(client.answer_to(&call).await["result"]["content"][0]["text"], "done");
+    assert_eq!(text(&client.answer_to(&call).await["result"]), "done");
     client.result(&call).await;
 }
 
@@ -64,15 +52,14 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
     for modern in [true, false] {
         let server = Server::start().await;
         let mut client = Client::initialized(&server).await;
-        let call = if modern {
-            Post::modern_plain("tools/call", act("optional", "wait"))
-        } else {
-            Post::legacy(None, "tools/call", act("optional", "wait"))
+        let call = match modern {
+            true => Post::plain_call("optional", "wait"),
+            false => Post::legacy_call(None, "optional", "wait"),
         };
         let call = call.id(json!("a\u{e9}"));
-        client
-            .send(format!("{}\n{}\n", call.body, cancelled(&json!("a\u{e9}")).body).as_bytes())
-            .await;
+        let cancelled = cancelled(&json!("a\u{e9}"));
+        let both = format!("{}\n{}\n", call.body, cancelled.body);
+        client.send(both.as_bytes()).await;
         client.result(&ping()).await;
         while server.engine.running() > 0 {
             tokio::task::yield_now().await;
@@ -81,7 +68,7 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
         let (begun, stopped) = (server.stage.begun.get(), server.stage.stopped.get());
         client.send_post(&call).await;
         server.stage.begun.reaches(begun + 1).await;
-        client.send_post(&cancelled(&json!("a\u{e9}"))).await;
+        client.send_post(&cancelled).await;
         server.stage.stopped.reaches(stopped + 1).await;
         client.finish().await;
         assert_eq!(client.line().await, None, "no answer: modern {modern}");
@@ -93,8 +80,8 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
 async fn a_question_comes_once_on_the_connection() {
     let server = Server::start().await;
     let mut client = Client::that_can(&server, json!({"elicitation": {}})).await;
-    let create = Post::legacy(None, "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&client.result(&create).await);
+    let create = Post::legacy_task(None, "optional", "ask");
+    let task = client.task(&create).await;
     let mut asked = Vec::new();
     let mut pings = 0;
     let end = loop {
@@ -107,10 +94,9 @@ async fn a_question_comes_once_on_the_connection() {
                 client.send_post(&ping()).await;
             }
             (_, None) => {
-                let mut answer = Post::legacy(None, "", json!({}));
                 let accept = json!({"action": "accept", "content": {"sure": true}});
-                answer.body = json!({"jsonrpc": "2.0", "id": asked[0], "result": accept});
-                client.send_post(&answer).await;
+                let answer = json!({"jsonrpc": "2.0", "id": asked[0], "result": accept});
+                client.send_post(&Post::of(answer)).await;
             }
             (id, Some("elicitation/create")) => {
                 asked.push(id.clone());
@@ -122,23 +108,19 @@ async fn a_question_comes_once_on_the_connection() {
         }
     };
     assert_eq!(asked.len(), 1);
-    assert!(end["result"]["content"][0]["text"].as_str().unwrap().contains("accept"));
+    assert!(text(&end["result"]).contains("accept"), "{end}");
 }
 
 /// There is only one user, so a client finds the tasks of an earlier one; over HTTP it is the session's alone.
 #[tokio::test]
 async fn the_only_user_can_list_all_tasks() {
     let server = Server::start().await;
-    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
-    let task = task_of(&Client::initialized(&server).await.result(&create).await);
+    let create = Post::legacy_task(None, "optional", "wait");
+    let task = Client::initialized(&server).await.task(&create).await;
     let list = Post::legacy(None, "tasks/list", json!({}));
     let listed = Client::initialized(&server).await.result(&list).await;
     assert_eq!(listed["tasks"][0]["taskId"], task.as_str());
-    let session = server.session().await;
-    let over_http = server
-        .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
-        .await;
-    assert_eq!(over_http["tasks"], json!([]));
+    assert_eq!(server.listed(&server.session().await).await, json!([]));
 }
 
 #[tokio::test]
@@ -160,10 +142,8 @@ async fn a_subscription_ends_by_message_from_either_side() {
     server.stop().await;
     let cancelled = client.line().await.unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
-    assert_eq!(
-        cancelled["params"]["requestId"], "two",
-        "the other one had ended: {cancelled}"
-    );
+    // The other one had ended.
+    assert_eq!(cancelled["params"]["requestId"], "two", "{cancelled}");
     client.answer_to(&listen("two")).await;
     assert_eq!(client.line().await, None);
 }

@@ -3,7 +3,7 @@
 use super::{Authority, Files, Https};
 use crate::{
     clock::TestClock,
-    request::Post,
+    request::list,
     server::{Options, Server},
 };
 use longhaul_core::{Clock as _, UnixMillis};
@@ -11,16 +11,11 @@ use longhaul_runtime::Ports;
 use longhaul_server::http::{Tls, TlsError};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
-use serde_json::json;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
-
-fn ping() -> Post {
-    Post::modern("tools/list", json!({}))
-}
 
 /// Connects until the certificate is another one, or until `is_done`.
 async fn certificate_after(
@@ -41,7 +36,7 @@ async fn certificate_after(
 async fn a_client_that_trusts_the_certificate_is_served_and_another_one_is_not() {
     let files = Files::new();
     let server = files.serve().await;
-    let (status, body) = files.connect(&server).await.ask(&ping()).await;
+    let (status, body) = files.connect(&server).await.ask(&list()).await;
     assert_eq!(status, 200, "{body}");
     assert!(body["result"]["tools"].is_array(), "{body}");
 
@@ -54,7 +49,7 @@ async fn a_client_without_tls_is_told_so() {
     let files = Files::new();
     let server = files.serve().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(&ping().to_bytes()).await.unwrap();
+    stream.write_all(&list().to_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -75,11 +70,7 @@ async fn a_client_without_tls_is_told_so() {
 async fn a_slow_handshake_keeps_nobody_waiting_and_ends() {
     let files = Files::new();
     let clock = TestClock::standing();
-    let options = Options {
-        clock: clock.clone(),
-        ..Options::default()
-    };
-    let server = files.serve_with(options).await;
+    let server = files.serve_with(Options::with_clock(&clock)).await;
     let mut slow = Vec::new();
     for _ in 0..3 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -87,33 +78,20 @@ async fn a_slow_handshake_keeps_nobody_waiting_and_ends() {
         stream.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
         slow.push(stream);
     }
-    let (status, _) = files.connect(&server).await.ask(&ping()).await;
+    let (status, _) = files.connect(&server).await.ask(&list()).await;
     assert_eq!(status, 200);
     for mut stream in slow {
         // The handshake may only have begun.
         let ended = async { stream.read(&mut [0; 1]).await };
-        tokio::pin!(ended);
-        loop {
-            clock.advance(Duration::from_secs(10));
-            tokio::select! {
-                biased;
-                read = &mut ended => {
-                    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
-                    break;
-                }
-                () = tokio::task::yield_now() => {}
-            }
-        }
+        let read = clock.advance_until(Duration::from_secs(10), ended).await;
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
 }
 
 #[tokio::test]
 async fn a_handshake_does_not_hold_up_the_end_of_the_server() {
     let files = Files::new();
-    let options = Options {
-        clock: TestClock::standing(),
-        ..Options::default()
-    };
+    let options = Options::with_clock(&TestClock::standing());
     let server = files.serve_with(options).await;
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(&[0x16]).await.unwrap();
@@ -129,11 +107,11 @@ async fn a_new_certificate_is_taken_over_and_open_connections_go_on() {
     let server = files.serve().await;
     let mut old = files.connect(&server).await;
     let first = old.certificate.clone();
-    assert_eq!(old.ask(&ping()).await.0, 200);
+    assert_eq!(old.ask(&list()).await.0, 200);
 
     files.renew();
     let second = certificate_after(&files, &server, |certificate| *certificate != first).await;
-    assert_eq!(old.ask(&ping()).await.0, 200, "an open connection goes on");
+    assert_eq!(old.ask(&list()).await.0, 200, "an open connection goes on");
 
     // Half of a certificate, then a key of another one: the last good pair stays.
     let (certificate, key) = files.authority.issue(|_| {});
@@ -169,11 +147,7 @@ async fn an_expired_certificate_does_not_replace_a_good_one() {
     issue(72);
     // For the server it is a day later than for the client, who accepts all of them.
     clock.advance(hours(24));
-    let options = Options {
-        clock: clock.clone(),
-        ..Options::default()
-    };
-    let server = files.serve_with(options).await;
+    let server = files.serve_with(Options::with_clock(&clock)).await;
     let good = files.connect(&server).await.certificate;
     issue(12);
     // Nothing shows that the file was looked at, so some looks are waited for.

@@ -3,8 +3,8 @@
 use super::{Files, handshake, request, whole};
 use crate::{
     clock::TestClock,
-    request::{Post, act, act_as_task},
-    server::{MAX_BODY, Options, Server, task_of},
+    request::{Post, list},
+    server::{MAX_BODY, Options, Server, task_of, text},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -18,7 +18,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use longhaul_core::Principal;
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{AuthDecision, Authentication, Authenticator, Identity, Permissions, RequestHead};
+use longhaul_server::auth::{AuthDecision, Authenticator, Identity, Permissions, RequestHead};
 use serde_json::{Value, json};
 use std::{
     convert::Infallible,
@@ -117,12 +117,8 @@ async fn event(stream: &mut Response<Incoming>, text: &str) -> String {
     }
 }
 
-fn list() -> Post {
-    Post::modern("tools/list", json!({}))
-}
-
 fn wait() -> Post {
-    Post::modern_plain("tools/call", act("never", "wait")).with("Accept", "application/json")
+    Post::plain_call("never", "wait").json_only()
 }
 
 #[tokio::test]
@@ -133,11 +129,11 @@ async fn t_09_t_11_requests_and_streams_share_a_connection() {
     let session = client.session().await;
     let mut push = client.get(&session, None).await;
     let prime = event(&mut push, "id: ").await;
-    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let create = Post::legacy_task(Some(&session), "optional", "wait");
     let (status, created) = client.ask(&create).await;
     assert_eq!(status, 200);
     let task = task_of(&created["result"]);
-    let result = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
+    let result = Post::on_task(&session, "tasks/result", &task);
     let mut result = client.post(&result).await;
     assert_eq!(result.headers()["content-type"], "text/event-stream");
     // Others are answered meanwhile.
@@ -150,7 +146,7 @@ async fn t_09_t_11_requests_and_streams_share_a_connection() {
     let id = prime.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
     let mut resumed = client.get(&session, Some(id)).await;
     event(&mut resumed, "notifications/tasks/status").await;
-    let big = Post::modern("tools/call", act("optional", &"x".repeat(MAX_BODY)));
+    let big = Post::call("optional", &"x".repeat(MAX_BODY));
     assert_eq!(client.ask(&big).await.0, 413);
     // Those that want no HTTP/2 get none.
     let old = handshake(server.address, &files.authority, &[]).await.unwrap();
@@ -191,19 +187,14 @@ async fn a_reader_of_one_stream_that_stops_reading_loses_that_stream() {
     const SIZE: usize = 4 << 20;
     let files = Files::new();
     let clock = TestClock::standing();
-    let options = Options {
-        clock: clock.clone(),
-        ..Options::default()
-    };
-    let server = files.serve_with(options).await;
+    let server = files.serve_with(Options::with_clock(&clock)).await;
     let client = Client::connect(&files, &server).await;
     let session = client.session().await;
     let mut push = client.get(&session, None).await;
     event(&mut push, "id: ").await;
-    let call = Post::modern_plain("tools/call", act("never", &format!("blob {SIZE}")));
-    let call = call.with("Accept", "application/json");
-    let read = whole(client.post(&call).await).await.2;
-    assert!(read["result"]["content"][0]["text"].as_str().unwrap().len() == SIZE);
+    let call = Post::plain_call("never", &format!("blob {SIZE}")).json_only();
+    let read = client.ask(&call).await.1;
+    assert_eq!(text(&read["result"]).len(), SIZE);
     // Neither the silent stream, nor one that was read to its end, nor one that waits for less than a window.
     let slow = client.post(&call).await;
     assert_eq!(slow.status(), 200);
@@ -244,15 +235,8 @@ impl Authenticator for OneToken {
 /// A server that knows one token, and its clock.
 async fn knowing(files: &Files) -> (Server, TestClock) {
     let clock = TestClock::standing();
-    let authentication = Authentication {
-        authenticators: vec![Arc::new(OneToken)],
-        ..Authentication::default()
-    };
-    let options = Options {
-        clock: clock.clone(),
-        authentication,
-        ..Options::default()
-    };
+    let mut options = Options::with_authenticator(OneToken);
+    options.clock = clock.clone();
     (files.serve_with(options).await, clock)
 }
 
