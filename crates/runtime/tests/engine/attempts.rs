@@ -55,7 +55,7 @@ async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
         assert_eq!(run.attempt.epoch, epoch, "an attempt's number is never used twice");
         assert_eq!(world.task(&task.id).await.attempts_used, 1);
         run.end(ExecutionEnd::NeverStarted("no processes".to_owned()));
-        let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+        let queued = world.reaches(&engine, &task.id, State::Queued).await;
         let wait = queued.ready_at.since(world.clock.now());
         assert_eq!(
             queued.status.as_deref(),
@@ -84,7 +84,7 @@ async fn a_cancel_ends_the_pause_of_what_never_started() {
     let (engine, mut runs) = world.scripted().await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(ExecutionEnd::NeverStarted("no room".to_owned()));
-    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    world.reaches(&engine, &task.id, State::Queued).await;
     let mode = longhaul_core::CancelMode::Cooperative;
     engine.cancel(&crate::support::scope(), &task.id, mode).await.unwrap();
     assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);

@@ -1,5 +1,6 @@
 //! A bad deploy destroys no task: what cannot go on is blocked, and goes on when it can.
 
+use crate::durable::rpc_error;
 use crate::support::{
     CallOf, Effects, Fault, FaultyStore, ManualClock, Process, Script, World, guarded, program, scope, settle, text,
     tool,
@@ -82,9 +83,7 @@ impl Deploys {
             let task = engine.create(engine.call("ship")).await.unwrap();
             world.clock.sleeper(30_000).await;
             world.clock.advance(30_000);
-            world
-                .until(&engine, &task.id, |task| task.state == State::Suspended)
-                .await;
+            world.reaches(&engine, &task.id, State::Suspended).await;
             task.id.clone()
         })
     }
@@ -94,7 +93,7 @@ impl Deploys {
         let id = self.begin();
         self.deploy("bad", BAD, async |world, engine| {
             answer(&engine, &id).await;
-            world.until(&engine, &id, |task| task.state == State::Blocked).await;
+            world.reaches(&engine, &id, State::Blocked).await;
         });
         id
     }
@@ -197,7 +196,7 @@ fn a_deploy_without_the_tool_blocks_its_tasks() {
         world.build = "without".to_owned();
         let engine = world.start([]).await;
         answer(&engine, &id).await;
-        let task = world.until(&engine, &id, |task| task.state == State::Blocked).await;
+        let task = world.reaches(&engine, &id, State::Blocked).await;
         let line = task.status_line().unwrap().into_owned();
         assert!(line.starts_with("blocked (unavailable): "), "{line}");
     });
@@ -233,7 +232,7 @@ fn a_deploy_without_the_tool_blocks_tasks_that_have_not_begun() {
     without("not durable", Some(no_longer_durable()), 1, &id);
     without("not durable", Some(no_longer_durable()), 1, &id);
     deploys.deploy("without", GOOD, async |world, engine| {
-        world.until(&engine, &id, |task| !task.open_inputs.is_empty()).await;
+        world.asks(&engine, &id).await;
         answer(&engine, &id).await;
         assert_eq!(world.outcome(&engine, &id).await, text(r#""go""#));
     });
@@ -248,15 +247,9 @@ fn it_ends_when_nothing_changes_in_time() {
     deploys.clock.advance(7 * DAY);
     deploys.deploy("good", GOOD, async |world, engine| {
         let outcome = guarded("the end", world.outcome(&engine, &id)).await;
-        let Outcome::RpcError(failure) = outcome else {
-            panic!("a failure, and not {outcome:?}");
-        };
-        assert!(
-            failure.message.contains("does not follow its journal"),
-            "{}",
-            failure.message
-        );
-        assert!(failure.data.unwrap().as_str().contains("diverged"));
+        let (message, data) = rpc_error(&outcome);
+        assert!(message.contains("does not follow its journal"), "{message}");
+        assert!(data.contains("diverged"), "{data}");
     });
 }
 
@@ -281,7 +274,7 @@ fn retries_that_were_missed_are_spread() {
     deploys.deploy("bad", BAD, async |world, engine| {
         for id in &ids {
             answer(&engine, id).await;
-            world.until(&engine, id, |task| task.state == State::Blocked).await;
+            world.reaches(&engine, id, State::Blocked).await;
         }
     });
     deploys.clock.advance(DAY);
@@ -346,9 +339,7 @@ async fn new_code_tries_what_crashed() {
     let (effects, mended) = (Effects::default(), Arc::new(AtomicBool::new(false)));
     let engine = world.start([crashes(&effects, &mended)]).await;
     let task = engine.create(engine.call("crashes")).await.unwrap();
-    world
-        .until(&engine, &task.id, |task| task.state == State::Blocked)
-        .await;
+    world.reaches(&engine, &task.id, State::Blocked).await;
     engine.stop();
     mended.store(true, Ordering::SeqCst);
     world.build = "mended".to_owned();
@@ -400,9 +391,7 @@ async fn nothing_that_diverged_code_does_is_kept() {
     world.until(&engine, &task.id, |task| task.journaled == 4).await;
     world.clock.sleeper(30_000).await;
     world.clock.advance(30_000);
-    world
-        .until(&engine, &task.id, |task| task.state == State::Suspended)
-        .await;
+    world.reaches(&engine, &task.id, State::Suspended).await;
     let before = world.store.journal(&task.id, 0, 100).await.unwrap();
     let children = world
         .store
@@ -415,9 +404,7 @@ async fn nothing_that_diverged_code_does_is_kept() {
     let engine = world.start([branches(&effects, true), child()]).await;
     // Its timer comes due, and it is run again.
     world.clock.advance(DAY);
-    let blocked = world
-        .until(&engine, &task.id, |task| task.state == State::Blocked)
-        .await;
+    let blocked = world.reaches(&engine, &task.id, State::Blocked).await;
     settle().await;
     let mut after = world.store.journal(&task.id, 0, 100).await.unwrap();
     let failure = after.pop().unwrap();

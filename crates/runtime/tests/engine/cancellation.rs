@@ -59,9 +59,7 @@ async fn a_waiting_task_needs_no_slot_to_stop() {
         let world = World::in_memory().with_slots(1);
         let (engine, mut runs, task, run) = world.running().await;
         let asked = run.ask("sure?");
-        world
-            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-            .await;
+        world.asks(&engine, &task.id).await;
         settle().await;
         engine.create(engine.call("a")).await.unwrap();
         let _holds_the_slot = runs.next().await;
@@ -70,9 +68,7 @@ async fn a_waiting_task_needs_no_slot_to_stop() {
         assert!(answer.is_err(), "nobody will answer");
         run.end(ExecutionEnd::Stopped(StopReason::Cancel));
         assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
-        let ended = world
-            .until(&engine, &task.id, |task| task.active_attempt().is_none())
-            .await;
+        let ended = world.rests(&engine, &task.id).await;
         assert!(ended.open_inputs.is_empty());
     }
 }
@@ -131,7 +127,7 @@ async fn a_cancel_between_create_and_start_is_not_lost() {
         store.hold_created.send_replace(false);
         create.await.unwrap().unwrap();
         assert_eq!(world.outcome(&engine, &id).await, Outcome::Cancelled);
-        world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
+        world.rests(&engine, &id).await;
         assert!(runs.started().is_none(), "work that is to stop is not begun");
     }
 }
@@ -146,15 +142,11 @@ async fn a_cancel_between_claim_and_start_is_not_lost() {
         let queued = engine.create(engine.call("a")).await.unwrap();
         store.hold_claimed.send_replace(true);
         runs.next().await.finish("done");
-        world
-            .until(&engine, &queued.id, |task| task.state == State::Running)
-            .await;
+        world.reaches(&engine, &queued.id, State::Running).await;
         engine.cancel(&scope(), &queued.id, mode).await.unwrap();
         store.hold_claimed.send_replace(false);
         assert_eq!(world.outcome(&engine, &queued.id).await, Outcome::Cancelled);
-        world
-            .until(&engine, &queued.id, |task| task.active_attempt().is_none())
-            .await;
+        world.rests(&engine, &queued.id).await;
         assert!(runs.started().is_none(), "work that is to stop is not begun");
     }
 }
@@ -200,7 +192,7 @@ fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {
             let run = runs.next().await;
             assert!(run.resumed);
             run.stops(StopReason::Cancel).await;
-            let ended = world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
+            let ended = world.rests(&engine, &id).await;
             assert_eq!(ended.state, State::Done(Verdict::Cancelled));
             assert_eq!(ended.attempt.unwrap().state, AttemptState::Ended);
         });

@@ -16,10 +16,7 @@ fn json(number: u32) -> Json {
 #[test]
 fn an_adopted_attempt_gets_its_latest_checkpoint_and_no_other_attempt_does() {
     let (directory, clock) = home();
-    let settings = |executor| ToolSettings {
-        retry: retry(2, 0, [RetryOn::Crash]),
-        ..tool("a", executor)
-    };
+    let settings = |tool: &mut ToolSettings| tool.retry = retry(2, 0, [RetryOn::Crash]);
     let id = Process::run(directory.path(), &clock, async |world| {
         let (engine, mut runs) = world.playing(settings).await;
         let task = engine.create(engine.call("a")).await.unwrap();

@@ -3,15 +3,11 @@
 use crate::support::{CallOf, Process, Script, World, guarded, home, retry, settle, text, tool};
 use longhaul_core::{Outcome, RetryOn, State, StopReason};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
-use std::sync::Arc;
 
 const DEADLINE: u64 = 60_000;
 
-fn with_deadline(executor: Arc<Script>) -> ToolSettings {
-    ToolSettings {
-        deadline: Some(DEADLINE),
-        ..tool("a", executor)
-    }
+fn with_deadline(tool: &mut ToolSettings) {
+    tool.deadline = Some(DEADLINE);
 }
 
 fn passed() -> Outcome {
@@ -87,12 +83,9 @@ async fn work_whose_deadline_has_passed_is_not_begun() {
 async fn nothing_is_retried_once_the_deadline_has_passed_or_would_have() {
     for (advance, backoff) in [(60_000, 1_000), (59_000, 1_000), (1_000, 100_000)] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let settings = ToolSettings {
-            retry: retry(5, backoff, [RetryOn::Error]),
-            ..with_deadline(script)
-        };
-        let engine = world.start([settings]).await;
+        let retry = retry(5, backoff, [RetryOn::Error]);
+        let change = |tool: &mut ToolSettings| (tool.deadline, tool.retry) = (Some(DEADLINE), retry);
+        let (engine, mut runs) = world.playing(change).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         let run = runs.next().await;
         world.clock.advance(advance);
@@ -115,12 +108,12 @@ async fn nothing_is_retried_once_the_deadline_has_passed_or_would_have() {
 async fn an_earlier_deadline_than_all_others_is_not_slept_through() {
     let world = World::in_memory();
     let ((slow, _slow_runs), (quick, mut quick_runs)) = (Script::new(), Script::new());
-    let quick = ToolSettings {
-        name: "quick".into(),
-        deadline: Some(5_000),
-        ..tool("quick", quick)
+    let until = |deadline, tool| ToolSettings {
+        deadline: Some(deadline),
+        ..tool
     };
-    let engine = world.start([with_deadline(slow), quick]).await;
+    let tools = [until(DEADLINE, tool("a", slow)), until(5_000, tool("quick", quick))];
+    let engine = world.start(tools).await;
     engine.create(engine.call("a")).await.unwrap();
     world.clock.sleeper(60_000).await;
     engine.create(engine.call("quick")).await.unwrap();
@@ -134,20 +127,15 @@ async fn an_earlier_deadline_than_all_others_is_not_slept_through() {
 #[tokio::test]
 async fn a_deadline_that_is_set_while_timers_are_read_is_not_missed() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
     store.hold_next_wake.send_replace(true);
     // Shorter than the timers ever sleep, whatever they know.
-    let settings = ToolSettings {
-        deadline: Some(10_000),
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]);
+    let engine = world.playing(|tool| tool.deadline = Some(10_000));
     let released = async {
         // The first look, at the start.
         settle().await;
         store.hold_next_wake.send_replace(false);
     };
-    let (engine, ()) = tokio::join!(engine, released);
+    let ((engine, mut runs), ()) = tokio::join!(engine, released);
     engine.create(engine.call("a")).await.unwrap();
     let first = runs.next().await;
     world.clock.sleeper(10_000).await;
@@ -170,8 +158,7 @@ fn deadlines_pass_also_while_the_server_is_down() {
     let (directory, clock) = home();
     let (running, queued) = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
-        let (script, mut runs) = Script::bound(true);
-        let engine = world.start([with_deadline(script)]).await;
+        let (engine, mut runs, _) = world.recovering(true, with_deadline).await;
         let running = engine.create(engine.call("a")).await.unwrap().id.clone();
         let queued = engine.create(engine.call("a")).await.unwrap().id.clone();
         runs.next().await;

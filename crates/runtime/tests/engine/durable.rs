@@ -67,9 +67,7 @@ pub(crate) fn asks_between_two_steps(effects: &Effects) -> ToolSettings {
 pub(crate) async fn until_it_asks(world: &World, effects: &Effects) -> (Engine, TaskId) {
     let engine = world.start([asks_between_two_steps(effects)]).await;
     let task = engine.create(engine.call("asks")).await.unwrap();
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     (engine, task.id.clone())
 }
 
@@ -90,7 +88,7 @@ fn invariant_10_a_journaled_step_is_never_run_again() {
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
-        let task = world.until(&engine, &id, |task| task.state == State::Running).await;
+        let task = world.reaches(&engine, &id, State::Running).await;
         assert_eq!(task.open_inputs, [InputKey::nth(1)]);
         answer_and_end(&world, &engine, &id).await;
         assert_eq!(world.task(&id).await.inputs_asked, 1);
@@ -203,9 +201,7 @@ async fn a_child_runs_concurrently_and_ends_with_its_parent() {
         (lineage.parent, lineage.root, lineage.depth),
         (task.id.clone(), task.id.clone(), 1)
     );
-    world
-        .until(&engine, &child.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &child.id).await;
     answer(&engine, &child.id, 1, "fine").await;
     assert_eq!(world.outcome(&engine, &task.id).await, text("Succeeded"));
 

@@ -1,12 +1,12 @@
 //! Nodes on two hosts share a store. One of them dies, or cannot renew its lease.
 
-use crate::support::{CallOf, Script, World, beside, scope, settle, text, tool};
+use crate::support::{CallOf, Script, World, beside, retry, scope, settle, text, tool};
 use longhaul_core::{
     BoxFuture, CancelMode, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
     Verdict,
     store::{Claim, Claimed, Renewal, StoreError},
 };
-use longhaul_runtime::{Engine, EngineStop, ExecutionEnd, StartError};
+use longhaul_runtime::{Engine, EngineStop, ExecutionEnd, StartError, ToolSettings};
 use longhaul_store::MemoryStore;
 use parking_lot::Mutex;
 use std::{
@@ -329,15 +329,9 @@ async fn a_bound_attempt_is_ended_when_its_host_is_lost() {
 #[tokio::test]
 async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = Script::bound(true);
-    let limited = |script| {
-        let mut settings = tool("a", script);
-        settings.deadline = Some(60_000);
-        settings
-    };
-    let engine = here.start([limited(script)]).await;
-    let (script, _) = Script::bound(true);
-    let engine_there = there.start([limited(script)]).await;
+    let limited = |tool: &mut ToolSettings| tool.deadline = Some(60_000);
+    let (engine, mut runs_here, _) = here.recovering(true, limited).await;
+    let (engine_there, _, _) = there.recovering(true, limited).await;
     let cancelled = engine.create(engine.call("a")).await.unwrap();
     let late = engine.create(engine.call("a")).await.unwrap();
     drop((runs_here.next().await, runs_here.next().await));
@@ -359,17 +353,8 @@ async fn a_bound_attempt_that_is_to_stop_ends_while_its_host_is_away() {
 #[tokio::test]
 async fn a_reclaimed_attempt_is_never_resumed() {
     let (here, _store, there) = two_hosts();
-    let (script, mut runs_here) = Script::bound(true);
-    let retried = |script| {
-        let mut settings = tool("a", script);
-        settings.retry = Retry {
-            attempts: 2,
-            on: vec![RetryOn::Crash],
-            ..Retry::default()
-        };
-        settings
-    };
-    let engine = here.start([retried(script)]).await;
+    let retried = |tool: &mut ToolSettings| tool.retry = retry(2, Retry::default().backoff, [RetryOn::Crash]);
+    let (engine, mut runs_here, _) = here.recovering(true, retried).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     drop(runs_here.next().await);
     engine.end().await;
@@ -385,8 +370,7 @@ async fn a_reclaimed_attempt_is_never_resumed() {
     assert_eq!(reclaimed.unwrap().len(), 1);
     there.store.end_lease(dying).await.unwrap();
 
-    let (script, mut runs_there) = Script::bound(true);
-    there.start([retried(script)]).await;
+    let (_, mut runs_there, _) = there.recovering(true, retried).await;
     here.pass(60_000).await;
     let run = runs_there.started().expect("it is retried");
     assert_eq!(

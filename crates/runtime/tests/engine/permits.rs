@@ -1,8 +1,8 @@
 //! The limit of a tool holds for all nodes of a store together.
 
-use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
+use crate::support::{CallOf, Run, Runs, World, settle};
 use longhaul_core::HostId;
-use longhaul_runtime::{Engine, ToolSettings};
+use longhaul_runtime::Engine;
 use longhaul_store::MemoryStore;
 use std::sync::Arc;
 
@@ -19,12 +19,7 @@ impl Host {
     async fn start(world: World, name: &str, limit: usize) -> Self {
         let mut world = world;
         world.host = HostId(name.into());
-        let (script, runs) = Script::new();
-        let settings = ToolSettings {
-            concurrency: Some(limit),
-            ..tool("a", script)
-        };
-        let engine = world.start([settings]).await;
+        let (engine, runs) = world.playing(|tool| tool.concurrency = Some(limit)).await;
         let running = Vec::new();
         Self {
             world,

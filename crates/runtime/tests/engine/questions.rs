@@ -29,9 +29,7 @@ async fn one_slot() -> (World, Engine, Task, Run, Runs) {
 async fn a_waiting_task_frees_its_slot_and_gets_one_back() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let mut asked = run.ask("sure?");
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     let record = engine.get(&scope(), &task.id).await.unwrap().unwrap();
     assert_eq!(record.inputs[0].key, key(1));
     settle().await;
@@ -64,9 +62,7 @@ async fn two_questions_at_once_are_answered_in_any_order() {
         }
         assert_eq!(guarded("the answer", first).await.unwrap(), Ok(says("1")));
         assert_eq!(guarded("the answer", second).await.unwrap(), Ok(says("2")));
-        world
-            .until(&engine, &task.id, |task| task.state == State::Running)
-            .await;
+        world.reaches(&engine, &task.id, State::Running).await;
         let third = run.ask("more?");
         world
             .until(&engine, &task.id, |task| task.open_inputs == [key(3)])
@@ -82,9 +78,7 @@ async fn two_questions_at_once_are_answered_in_any_order() {
 async fn invariant_4_an_input_key_is_answered_once() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let asked = run.ask("sure?");
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     // Whoever holds the slot keeps the question from being read before all answers have come.
     settle().await;
     engine.create(engine.call("a")).await.unwrap();
@@ -103,9 +97,7 @@ async fn invariant_4_an_input_key_is_answered_once() {
 async fn a_cancel_reaches_work_that_waits_for_its_slot() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let asked = run.ask("sure?");
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     settle().await;
     engine.create(engine.call("a")).await.unwrap();
     let other = runs.next().await;
@@ -132,9 +124,7 @@ async fn a_question_that_is_no_longer_waited_for_is_withdrawn() {
         run.cx.ask(Json::trusted(r#"{"method":"sure?"}"#)),
     );
     let patience = async {
-        world
-            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-            .await;
+        world.asks(&engine, &task.id).await;
         world.clock.sleeper(5_000).await;
         world.clock.advance(5_000);
     };
@@ -158,9 +148,7 @@ async fn a_question_that_is_open_when_the_attempt_ends_takes_no_slot() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let cx = run.cx.clone();
     let asked = run.ask("sure?");
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     run.end(ExecutionEnd::Crashed);
     world.outcome(&engine, &task.id).await;
     assert!(guarded("the question to end", asked).await.unwrap().is_err());
@@ -215,7 +203,7 @@ async fn what_is_asked_again_is_asked_once() {
         Ok(says("before"))
     );
     lost.end(ExecutionEnd::Crashed);
-    let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    let queued = world.reaches(&engine, &task.id, State::Queued).await;
     assert_eq!(queued.open_inputs, [key(2), key(3)]);
     answer(&engine, &task.id, 2, "between").await;
 

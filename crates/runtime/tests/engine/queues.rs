@@ -17,12 +17,7 @@ use std::{
 #[tokio::test]
 async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let settings = ToolSettings {
-        queue_timeout: Some(10_000),
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world.playing(|tool| tool.queue_timeout = Some(10_000)).await;
     let first = engine.create(engine.call("a")).await.unwrap();
     let second = engine.create(engine.call("a")).await.unwrap();
     world.clock.sleeper(10_000).await;
@@ -44,12 +39,7 @@ async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
 #[tokio::test]
 async fn a_raised_task_is_the_first_of_its_queue() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let settings = ToolSettings {
-        queue_timeout: Some(10_000),
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world.playing(|tool| tool.queue_timeout = Some(10_000)).await;
     let running = engine.create(engine.call("a")).await.unwrap();
     let first = engine.create(engine.call("a")).await.unwrap();
     let plain = engine.begin(engine.call("a")).await.unwrap();
@@ -85,16 +75,12 @@ async fn a_raised_task_is_the_first_of_its_queue() {
 #[tokio::test]
 async fn a_raised_task_that_waits_for_its_retry_begins() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let retry = retry(2, 30_000, [RetryOn::Crash]);
-    let settings = ToolSettings {
-        retry,
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world
+        .playing(|tool| tool.retry = retry(2, 30_000, [RetryOn::Crash]))
+        .await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(ExecutionEnd::Crashed);
-    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    world.reaches(&engine, &task.id, State::Queued).await;
     engine.raise_any(&task.id).await.unwrap();
     runs.next().await.finish("done");
     world.outcome(&engine, &task.id).await;
@@ -107,13 +93,9 @@ async fn a_queued_call_does_not_begin_when_nobody_is_its_principal_any_more() {
     let mut world = World::in_memory().with_slots(1);
     let asked = Arc::clone(&withdrawn);
     world.may_begin = Some(Arc::new(move |_| !asked.load(Ordering::SeqCst)));
-    let (script, mut runs) = Script::new();
-    let retry = retry(2, 30_000, [RetryOn::Crash]);
-    let settings = ToolSettings {
-        retry,
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world
+        .playing(|tool| tool.retry = retry(2, 30_000, [RetryOn::Crash]))
+        .await;
     let begun = engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     let queued = engine.create(engine.call("a")).await.unwrap();
@@ -181,18 +163,12 @@ async fn a_store_that_refuses_claims_is_not_asked_in_a_hot_loop() {
 #[tokio::test]
 async fn tasks_that_are_not_ready_are_not_asked_for() {
     let (world, store) = World::faulty();
-    let (script, mut runs) = Script::new();
-    let retry = retry(2, 30_000, [longhaul_core::RetryOn::Crash]);
-    let settings = ToolSettings {
-        retry,
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world
+        .playing(|tool| tool.retry = retry(2, 30_000, [longhaul_core::RetryOn::Crash]))
+        .await;
     let waits = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(longhaul_runtime::ExecutionEnd::Crashed);
-    world
-        .until(&engine, &waits.id, |task| task.state == State::Queued)
-        .await;
+    world.reaches(&engine, &waits.id, State::Queued).await;
     world.clock.sleeper(30_000).await;
     for _ in 0..10 {
         let task = engine.create(engine.call("a")).await.unwrap();
@@ -265,12 +241,9 @@ async fn a_tool_that_was_removed_keeps_its_limit() {
 #[tokio::test]
 async fn a_queued_task_shows_what_it_waits_for() {
     let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let settings = ToolSettings {
-        retry: retry(3, 10_000, [RetryOn::Error]),
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world
+        .playing(|tool| tool.retry = retry(3, 10_000, [RetryOn::Error]))
+        .await;
     let mut tasks = Vec::new();
     for _ in 0..104 {
         tasks.push(engine.create(engine.call("a")).await.unwrap().id.clone());

@@ -1,6 +1,7 @@
 //! What the next process finds.
 
-use crate::support::{CallOf, Process, World, home, retry, settle, text, tool};
+use crate::durable::rpc_error;
+use crate::support::{CallOf, Process, World, home, retry, settle, text};
 use longhaul_core::{Failure, Outcome, RetryOn, SessionKey, State, StopReason, TaskId, store::Counts};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
 
@@ -41,9 +42,7 @@ fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
             }
         }
         assert_eq!(world.outcome(&engine, &announced).await, text("went on"));
-        world
-            .until(&engine, &running, |task| task.active_attempt().is_none())
-            .await;
+        world.rests(&engine, &running).await;
     });
 }
 
@@ -77,7 +76,7 @@ fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
         assert_eq!(run.cx.stop_requested(), None);
         clock.advance(1_000);
         run.stops(StopReason::Cancel).await;
-        world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
+        world.rests(&engine, &id).await;
     });
 }
 
@@ -85,10 +84,7 @@ fn orphaned_calls_of_clients_that_may_return_are_kept_for_a_minute() {
 fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
     for (attempts, expected) in [(1, Outcome::from(Failure::Interrupted)), (2, text("second"))] {
         let (directory, clock) = home();
-        let settings = |executor| ToolSettings {
-            retry: retry(attempts, 0, [RetryOn::Crash]),
-            ..tool("a", executor)
-        };
+        let settings = |tool: &mut ToolSettings| tool.retry = retry(attempts, 0, [RetryOn::Crash]);
         let id = Process::run(directory.path(), &clock, async |world| {
             let (engine, mut runs) = world.playing(settings).await;
             let task = engine.create(engine.call("a")).await.unwrap();
@@ -167,10 +163,7 @@ fn resumed_work_counts_against_the_slots() {
 #[test]
 fn queue_timeouts_pass_while_the_server_is_down() {
     let (directory, clock) = home();
-    let settings = |executor| ToolSettings {
-        queue_timeout: Some(10_000),
-        ..tool("a", executor)
-    };
+    let settings = |tool: &mut ToolSettings| tool.queue_timeout = Some(10_000);
     let queued = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(1);
         let (engine, mut runs) = world.playing(settings).await;
@@ -198,8 +191,5 @@ async fn a_tool_that_nothing_can_run_any_more_ends_its_tasks() {
     engine.stop();
     let engine = world.start([]).await;
     let outcome = world.outcome(&engine, &queued.id).await;
-    let Outcome::RpcError(failure) = outcome else {
-        panic!("{outcome:?}")
-    };
-    assert_eq!(failure.data.unwrap().as_str(), r#"{"reason":"unavailable"}"#);
+    assert_eq!(rpc_error(&outcome).1, r#"{"reason":"unavailable"}"#);
 }

@@ -51,9 +51,7 @@ fn a_reset_goes_on_from_the_journal_before_an_entry() {
         };
         assert_eq!(engine.reset_any(&id, 1).await, Err(other));
         let again = engine.reset_any(&reset, 1).await.unwrap();
-        world
-            .until(&engine, &again.id, |task| !task.open_inputs.is_empty())
-            .await;
+        world.asks(&engine, &again.id).await;
     });
 }
 
@@ -73,7 +71,7 @@ async fn a_task_is_not_cancelled_without_a_successor() {
     let reset = engine.reset_any(&id, 2).await.unwrap().id.clone();
     assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
     assert_eq!(engine.reset_any(&id, 2).await.unwrap().id, reset, "once");
-    world.until(&engine, &reset, |task| !task.open_inputs.is_empty()).await;
+    world.asks(&engine, &reset).await;
 }
 
 fn asks_beside_a_step(effects: &Effects) -> ToolSettings {
@@ -103,9 +101,7 @@ async fn a_waiting_task_is_cancelled_and_its_question_asked_again() {
     assert_eq!(world.state(&id).await, State::Suspended, "nothing was changed");
     let reset = engine.reset_any(&id, 2).await.unwrap();
     assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
-    let asks = world
-        .until(&engine, &reset.id, |task| !task.open_inputs.is_empty())
-        .await;
+    let asks = world.asks(&engine, &reset.id).await;
     assert_eq!(asks.open_inputs, [InputKey::nth(2)]);
     let was_reset = OperatorError::WasReset { task: reset.id.clone() };
     assert_eq!(engine.retry_any(&id).await, Err(was_reset), "it goes on already");
@@ -176,7 +172,7 @@ fn a_task_that_new_code_has_blocked_is_reset_to_where_it_agrees() {
     let id = life("1", "test", &|world, engine| {
         Box::pin(async move {
             let id = engine.create(engine.call("ship")).await.unwrap().id.clone();
-            world.until(&engine, &id, |task| !task.open_inputs.is_empty()).await;
+            world.asks(&engine, &id).await;
             Some(id)
         })
     })
@@ -184,10 +180,10 @@ fn a_task_that_new_code_has_blocked_is_reset_to_where_it_agrees() {
     life("2", "check", &|world, engine| {
         let id = id.clone();
         Box::pin(async move {
-            world.until(&engine, &id, |task| task.state == State::Blocked).await;
+            world.reaches(&engine, &id, State::Blocked).await;
             let reset = engine.reset_any(&id, 2).await.unwrap().id.clone();
             assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
-            world.until(&engine, &reset, |task| !task.open_inputs.is_empty()).await;
+            world.asks(&engine, &reset).await;
             answer(&engine, &reset, 2, "go").await;
             let outcome = guarded("the end", world.outcome(&engine, &reset)).await;
             assert_eq!(outcome, text(r#"1 3 {"says":"go"}"#));

@@ -1,6 +1,6 @@
 //! Deleting what has been kept long enough.
 
-use crate::support::{CallOf, Script, World, guarded, settle, tool};
+use crate::support::{CallOf, World, guarded, settle};
 use longhaul_core::{BoxFuture, HostId, Json, TaskId};
 use longhaul_runtime::{Executor, Provider};
 use longhaul_store::MemoryStore;
@@ -238,13 +238,9 @@ async fn invariant_6_live_work_is_not_ended_by_its_time_to_live() {
 #[tokio::test]
 async fn an_endless_retention_stands_in_no_deadlines_way() {
     let world = World::in_memory();
-    let (script, mut runs) = Script::new();
-    let settings = longhaul_runtime::ToolSettings {
-        retention: u64::MAX,
-        deadline: Some(1_000),
-        ..tool("a", script)
-    };
-    let engine = world.start([settings]).await;
+    let (engine, mut runs) = world
+        .playing(|tool| (tool.retention, tool.deadline) = (u64::MAX, Some(1_000)))
+        .await;
     engine.create(engine.call("a")).await.unwrap();
     let run = runs.next().await;
     world.clock.sleeper(1_000).await;

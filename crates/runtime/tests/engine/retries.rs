@@ -4,11 +4,9 @@ use crate::support::{CallOf, Run, Script, World, retry, settle, text, tool};
 use longhaul_core::{CancelMode, Failure, Outcome, RetryOn, State, StopReason};
 use longhaul_runtime::{ExecutionEnd, ToolSettings};
 
-fn retrying(executor: std::sync::Arc<Script>, on: Vec<RetryOn>) -> ToolSettings {
-    ToolSettings {
-        retry: retry(3, 10_000, on),
-        ..tool("a", executor)
-    }
+fn retrying(on: impl Into<Vec<RetryOn>>) -> impl FnOnce(&mut ToolSettings) {
+    let retry = retry(3, 10_000, on);
+    |tool| tool.retry = retry
 }
 
 fn errored() -> ExecutionEnd {
@@ -31,13 +29,13 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
         (RetryOn::Crash, unknown, Outcome::tool_error("nobody knows")),
     ] {
         let world = World::in_memory();
-        let (engine, mut runs) = world.playing(|script| retrying(script, vec![on])).await;
+        let (engine, mut runs) = world.playing(retrying([on])).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         for (epoch, wait) in [(1, 10_000), (2, 20_000)] {
             let run = runs.next().await;
             assert_eq!(run.attempt.epoch, epoch);
             run.end(fail());
-            world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+            world.reaches(&engine, &task.id, State::Queued).await;
             world.clock.sleeper(wait).await;
             world.clock.advance(wait - 1);
             settle().await;
@@ -66,7 +64,7 @@ async fn what_the_policy_does_not_name_is_not_run_again() {
         ),
     ] {
         let world = World::in_memory();
-        let (engine, mut runs) = world.playing(|script| retrying(script, on)).await;
+        let (engine, mut runs) = world.playing(retrying(on)).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await.end(end);
         assert_eq!(world.outcome(&engine, &task.id).await, outcome);
@@ -76,7 +74,7 @@ async fn what_the_policy_does_not_name_is_not_run_again() {
 #[tokio::test]
 async fn a_later_attempt_can_still_succeed() {
     let world = World::in_memory();
-    let (engine, mut runs) = world.playing(|script| retrying(script, vec![RetryOn::Error])).await;
+    let (engine, mut runs) = world.playing(retrying([RetryOn::Error])).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.panic();
     world.clock.sleeper(10_000).await;
@@ -93,10 +91,7 @@ async fn nothing_is_run_again_after_a_cancel() {
         Run::panic,
     ] {
         let world = World::in_memory();
-        let (script, mut runs) = Script::new();
-        let engine = world
-            .start([retrying(script, vec![RetryOn::Crash, RetryOn::Error])])
-            .await;
+        let (engine, mut runs) = world.playing(retrying([RetryOn::Crash, RetryOn::Error])).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         let run = runs.next().await;
         engine
@@ -118,13 +113,14 @@ async fn a_task_that_is_queued_again_can_time_out_there() {
     let (script, mut runs) = Script::new();
     let settings = ToolSettings {
         queue_timeout: Some(5_000),
-        ..retrying(script, vec![RetryOn::Crash])
+        retry: retry(3, 10_000, [RetryOn::Crash]),
+        ..tool("a", script)
     };
     let (other, mut other_runs) = Script::new();
     let engine = world.start([settings, tool("other", other)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(ExecutionEnd::Crashed);
-    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    world.reaches(&engine, &task.id, State::Queued).await;
     engine.create(engine.call("other")).await.unwrap();
     let _held = other_runs.next().await;
     world.clock.sleeper(15_000).await;

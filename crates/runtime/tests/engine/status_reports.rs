@@ -69,9 +69,7 @@ async fn a_report_never_delays_the_end() {
         .unwrap();
     run.cx.status("bye");
     run.finish("too late");
-    world
-        .until(&engine, &task.id, |task| task.active_attempt().is_none())
-        .await;
+    world.rests(&engine, &task.id).await;
     assert!(store.applied("reported").is_empty());
 }
 

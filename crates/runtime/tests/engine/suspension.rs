@@ -127,15 +127,11 @@ async fn beyond_a_thousand_the_oldest_waiting_task_is_suspended_at_once() {
     let asks = |cx: TaskContext| async move { Ok(ask(&cx, "well?").await?) };
     let engine = world.start([program("asks", asks)]).await;
     let first = engine.create(engine.call("asks")).await.unwrap();
-    world
-        .until(&engine, &first.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &first.id).await;
     for _ in 0..1_000 {
         engine.create(engine.call("asks")).await.unwrap();
     }
-    world
-        .until(&engine, &first.id, |task| task.state == State::Suspended)
-        .await;
+    world.reaches(&engine, &first.id, State::Suspended).await;
     settle().await;
     assert_eq!(engine.running(), 1_000);
 }
@@ -240,9 +236,7 @@ async fn the_timeout_of_a_question_starts_when_it_is_written() {
     // The store has room again after longer than that.
     world.clock.sleeper(50).await;
     world.clock.advance(60_000);
-    world
-        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-        .await;
+    world.asks(&engine, &task.id).await;
     settle().await;
     world.clock.advance(9_999);
     settle().await;

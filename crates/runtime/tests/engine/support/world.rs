@@ -106,7 +106,7 @@ impl World {
 
     /// A server of the tool `a`, whose attempts the test plays.
     pub(crate) async fn scripted(&self) -> (Engine, Runs) {
-        self.playing(|script| tool("a", script)).await
+        self.playing(|_| {}).await
     }
 
     /// As [`scripted`](Self::scripted), with work that lives outside the process.
@@ -123,24 +123,26 @@ impl World {
         (engine, runs, task, run)
     }
 
-    /// A server of one tool with these settings, whose attempts the test plays.
-    pub(crate) async fn playing(&self, settings: impl FnOnce(Arc<dyn Executor>) -> ToolSettings) -> (Engine, Runs) {
-        let (engine, runs, _) = self.recovering(false, settings).await;
+    /// As [`scripted`](Self::scripted), of a tool whose settings are changed first.
+    pub(crate) async fn playing(&self, change: impl FnOnce(&mut ToolSettings)) -> (Engine, Runs) {
+        let (engine, runs, _) = self.recovering(false, change).await;
         (engine, runs)
     }
 
     /// A server of the tool `a`, and what it found at its start.
     pub(crate) async fn recovered(&self, host_bound: bool) -> (Engine, Runs, Recovered) {
-        self.recovering(host_bound, |script| tool("a", script)).await
+        self.recovering(host_bound, |_| {}).await
     }
 
     pub(crate) async fn recovering(
         &self,
         host_bound: bool,
-        settings: impl FnOnce(Arc<dyn Executor>) -> ToolSettings,
+        change: impl FnOnce(&mut ToolSettings),
     ) -> (Engine, Runs, Recovered) {
         let (script, runs) = Script::bound(host_bound);
-        let (engine, recovered) = self.start_and_recover([settings(script)]).await;
+        let mut settings = tool("a", script);
+        change(&mut settings);
+        let (engine, recovered) = self.start_and_recover([settings]).await;
         (engine, runs, recovered)
     }
 
@@ -174,6 +176,21 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Waits until the task is in this state.
+    pub(crate) async fn reaches(&self, engine: &Engine, id: &TaskId, state: State) -> Task {
+        self.until(engine, id, |task| task.state == state).await
+    }
+
+    /// Waits until the task asks something.
+    pub(crate) async fn asks(&self, engine: &Engine, id: &TaskId) -> Task {
+        self.until(engine, id, |task| !task.open_inputs.is_empty()).await
+    }
+
+    /// Waits until no attempt of the task is there any more.
+    pub(crate) async fn rests(&self, engine: &Engine, id: &TaskId) -> Task {
+        self.until(engine, id, |task| task.active_attempt().is_none()).await
     }
 
     /// Waits for the end of the task.
