@@ -434,35 +434,19 @@ mod tests {
 
     #[test]
     fn values_are_read_as_the_schema_wants_them() {
-        let written = [
-            "path=5",
-            "depth=5",
-            "ratio=0.5",
-            "fast=true",
-            "tags=a",
-            "tags=b=c",
-            "sizes=1",
-            "sizes=2",
-            "maybe=null",
-            "level=3",
-            "extra={\"a\":1}",
-            "either=5",
-        ];
-        assert_eq!(
-            read(schema(), &written).unwrap(),
-            json!({
-                "path": "5", "depth": 5, "ratio": 0.5, "fast": true, "tags": ["a", "b=c"], "sizes": [1, 2], "maybe": null,
-                "level": 3, "extra": {"a": 1}, "either": "5",
-            })
-        );
-        assert_eq!(
-            read(schema(), &["path:=5", "tags=[\"x\"]"]).unwrap(),
-            json!({"path": 5, "tags": ["x"]})
-        );
-        assert_eq!(
-            read(schema(), &["path=", "tags=only"]).unwrap(),
-            json!({"path": "", "tags": ["only"]})
-        );
+        let given = r#"
+            path=5 depth=5 ratio=0.5 fast=true => {"path": "5", "depth": 5, "ratio": 0.5, "fast": true}
+            path= tags=a tags=b=c sizes=1 sizes=2 => {"path": "", "tags": ["a", "b=c"], "sizes": [1, 2]}
+            path= maybe=null level=3 extra={"a":1} either=5 => {"path": "", "maybe": null, "level": 3, "extra": {"a": 1}, "either": "5"}
+            path:=5 tags=["x"] => {"path": 5, "tags": ["x"]}
+            path= tags=only => {"path": "", "tags": ["only"]}
+        "#;
+        for line in given.trim().lines() {
+            let (written, wanted) = line.trim().split_once(" => ").unwrap();
+            let wanted: Value = serde_json::from_str(wanted).expect(line);
+            let written: Vec<&str> = written.split(' ').collect();
+            assert_eq!(read(schema(), &written).unwrap(), wanted, "{line}");
+        }
         assert_eq!(read(Value::Null, &[]).unwrap(), json!({}));
     }
 
@@ -486,10 +470,8 @@ mod tests {
     #[test]
     fn a_tool_takes_any_name_that_its_schema_does_not_forbid() {
         for open in [json!({"type": "object"}), json!({"properties": {}}), Value::Null] {
-            assert_eq!(
-                read(open, &["path=5", "depth:=5"]).unwrap(),
-                json!({"path": "5", "depth": 5})
-            );
+            let read = read(open, &["path=5", "depth:=5"]).unwrap();
+            assert_eq!(read, json!({"path": "5", "depth": 5}));
         }
         let open =
             json!({"properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["path"]});
@@ -522,30 +504,20 @@ mod tests {
     #[test]
     fn slips_are_told_apart() {
         let problem = |written: &[&str]| read(schema(), written).unwrap_err();
-        assert_eq!(
-            problem(&["pathh=x"]),
-            "the tool has no argument `pathh`; did you mean `path`?"
-        );
-        assert_eq!(
-            problem(&["path"]),
-            "`path` is not an argument; write name=value, or name:=JSON"
-        );
-        assert_eq!(
-            problem(&["=x"]),
-            "`=x` is not an argument; write name=value, or name:=JSON"
-        );
-        assert_eq!(
-            problem(&["path=a", "path=b"]),
-            "`path` is given 2 times, and takes one value"
-        );
-        assert_eq!(
-            problem(&["path=a", "depth=1.5"]),
-            "`depth` takes a whole number, not `1.5`"
-        );
-        assert_eq!(
-            problem(&["path=a", "fast=yes"]),
-            "`fast` takes true or false, not `yes`"
-        );
+        let slips = "
+            pathh=x => the tool has no argument `pathh`; did you mean `path`?
+            path => `path` is not an argument; write name=value, or name:=JSON
+            =x => `=x` is not an argument; write name=value, or name:=JSON
+            path=a path=b => `path` is given 2 times, and takes one value
+            path=a depth=1.5 => `depth` takes a whole number, not `1.5`
+            path=a fast=yes => `fast` takes true or false, not `yes`
+            path=a sizes=x => `sizes` takes a whole number, not `x`
+            depth=1 => missing `path` (where to look)
+        ";
+        for slip in slips.trim().lines() {
+            let (written, told) = slip.trim().split_once(" => ").unwrap();
+            assert_eq!(problem(&written.split(' ').collect::<Vec<_>>()), told, "{written}");
+        }
         for written in ["depth=1e3", "depth=5.0", "depth=1000000000000000000000"] {
             let given = written.split_once('=').unwrap().1;
             assert_eq!(
@@ -554,24 +526,16 @@ mod tests {
             );
         }
         for inexact in ["ratio=1000000000000000000000", "extra:={\"a\":1000000000000000000000}"] {
-            assert!(
-                problem(&["path=a", inexact]).contains("does not fit into 64 bits"),
-                "{inexact}"
-            );
+            let told = problem(&["path=a", inexact]);
+            assert!(told.contains("does not fit into 64 bits"), "{inexact}: {told}");
         }
-        assert_eq!(problem(&["path=a", "sizes=x"]), "`sizes` takes a whole number, not `x`");
-        assert_eq!(problem(&["depth=1"]), "missing `path` (where to look)");
         assert!(problem(&["path:=nope"]).starts_with("`path` is not valid JSON: "));
         assert!(problem(&["path=@no/such/file"]).starts_with("`path` cannot be read from no/such/file: "));
         let either = json!({"properties": {"path": {"type": ["string", "array"]}}});
-        assert_eq!(
-            read(either.clone(), &["path=[draft] notes"]).unwrap(),
-            json!({"path": "[draft] notes"})
-        );
-        assert_eq!(
-            read(either, &["path=a", "path=b"]).unwrap(),
-            json!({"path": ["a", "b"]})
-        );
+        let one = read(either.clone(), &["path=[draft] notes"]).unwrap();
+        assert_eq!(one, json!({"path": "[draft] notes"}));
+        let two = read(either, &["path=a", "path=b"]).unwrap();
+        assert_eq!(two, json!({"path": ["a", "b"]}));
         let open = json!({"properties": {"path": {}}, "additionalProperties": true});
         assert_eq!(read(open, &["other=x"]).unwrap(), json!({"other": "x"}));
     }

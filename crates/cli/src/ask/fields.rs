@@ -321,68 +321,29 @@ mod tests {
 
     #[test]
     fn a_field_is_described_with_its_choices() {
-        for (schema, required, line) in [
-            (
-                json!({"type": "string", "description": "where"}),
-                true,
-                "f=string  where",
-            ),
-            (json!({"type": "integer"}), false, "f=integer  (optional)"),
-            (
-                json!({"enum": ["dev", "prod"], "default": "dev"}),
-                false,
-                "f=dev|prod  (default: dev)",
-            ),
-            (
-                json!({"type": "integer", "default": 3}),
-                true,
-                "f=integer  (required, suggested: 3)",
-            ),
-            (
-                json!({"oneOf": [{"const": "d", "title": "Development"}, {"const": "p"}], "title": "Target"}),
-                true,
-                "f=d|p  Target (d: Development)",
-            ),
-            (
-                json!({"type": "array", "items": {"enum": ["a", "b"]}}),
-                true,
-                "f=a|b  (repeat it for several)",
-            ),
-            (
-                json!({"type": "array", "maxItems": 2, "items": {"enum": ["a", "b", "c"]}}),
-                true,
-                "f=a|b|c  (repeat it for several) (how many: at most 2)",
-            ),
-            (
-                json!({"type": "integer", "minimum": 1, "maximum": 9, "title": "Copies"}),
-                true,
-                "f=integer  Copies (1 to 9)",
-            ),
-            (json!({"type": "object"}), true, "f:=object"),
-            (
-                json!({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null, "description": "how many"}),
-                false,
-                "f=integer  how many (optional)",
-            ),
-            (
-                json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "title": "Tags"}),
-                false,
-                "f=array  Tags (repeat it for several) (optional)",
-            ),
-            (
-                json!({"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),
-                true,
-                "f=integer|string",
-            ),
-            (json!({"type": ["integer", "null"]}), true, "f=integer"),
-            (
-                json!({"anyOf": [{"type": "object"}, {"type": "string"}]}),
-                true,
-                "f:=JSON",
-            ),
-            (json!({}), true, "f:=JSON"),
-        ] {
-            assert_eq!(describe("f", &schema, &Value::Null, required), line);
+        let fields = r#"
+            {"type": "string", "description": "where"} => required => f=string  where
+            {"type": "integer"} => optional => f=integer  (optional)
+            {"enum": ["dev", "prod"], "default": "dev"} => optional => f=dev|prod  (default: dev)
+            {"type": "integer", "default": 3} => required => f=integer  (required, suggested: 3)
+            {"oneOf": [{"const": "d", "title": "Development"}, {"const": "p"}], "title": "Target"} => required => f=d|p  Target (d: Development)
+            {"type": "array", "items": {"enum": ["a", "b"]}} => required => f=a|b  (repeat it for several)
+            {"type": "array", "maxItems": 2, "items": {"enum": ["a", "b", "c"]}} => required => f=a|b|c  (repeat it for several) (how many: at most 2)
+            {"type": "integer", "minimum": 1, "maximum": 9, "title": "Copies"} => required => f=integer  Copies (1 to 9)
+            {"type": "object"} => required => f:=object
+            {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null, "description": "how many"} => optional => f=integer  how many (optional)
+            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "title": "Tags"} => optional => f=array  Tags (repeat it for several) (optional)
+            {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]} => required => f=integer|string
+            {"type": ["integer", "null"]} => required => f=integer
+            {"anyOf": [{"type": "object"}, {"type": "string"}]} => required => f:=JSON
+            {} => required => f:=JSON
+        "#;
+        for row in fields.trim().lines() {
+            let [schema, need, line] = row.trim().split(" => ").collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let schema: Value = serde_json::from_str(schema).expect(row);
+            assert_eq!(describe("f", &schema, &Value::Null, need == "required"), line);
         }
     }
 

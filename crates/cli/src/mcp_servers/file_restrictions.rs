@@ -320,56 +320,29 @@ mod tests {
 
     #[test]
     fn tools_are_switched_off_beside_their_servers() {
-        let denied: [(Value, &[&str]); 14] = [
-            (
-                json!({"permissions": {"deny": ["mcp__a__write", "mcp__b__read", "Bash(rm *)"]}}),
-                &["write"],
-            ),
-            (
-                json!({"permissions": {"deny": ["mcp__a"], "allow": ["mcp__a__x"]}}),
-                &["*"],
-            ),
-            (json!({"permissions": {"deny": ["mcp__*"]}}), &["*"]),
-            (
-                json!({"tools": {"exclude": ["write", "mcp_a_read"], "core": ["x"], "allowed": ["y"]}}),
-                &["write", "mcp_a_read", "read"],
-            ),
-            (
-                json!({"excludeTools": ["write", "run(x)", "a__one", "b__two"]}),
-                &["write", "run", "a__one", "one", "b__two"],
-            ),
-            (json!({"disabledTools": []}), &[]),
-            // Of opencode, which names its own tools there, too.
-            (
-                json!({"tools": {"write": false, "a_read": false, "useRipgrep": false}}),
-                &["read"],
-            ),
-            (
-                json!({"tools": {"a": {"write": false}, "b": {"read": false}}}),
-                &["write"],
-            ),
-            (json!({"permission": {"*": "allow", "a_write": "deny"}}), &["write"]),
-            (
-                json!({"permission": {"edit": "deny", "a_write": "deny", "bash": {"rm *": "deny"}}}),
-                &["write"],
-            ),
-            // Claude's own tools.
-            (
-                json!({"permissions": {"deny": ["WebFetch", "mcp__a__write"], "disableAutoMode": "disable", "additionalDirectories": ["x"]}}),
-                &["write"],
-            ),
-            (json!({"permissions": {"defaultMode": "plan"}, "allowedTools": []}), &[]),
-            // Settings of the client itself.
-            (
-                json!({"general": {"disableAutoUpdate": true}, "hiddenFiles": ["x"], "ui": {"hideBanner": true}}),
-                &[],
-            ),
-            (
-                json!({"mcp": {"enabled": true}, "enableAllProjectMcpServers": false}),
-                &[],
-            ),
-        ];
-        for (file, expected) in denied {
+        let denied = r#"
+            {"permissions": {"deny": ["mcp__a__write", "mcp__b__read", "Bash(rm *)"]}} => ["write"]
+            {"permissions": {"deny": ["mcp__a"], "allow": ["mcp__a__x"]}} => ["*"]
+            {"permissions": {"deny": ["mcp__*"]}} => ["*"]
+            {"tools": {"exclude": ["write", "mcp_a_read"], "core": ["x"], "allowed": ["y"]}} => ["write", "mcp_a_read", "read"]
+            {"excludeTools": ["write", "run(x)", "a__one", "b__two"]} => ["write", "run", "a__one", "one", "b__two"]
+            {"disabledTools": []} => []
+            # Of opencode, which names its own tools there, too.
+            {"tools": {"write": false, "a_read": false, "useRipgrep": false}} => ["read"]
+            {"tools": {"a": {"write": false}, "b": {"read": false}}} => ["write"]
+            {"permission": {"*": "allow", "a_write": "deny"}} => ["write"]
+            {"permission": {"edit": "deny", "a_write": "deny", "bash": {"rm *": "deny"}}} => ["write"]
+            # Claude's own tools.
+            {"permissions": {"deny": ["WebFetch", "mcp__a__write"], "disableAutoMode": "disable", "additionalDirectories": ["x"]}} => ["write"]
+            {"permissions": {"defaultMode": "plan"}, "allowedTools": []} => []
+            # Settings of the client itself.
+            {"general": {"disableAutoUpdate": true}, "hiddenFiles": ["x"], "ui": {"hideBanner": true}} => []
+            {"mcp": {"enabled": true}, "enableAllProjectMcpServers": false} => []
+        "#;
+        for line in denied.trim().lines().filter(|line| !line.trim().starts_with('#')) {
+            let (file, expected) = line.trim().split_once(" => ").unwrap();
+            let file: Value = serde_json::from_str(file).expect(line);
+            let expected: Vec<&str> = serde_json::from_str(expected).expect(line);
             let read = FileRestrictions::read(&file).unwrap();
             assert_eq!(read.denied_tools("a"), expected, "{file}");
             assert!(!read.excludes("a"), "{file}");
@@ -412,33 +385,30 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_named() {
-        for (file, member) in [
-            (json!({"mcp": {"excluded": "a"}}), "mcp.excluded"),
-            (json!({"tools": {"exclude": {"a": true}}}), "tools.exclude"),
-            (json!({"permissions": {"deny": {"tools": ["x"]}}}), "permissions.deny"),
-            (json!({"permissions": {"deny": ["mcp__a*__x"]}}), "mcp__a*__x"),
-            (json!({"permissions": {"deny": ["Mcp(a:write)"]}}), "Mcp(a:write)"),
-            (json!({"permissions": {"blocked": ["x"]}}), "permissions.blocked"),
-            (
-                json!({"permissions": {"disallowedTools": ["x"]}}),
-                "permissions.disallowedTools",
-            ),
-            (json!({"enabledTools": ["x"]}), "enabledTools"),
-            (
-                json!({"allowManagedMcpServersOnly": true}),
-                "allowManagedMcpServersOnly",
-            ),
-            (json!({"admin": {"mcp": {"enabled": false}}}), "admin.mcp.enabled"),
-            (json!({"mcp": false}), "mcp"),
-            (json!({"mcpEnabled": false}), "mcpEnabled"),
-            (json!({"disabled": true}), "disabled"),
-            (json!({"permission": "deny"}), "permission"),
-            (json!({"chat.mcp.access": "none"}), "chat.mcp.access"),
-            (json!({"blockUnverifiedMcpServers": true}), "blockUnverifiedMcpServers"),
-            (json!({"toolFilter": ["x"]}), "toolFilter"),
-            (json!({"mcp": {"enabled": false}}), "mcp.enabled"),
-            (json!({"serverPermissions": {"a": "none"}}), "serverPermissions"),
-        ] {
+        let files = r#"
+            {"mcp": {"excluded": "a"}} => mcp.excluded
+            {"tools": {"exclude": {"a": true}}} => tools.exclude
+            {"permissions": {"deny": {"tools": ["x"]}}} => permissions.deny
+            {"permissions": {"deny": ["mcp__a*__x"]}} => mcp__a*__x
+            {"permissions": {"deny": ["Mcp(a:write)"]}} => Mcp(a:write)
+            {"permissions": {"blocked": ["x"]}} => permissions.blocked
+            {"permissions": {"disallowedTools": ["x"]}} => permissions.disallowedTools
+            {"enabledTools": ["x"]} => enabledTools
+            {"allowManagedMcpServersOnly": true} => allowManagedMcpServersOnly
+            {"admin": {"mcp": {"enabled": false}}} => admin.mcp.enabled
+            {"mcp": false} => mcp
+            {"mcpEnabled": false} => mcpEnabled
+            {"disabled": true} => disabled
+            {"permission": "deny"} => permission
+            {"chat.mcp.access": "none"} => chat.mcp.access
+            {"blockUnverifiedMcpServers": true} => blockUnverifiedMcpServers
+            {"toolFilter": ["x"]} => toolFilter
+            {"mcp": {"enabled": false}} => mcp.enabled
+            {"serverPermissions": {"a": "none"}} => serverPermissions
+        "#;
+        for line in files.trim().lines() {
+            let (file, member) = line.trim().split_once(" => ").unwrap();
+            let file: Value = serde_json::from_str(file).expect(line);
             let error = FileRestrictions::read(&file).unwrap_err();
             assert!(error.contains(member), "{file}: {error}");
         }

@@ -255,140 +255,82 @@ mod tests {
 
     #[test]
     fn what_is_switched_off_is_left_out_or_refuses_the_server() {
-        let all = json!(null);
-        let cases = [
-            (
-                json!({"alwaysAllow": ["a"], "timeout": 5, "trust": true, "disabled": false, "enabled": true}),
-                Ok(all.clone()),
-            ),
-            (json!({"disabledTools": ["a", "b"]}), Ok(json!({"deny": ["a", "b"]}))),
-            (
-                json!({"excludeTools": ["a"], "includeTools": ["a", "b(x)"]}),
-                Ok(json!({"allow": ["a", "b"], "deny": ["a"]})),
-            ),
-            (
-                json!({"enabled_tools": ["a"], "disabled_tools": []}),
-                Ok(json!({"allow": ["a"]})),
-            ),
-            (json!({"includeTools": []}), Ok(json!({"deny": ["*"]}))),
-            (json!({"tools": ["*"]}), Ok(json!({"allow": ["*"]}))),
-            (
-                json!({"tools": {"a": {"enabled": false}, "b": {"disabled": "true"}, "c": true, "d": false}}),
-                Ok(json!({"deny": ["a", "b", "d"]})),
-            ),
-            (json!({"disabledTools": "a"}), Err("disabledTools")),
-            (json!({"disabledTools": [1]}), Err("disabledTools")),
-            (json!({"disabledResources": ["x"]}), Err("disabledResources")),
-            (json!({"disabled_prompts": {"x": true}}), Err("disabled_prompts")),
-            (json!({"disabled_prompts": [], "resources": []}), Ok(all.clone())),
-            (json!({"readOnly": true}), Err("readOnly")),
-            (
-                json!({"readOnly": false, "blockedHosts": [], "enableLogs": true}),
-                Ok(all.clone()),
-            ),
-            (json!({"allowWrites": false}), Err("allowWrites")),
-            // Of TBXark's mcp-proxy.
-            (
-                json!({"options": {"toolFilter": {"mode": "block", "list": ["a"]}}}),
-                Ok(json!({"deny": ["a"]})),
-            ),
-            (
-                json!({"options": {"toolFilter": {"mode": "allow", "list": ["a"]}, "logEnabled": false}}),
-                Ok(json!({"allow": ["a"]})),
-            ),
-            (
-                json!({"options": {"toolFilter": {"mode": "some", "list": ["a"]}}}),
-                Err("options.toolFilter"),
-            ),
-            (json!({"config": {"disabledTools": ["a"]}}), Ok(json!({"deny": ["a"]}))),
-            (
-                json!({"toolOverrides": {"a": {"enabled": false}}}),
-                Ok(json!({"deny": ["a"]})),
-            ),
-            (
-                json!({"toolPermissions": {"a": "deny", "b": "on"}}),
-                Ok(json!({"deny": ["a"]})),
-            ),
-            (
-                json!({"toolOverrides": [{"name": "a", "enabled": false}]}),
-                Err("toolOverrides"),
-            ),
-            (json!({"settings": {"disabled": true}}), Err("settings.disabled")),
-            (json!({"settings": [{"readOnly": true}]}), Err("settings.readOnly")),
-            // MCPHub.
-            (
-                json!({"tools": {"hub-a": {"enabled": false}}}),
-                Ok(json!({"deny": ["hub-a", "a"]})),
-            ),
-            (json!({"disabledTools": ["mcp__hub__a"]}), Ok(json!({"deny": ["a"]}))),
-            (json!({"prompts": {"p": {"enabled": false}}}), Err("prompts.p")),
-            (json!({"resources": {"x://a": false}}), Err("resources.x://a")),
-            (json!({"prompts": {"exclude": {"enabled": true}}}), Ok(all.clone())),
-            (
-                json!({"suppressedTools": ["a"], "omitTools": ["b"], "skipTools": ["c"], "mutedTools": ["d"], "removeTools": ["e"], "toolsOff": ["f"]}),
-                Ok(json!({"deny": ["a", "b", "c", "d", "e", "f"]})),
-            ),
-            (json!({"tools": {"disabled": true}}), Err("tools")),
-            (json!({"tools": {"readOnly": true}}), Err("tools")),
-            (json!({"toolOptions": {"excludeDestructive": true}}), Err("toolOptions")),
-            (
-                json!({"tool_configuration": {"enabled": false}}),
-                Err("tool_configuration"),
-            ),
-            (json!({"tools": {"default": false, "read": true}}), Err("tools")),
-            (json!({"tools": {"block_user": true, "enabled": true}}), Ok(all.clone())),
-            (
-                json!({"_comment": "read only", "note": "disabled", "client_header_forwarding": {"enabled": false}}),
-                Ok(all.clone()),
-            ),
-            (json!({"toolChoice": ["a"]}), Err("toolChoice")),
-            (json!({"tools": "a"}), Err("tools")),
-            (json!({"mode": "readonly"}), Err("mode")),
-            (json!({"writeAccess": false}), Err("writeAccess")),
-            (json!({"prompts": false}), Err("prompts")),
-            (json!({"resources": ["x://a"]}), Err("resources")),
-            (json!({"disabledAt": "2026-01-01"}), Err("disabledAt")),
-            (json!({"access": "none"}), Err("access")),
-            (json!({"anyName": "read-only"}), Err("anyName")),
-            (json!({"skip": true}), Err("skip")),
-            (
-                json!({
-                    "inactivityTimeout": 60, "enableLogging": false, "allowInsecure": false, "readOnlyHint": true, "includeEnv": ["A"],
-                    "lastActiveAt": "2026-01-01", "status": "connected", "state": "running", "selectedModel": "x", "visibleName": "x",
-                    "mode": "fast", "env": {"DISABLED_TOOLS": "a"}, "oauth": {"enabled": false}, "logging": {"enabled": false}
-                }),
-                Ok(all.clone()),
-            ),
-            (json!({"toolsDenyRegex": "^x"}), Err("toolsDenyRegex")),
-            (json!({"enabled": "sometimes"}), Err("enabled")),
-            (json!({"tools": {"a": {"deniedArguments": ["x"]}}}), Err("tools")),
-            (
-                json!({"tools": {"a": {"arguments": {"x": {"hide": true}}}}}),
-                Err("tools"),
-            ),
-            (json!({"include_tags": ["x"]}), Err("include_tags")),
-            (json!({"includeTools": ["a"], "allowedTools": ["b"]}), Err("Tools")),
-            (
-                json!({"hiddenTools": ["a"], "tools-blocklist": ["b"]}),
-                Ok(json!({"deny": ["a", "b"]})),
-            ),
-            (json!({"tool_allow_list": ["a"]}), Ok(json!({"allow": ["a"]}))),
-            (json!({"toolFilter": ["a"]}), Err("toolFilter")),
-            (json!({"tool_filter": {"allow": []}}), Err("tool_filter")),
-            (json!({"permissions": {"deny": ["a"]}}), Err("permissions")),
-            (json!({"isActive": "sometimes"}), Err("isActive")),
-            (json!({"status": "error"}), Err("status")),
-            (json!({"sandbox": {"network": {"deny": ["x"]}}}), Err("sandbox")),
-            (
-                json!({"isActive": true, "disabledAutoApproveTools": ["a"], "isTrusted": false, "toolFilter": {}, "requireApproval": "always", "interactive": false, "toolTimeout": 5}),
-                Ok(all.clone()),
-            ),
-        ];
-        for (entry, expected) in cases {
-            match (EntryRestrictions::default().read(&entry, "hub"), expected) {
-                (Ok(read), Ok(expected)) => assert_eq!(read.as_key().unwrap_or_default(), expected, "{entry}"),
-                (Err(error), Err(member)) => assert!(error.contains(member), "{entry}: {error}"),
-                (found, expected) => panic!("{entry}: {found:?}, expected {expected:?}"),
+        // An entry, and what is left of its tools or, after a `!`, what is refused.
+        let cases = r#"
+            {"alwaysAllow": ["a"], "timeout": 5, "trust": true, "disabled": false, "enabled": true} => null
+            {"disabledTools": ["a", "b"]} => {"deny": ["a", "b"]}
+            {"excludeTools": ["a"], "includeTools": ["a", "b(x)"]} => {"allow": ["a", "b"], "deny": ["a"]}
+            {"enabled_tools": ["a"], "disabled_tools": []} => {"allow": ["a"]}
+            {"includeTools": []} => {"deny": ["*"]}
+            {"tools": ["*"]} => {"allow": ["*"]}
+            {"tools": {"a": {"enabled": false}, "b": {"disabled": "true"}, "c": true, "d": false}} => {"deny": ["a", "b", "d"]}
+            {"disabledTools": "a"} => !disabledTools
+            {"disabledTools": [1]} => !disabledTools
+            {"disabledResources": ["x"]} => !disabledResources
+            {"disabled_prompts": {"x": true}} => !disabled_prompts
+            {"disabled_prompts": [], "resources": []} => null
+            {"readOnly": true} => !readOnly
+            {"readOnly": false, "blockedHosts": [], "enableLogs": true} => null
+            {"allowWrites": false} => !allowWrites
+            # Of TBXark's mcp-proxy.
+            {"options": {"toolFilter": {"mode": "block", "list": ["a"]}}} => {"deny": ["a"]}
+            {"options": {"toolFilter": {"mode": "allow", "list": ["a"]}, "logEnabled": false}} => {"allow": ["a"]}
+            {"options": {"toolFilter": {"mode": "some", "list": ["a"]}}} => !options.toolFilter
+            {"config": {"disabledTools": ["a"]}} => {"deny": ["a"]}
+            {"toolOverrides": {"a": {"enabled": false}}} => {"deny": ["a"]}
+            {"toolPermissions": {"a": "deny", "b": "on"}} => {"deny": ["a"]}
+            {"toolOverrides": [{"name": "a", "enabled": false}]} => !toolOverrides
+            {"settings": {"disabled": true}} => !settings.disabled
+            {"settings": [{"readOnly": true}]} => !settings.readOnly
+            # MCPHub.
+            {"tools": {"hub-a": {"enabled": false}}} => {"deny": ["hub-a", "a"]}
+            {"disabledTools": ["mcp__hub__a"]} => {"deny": ["a"]}
+            {"prompts": {"p": {"enabled": false}}} => !prompts.p
+            {"resources": {"x://a": false}} => !resources.x://a
+            {"prompts": {"exclude": {"enabled": true}}} => null
+            {"suppressedTools": ["a"], "omitTools": ["b"], "skipTools": ["c"], "mutedTools": ["d"], "removeTools": ["e"], "toolsOff": ["f"]} => {"deny": ["a", "b", "c", "d", "e", "f"]}
+            {"tools": {"disabled": true}} => !tools
+            {"tools": {"readOnly": true}} => !tools
+            {"toolOptions": {"excludeDestructive": true}} => !toolOptions
+            {"tool_configuration": {"enabled": false}} => !tool_configuration
+            {"tools": {"default": false, "read": true}} => !tools
+            {"tools": {"block_user": true, "enabled": true}} => null
+            {"_comment": "read only", "note": "disabled", "client_header_forwarding": {"enabled": false}} => null
+            {"toolChoice": ["a"]} => !toolChoice
+            {"tools": "a"} => !tools
+            {"mode": "readonly"} => !mode
+            {"writeAccess": false} => !writeAccess
+            {"prompts": false} => !prompts
+            {"resources": ["x://a"]} => !resources
+            {"disabledAt": "2026-01-01"} => !disabledAt
+            {"access": "none"} => !access
+            {"anyName": "read-only"} => !anyName
+            {"skip": true} => !skip
+            {"inactivityTimeout": 60, "enableLogging": false, "allowInsecure": false, "readOnlyHint": true, "includeEnv": ["A"], "lastActiveAt": "2026-01-01", "status": "connected", "state": "running", "selectedModel": "x", "visibleName": "x", "mode": "fast", "env": {"DISABLED_TOOLS": "a"}, "oauth": {"enabled": false}, "logging": {"enabled": false}} => null
+            {"toolsDenyRegex": "^x"} => !toolsDenyRegex
+            {"enabled": "sometimes"} => !enabled
+            {"tools": {"a": {"deniedArguments": ["x"]}}} => !tools
+            {"tools": {"a": {"arguments": {"x": {"hide": true}}}}} => !tools
+            {"include_tags": ["x"]} => !include_tags
+            {"includeTools": ["a"], "allowedTools": ["b"]} => !Tools
+            {"hiddenTools": ["a"], "tools-blocklist": ["b"]} => {"deny": ["a", "b"]}
+            {"tool_allow_list": ["a"]} => {"allow": ["a"]}
+            {"toolFilter": ["a"]} => !toolFilter
+            {"tool_filter": {"allow": []}} => !tool_filter
+            {"permissions": {"deny": ["a"]}} => !permissions
+            {"isActive": "sometimes"} => !isActive
+            {"status": "error"} => !status
+            {"sandbox": {"network": {"deny": ["x"]}}} => !sandbox
+            {"isActive": true, "disabledAutoApproveTools": ["a"], "isTrusted": false, "toolFilter": {}, "requireApproval": "always", "interactive": false, "toolTimeout": 5} => null
+        "#;
+        for line in cases.trim().lines().filter(|line| !line.trim().starts_with('#')) {
+            let (entry, expected) = line.trim().split_once(" => ").unwrap();
+            let parsed = |json: &str| serde_json::from_str::<Value>(json).expect(line);
+            let read = EntryRestrictions::default().read(&parsed(entry), "hub");
+            match (read, expected.strip_prefix('!')) {
+                (Ok(read), None) => assert_eq!(read.as_key().unwrap_or_default(), parsed(expected), "{entry}"),
+                (Err(error), Some(member)) => assert!(error.contains(member), "{entry}: {error}"),
+                (found, _) => panic!("{line}: {found:?}"),
             }
         }
     }
