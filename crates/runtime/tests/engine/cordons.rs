@@ -1,6 +1,6 @@
 //! Nodes that begin nothing: cordoned ones, and those that drain.
 
-use crate::support::{CallOf, Runs, Script, World, beside, settle, text, tool};
+use crate::support::{CallOf, Runs, World, beside, settle, text};
 use longhaul_core::{HostId, State};
 use longhaul_runtime::{Cordon, CordonError, Engine, QueueWait};
 use longhaul_store::MemoryStore;
@@ -17,8 +17,7 @@ fn shared() -> World {
 async fn start(world: &World, host: &'static str) -> (Engine, Runs) {
     let mut world = world.clone();
     world.host = HostId(host.into());
-    let (script, runs) = Script::new();
-    (world.start([tool("a", script)]).await, runs)
+    world.scripted().await
 }
 
 /// A node that another one has cordoned passes on what is called there, tasks and plain calls, and goes on with what runs.

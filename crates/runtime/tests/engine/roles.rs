@@ -61,8 +61,8 @@ async fn start(world: &World, host: &'static str, role: NodeRole, host_bound: bo
     world.host = HostId(host.into());
     world.role = role;
     world.providers = vec![Arc::new(Logs(host))];
-    let (script, runs) = Script::bound(host_bound);
-    (world.start([tool("a", script)]).await, runs)
+    let (engine, runs, _) = world.recovered(host_bound).await;
+    (engine, runs)
 }
 
 fn shared() -> World {

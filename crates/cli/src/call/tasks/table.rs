@@ -150,12 +150,15 @@ fn age(now: UnixMillis, begun: UnixMillis) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_are_shortened_until_all_columns_fit() {
-        let column = |name, cell: &str| Column {
+    fn column(name: &'static str, cell: &str) -> Column {
+        Column {
             name,
             cells: vec![cell.to_owned()],
-        };
+        }
+    }
+
+    #[test]
+    fn names_are_shortened_until_all_columns_fit() {
         let mut columns = [
             column("TASK", &"i".repeat(36)),
             column("TOOL", "generate_the_quarterly_report"),
@@ -173,10 +176,6 @@ mod tests {
 
     #[test]
     fn a_message_stays_if_shorter_names_make_room() {
-        let column = |name, cell: &str| Column {
-            name,
-            cells: vec![cell.to_owned()],
-        };
         let mut columns = [
             column("TASK", &"i".repeat(36)),
             column("TOOL", "generate_the_quarterly_report"),

@@ -29,9 +29,8 @@ fn assert_warned(folder: &TempDir, part: &str, is_warned: bool, row: &str) {
 #[test]
 fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
     let at = |schema: &str, argument: &str| {
-        of_tool(&format!(
-            "command = [\"true\", \"{argument}\"]\ninput = {{ n = {schema} }}\n"
-        ))
+        let input = format!("input = {{ n = {schema} }}");
+        of_tool(&format!("command = [\"true\", \"{argument}\"]\n{input}\n"))
     };
     let negative = "jobs.toml:6: `command`: `n` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--n={n}` if the program accepts that, or add it to `allow_leading_dash`";
     let integer = r#"{ type = "integer" }"#;
@@ -43,12 +42,9 @@ fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
         r#"{ type = "array", items = { type = "integer" } }"#,
         r#"{ type = "integer", enum = [1, -1] }"#,
     ] {
-        let found = at(schema, "{n}");
-        assert!(
-            found.len() == 1 && (schema != integer || found[0] == negative),
-            "{schema}: {found:?}"
-        );
+        assert_eq!(at(schema, "{n}").len(), 1, "{schema}");
     }
+    assert_eq!(at(integer, "{n}"), [negative]);
     for never in [
         r#"{ type = "integer", minimum = 0 }"#,
         r#"{ type = "integer", exclusiveMinimum = -1 }"#,
@@ -74,17 +70,12 @@ fn a_program_that_is_missing_is_pointed_out() {
         ("sha265sum", "", "6: `command`: there is no program `sha265sum` in PATH"),
         ("./x.sh", "", "6: `command`: the program ./x.sh does not exist"),
         ("true", "cwd = \"nowhere\"\n", "7: `cwd`: nowhere is not a folder"),
-        (
-            "./jobs.toml",
-            "",
-            "6: `command`: the program ./jobs.toml is not executable",
-        ),
     ] {
-        assert_eq!(
-            at(program, more),
-            [format!("jobs.toml:{why}, so every call would fail")]
-        );
+        let told = format!("jobs.toml:{why}, so every call would fail");
+        assert_eq!(at(program, more), [told]);
     }
+    let told = "jobs.toml:6: `command`: the program ./jobs.toml is not executable, so every call would fail";
+    assert_eq!(at("./jobs.toml", ""), [told]);
     assert_eq!(at("sh", "env = { PATH = \"/nowhere\" }\n").len(), 1);
     assert_eq!(at("sh", ""), [""; 0]);
     assert_eq!(at("/bin/sh", ""), [""; 0]);
@@ -105,14 +96,11 @@ fn a_program_that_cannot_be_started_is_pointed_out() {
             .unwrap_or_default()
     };
     let carriage_return = "its interpreter `/bin/sh` is followed by a carriage return: save ";
+    let folder = "the program /etc/../etc is a folder, so every call would fail";
     let no_interpreter = "x.sh cannot be started: its interpreter /nowhere/python3 does not exist";
     for (first_line, program, expected) in [
         ("#!/bin/sh\r", "./x.sh", carriage_return),
-        (
-            "#!/bin/sh\r",
-            "/etc/../etc",
-            "the program /etc/../etc is a folder, so every call would fail",
-        ),
+        ("#!/bin/sh\r", "/etc/../etc", folder),
         ("#!/nowhere/python3 -u", "./x.sh", no_interpreter),
     ] {
         let said = warned(first_line, program);
@@ -226,12 +214,8 @@ fn files_of_an_issuer_that_every_user_can_read_or_replace_are_pointed_out() {
         (0o600, false),
     ] {
         let folder = folder_with_issuer(by_secret, "secret", "s3cret\n", mode);
-        assert_warned(
-            &folder,
-            "every user of this machine can read",
-            warned,
-            &format!("{mode:o}"),
-        );
+        let row = format!("{mode:o}");
+        assert_warned(&folder, "every user of this machine can read", warned, &row);
     }
     let key = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
     for (mode, warned) in [(0o666, true), (0o646, true), (0o664, false), (0o644, false)] {
@@ -270,28 +254,24 @@ fn issuers_that_some_clients_cannot_log_in_at_are_pointed_out() {
 
 #[test]
 fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
+    let (anybody, group) = ("every user of this machine", "every user of the socket's group");
     for (mode, who) in [
-        (
-            "0666",
-            Some(": `socket_mode`: every user of this machine may call every tool"),
-        ),
-        (
-            "0602",
-            Some(": `socket_mode`: every user of this machine may call every tool"),
-        ),
-        (
-            "0660",
-            Some(": `socket_mode`: every user of the socket's group may call every tool"),
-        ),
+        ("0666", Some(anybody)),
+        ("0602", Some(anybody)),
+        ("0660", Some(group)),
         ("0644", None),
         ("0600", None),
     ] {
+        let told = who.map(|who| format!(": `socket_mode`: {who} may call every tool"));
         let at = |auth: &str| {
             warnings_in(&folder_with_server(&format!(
                 "listen = \"unix:mcp.sock\"\nsocket_mode = \"{mode}\"\n[server.auth]\n{auth}"
             )))
         };
-        assert_said(&at("unauthenticated = \"anyone may call every tool\""), who.as_slice());
+        assert_said(
+            &at("unauthenticated = \"anyone may call every tool\""),
+            told.as_deref().as_slice(),
+        );
         // They need a key, whatever the mode is.
         assert_eq!(at("api_keys = true"), [""; 0], "{mode}");
     }
@@ -389,41 +369,26 @@ fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
     }
     let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${T}\", C = \"$PATH:/x\", D = \"~/y\", E = \"plain\" }\n";
     let found = of_tool(env);
-    assert_said(
-        &found,
-        &["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"],
-    );
+    let expected = ["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"];
+    assert_said(&found, &expected);
     assert!(!found.concat().contains("s3cret"), "{found:?}");
 }
 
 #[test]
 fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
-    let at = |schema: &str| {
-        of_tool(&format!(
-            "command = [\"echo\", \"--x={{x}}\"]\ninput = {{ x = {schema} }}\n"
-        ))
-    };
-    for (schema, named) in [
-        (
-            r#"{ pattern = "^a$" }"#,
-            "`x`: `pattern` binds values of the type string only",
-        ),
-        ("{ minLength = 1 }", "an array passes"),
-        ("{ maximum = 5 }", "add type = \"number\""),
-        (r#"{ allOf = [{ pattern = "a" }] }"#, "`pattern`"),
-        (
-            r#"{ type = "string", format = "emial" }"#,
-            "the format `emial` is not known",
-        ),
-        (
-            r#"{ type = "string", enum = ["a"], default = "b" }"#,
-            "its default is refused by its own schema",
-        ),
-        (
-            r#"{ type = "string", format = "date", default = "soon" }"#,
-            "its default is refused",
-        ),
-    ] {
+    let command = "command = [\"echo\", \"--x={x}\"]";
+    let at = |schema: &str| of_tool(&format!("{command}\ninput = {{ x = {schema} }}\n"));
+    let schemas = r#"
+        { pattern = "^a$" } => `x`: `pattern` binds values of the type string only
+        { minLength = 1 } => an array passes
+        { maximum = 5 } => add type = "number"
+        { allOf = [{ pattern = "a" }] } => `pattern`
+        { type = "string", format = "emial" } => the format `emial` is not known
+        { type = "string", enum = ["a"], default = "b" } => its default is refused by its own schema
+        { type = "string", format = "date", default = "soon" } => its default is refused
+    "#;
+    for row in schemas.trim().lines() {
+        let (schema, named) = row.trim().split_once(" => ").unwrap();
         assert_said(&at(schema), &[named]);
     }
     for sound in [
@@ -436,8 +401,6 @@ fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
         assert_eq!(at(sound), [""; 0], "{sound}");
     }
     let unused = "jobs.toml:7: `input`: `x` is used by neither `command` nor `stdin`, so the command does not get it";
-    assert_eq!(
-        of_tool("command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n"),
-        [unused]
-    );
+    let tool = "command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n";
+    assert_eq!(of_tool(tool), [unused]);
 }

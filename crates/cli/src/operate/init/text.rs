@@ -265,32 +265,18 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_served_and_runs_the_words_that_were_typed() {
+        let (quoted, braces) = (r#"echo 'a b' "it's" "say \"x\"""#, r#"echo '{"a": 1}' '{{.Names}}'"#);
+        let (script, parameter) = ("sh -c 'echo {x}; f() { :; }'", r#"sh -c 'echo "$1"' sh {x}"#);
         for place in [Place::Hosts, Place::Http] {
             for (line, command, warnings) in [
                 ("true", &["true"][..], 0),
-                (
-                    "echo 'a b' \"it's\" \"say \\\"x\\\"\"",
-                    &["echo", "a b", "it's", "say \"x\""],
-                    0,
-                ),
+                (quoted, &["echo", "a b", "it's", "say \"x\""], 0),
                 ("echo größe 日本 🦀", &["echo", "größe", "日本", "🦀"], 0),
                 ("echo {x} pre-{y}", &["echo", "{x}", "pre-{y}"], 0),
                 ("find . -exec cat {} +", &["find", ".", "-exec", "cat", "{{}}", "+"], 0),
-                (
-                    "echo '{\"a\": 1}' '{{.Names}}'",
-                    &["echo", "{{\"a\": 1}}", "{{{{.Names}}}}"],
-                    0,
-                ),
-                (
-                    "sh -c 'echo {x}; f() { :; }'",
-                    &["sh", "-c", "echo {{x}}; f() {{ :; }}"],
-                    0,
-                ),
-                (
-                    "sh -c 'echo \"$1\"' sh {x}",
-                    &["sh", "-c", "echo \"$1\"", "sh", "{x}"],
-                    0,
-                ),
+                (braces, &["echo", "{{\"a\": 1}}", "{{{{.Names}}}}"], 0),
+                (script, &["sh", "-c", "echo {{x}}; f() {{ :; }}"], 0),
+                (parameter, &["sh", "-c", "echo \"$1\"", "sh", "{x}"], 0),
                 ("awk '{print}' {file}", &["awk", "{{print}}", "{file}"], 0),
                 ("echo '' '\\n' \\\\", &["echo", "", "\\n", "\\"], 0),
                 ("echo a | wc", &["echo", "a", "|", "wc"], 1),
@@ -317,10 +303,8 @@ mod tests {
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
         assert!(config.tools[0].progress.is_some());
         assert_eq!(config.server.listen.url(false), "http://127.0.0.1:7411/mcp");
-        assert_eq!(
-            config.server.data_dir,
-            Path::new("/home/u/.local/state/longhaul/my.jobs-1_x")
-        );
+        let data_dir = Path::new("/home/u/.local/state/longhaul/my.jobs-1_x");
+        assert_eq!(config.server.data_dir, data_dir);
     }
 
     #[test]
@@ -333,12 +317,10 @@ mod tests {
             home: None,
             ..environment()
         };
+        let usual = "/home/u/.local/state/longhaul/my.jobs-1_x";
         for (environment, data_dir) in [
-            (environment(), "/home/u/.local/state/longhaul/my.jobs-1_x"),
-            (
-                state_home("/home/u/.local/state"),
-                "/home/u/.local/state/longhaul/my.jobs-1_x",
-            ),
+            (environment(), usual),
+            (state_home("/home/u/.local/state"), usual),
             (state_home("/var/a \"b\"'c'"), "/var/a \"b\"'c'/longhaul/my.jobs-1_x"),
             (homeless, "/tmp/my.jobs-1_x-data"),
         ] {

@@ -197,10 +197,8 @@ mod tests {
             values(&text, "ExecStart"),
             [r#""/opt/a b/$x/100%%/longhaul" serve "/srv/a \"b\" 'c'/100%% $$HOME $${x}\\d/jobs é.toml""#]
         );
-        assert_eq!(
-            values(&text, "WorkingDirectory"),
-            [r#"/srv/a "b" 'c'/100%% $HOME ${x}\d"#]
-        );
+        let folder = r#"/srv/a "b" 'c'/100%% $HOME ${x}\d"#;
+        assert_eq!(values(&text, "WorkingDirectory"), [folder]);
         assert_eq!(configured(&text), Some(Path::new(file)));
         for odd in [
             "/srv/a\nb/jobs.toml",
@@ -230,14 +228,10 @@ mod tests {
     fn a_service_of_the_system_is_the_unit_of_the_repository_for_another_user_and_file() {
         let text = text("/srv/jobs.toml", &system());
         assert_eq!(values(&text, "User"), ["ada"]);
-        assert_eq!(
-            values(&text, "ReadWritePaths"),
-            [r#"/tmp /var/tmp "/srv/a \"b\"" "/srv/100%%""#]
-        );
-        assert_eq!(
-            values(&text, "Description"),
-            ["Longhaul: durable tasks for long MCP tool calls (jobs)"]
-        );
+        let writable = r#"/tmp /var/tmp "/srv/a \"b\"" "/srv/100%%""#;
+        assert_eq!(values(&text, "ReadWritePaths"), [writable]);
+        let description = "Longhaul: durable tasks for long MCP tool calls (jobs)";
+        assert_eq!(values(&text, "Description"), [description]);
         let changed = ["Description", "User", "WorkingDirectory", "ExecStart", "ReadWritePaths"];
         let left_out = ["Group", "StateDirectory", "StateDirectoryMode"];
         for line in TEMPLATE.lines().filter(|line| !line.starts_with('#')) {
@@ -252,20 +246,9 @@ mod tests {
 
     #[test]
     fn a_service_of_a_user_restricts_nothing_and_spares_commands() {
-        let text = text(
-            "/srv/jobs.toml",
-            &Manager::User {
-                variables: vec![("PATH", "/a b:/c%d".to_owned())],
-            },
-        );
-        for key in [
-            "User",
-            "ProtectSystem",
-            "CapabilityBoundingSet",
-            "UMask",
-            "After",
-            "Group",
-        ] {
+        let variables = vec![("PATH", "/a b:/c%d".to_owned())];
+        let text = text("/srv/jobs.toml", &Manager::User { variables });
+        for key in "User ProtectSystem CapabilityBoundingSet UMask After Group".split(' ') {
             assert!(values(&text, key).is_empty(), "{key}");
         }
         assert_eq!(values(&text, "KillMode"), ["process"]);
@@ -278,9 +261,7 @@ mod tests {
     #[test]
     fn a_unit_of_somebody_else_is_known_as_such() {
         assert_eq!(configured(TEMPLATE), None);
-        assert_eq!(
-            configured(&format!("x\n{MARKER}/a b.toml\n")),
-            Some(Path::new("/a b.toml"))
-        );
+        let marked = format!("x\n{MARKER}/a b.toml\n");
+        assert_eq!(configured(&marked), Some(Path::new("/a b.toml")));
     }
 }
