@@ -70,10 +70,8 @@ mod tests {
         assert_eq!(at(text, "/a/0/n"), Some("12345678901234567890123"));
         assert_eq!((at(text, "/a/1"), at(text, "/a/2")), (Some("1.10"), Some("1E400")));
         assert_eq!(at(text, "/a~1b~0c").and_then(scalar).as_deref(), Some("-0"));
-        assert_eq!(
-            object([("n", "1E400"), ("a\"", "[]")]).as_str(),
-            r#"{"n":1E400,"a\"":[]}"#
-        );
+        let expected = r#"{"n":1E400,"a\"":[]}"#;
+        assert_eq!(object([("n", "1E400"), ("a\"", "[]")]).as_str(), expected);
     }
 
     fn document() -> impl Strategy<Value = Value> {

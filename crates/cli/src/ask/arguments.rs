@@ -460,10 +460,8 @@ mod tests {
             assert_eq!(read(schema, &["path=/srv"]).unwrap(), json!({"path": "/srv"}));
         }
         let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
-        assert_eq!(
-            read(none, &["path=/srv"]).unwrap_err(),
-            "the tool has no argument `path`; it takes no arguments"
-        );
+        let expected = "the tool has no argument `path`; it takes no arguments";
+        assert_eq!(read(none, &["path=/srv"]).unwrap_err(), expected);
     }
 
     /// A name that is not named is taken as JSON Schema has it. One that stands for a required one is a slip all the same.
@@ -479,10 +477,8 @@ mod tests {
             read(open.clone(), &["path=x", "paths=y", "other={}"]).unwrap(),
             json!({"path": "x", "paths": "y", "other": "{}"})
         );
-        assert_eq!(
-            read(open.clone(), &["paths=y"]).unwrap_err(),
-            "the tool has no argument `paths`; did you mean `path`?"
-        );
+        let expected = "the tool has no argument `paths`; did you mean `path`?";
+        assert_eq!(read(open.clone(), &["paths=y"]).unwrap_err(), expected);
         let typed = json!({"properties": {}, "additionalProperties": {"type": "integer"}});
         assert_eq!(read(typed.clone(), &["n=5"]).unwrap(), json!({"n": 5}));
         assert_eq!(read(typed, &["n=x"]).unwrap_err(), "`n` takes a whole number, not `x`");
@@ -494,10 +490,8 @@ mod tests {
             let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
             probably_mistyped(&parse(&written).unwrap(), &open)
         };
-        assert_eq!(
-            notes(&["path=x", "dept=5", "path2=y", "other=z"]),
-            ["the tool names no argument `dept`, and takes others; did you mean `depth`?"]
-        );
+        let expected = ["the tool names no argument `dept`, and takes others; did you mean `depth`?"];
+        assert_eq!(notes(&["path=x", "dept=5", "path2=y", "other=z"]), expected);
         assert!(notes(&["path=x", "depth=5"]).is_empty());
     }
 
@@ -520,10 +514,8 @@ mod tests {
         }
         for written in ["depth=1e3", "depth=5.0", "depth=1000000000000000000000"] {
             let given = written.split_once('=').unwrap().1;
-            assert_eq!(
-                problem(&["path=a", written]),
-                format!("`depth` takes a whole number of at most 64 bits, in digits alone, not `{given}`")
-            );
+            let expected = format!("`depth` takes a whole number of at most 64 bits, in digits alone, not `{given}`");
+            assert_eq!(problem(&["path=a", written]), expected);
         }
         for inexact in ["ratio=1000000000000000000000", "extra:={\"a\":1000000000000000000000}"] {
             let told = problem(&["path=a", inexact]);

@@ -72,18 +72,12 @@ mod tests {
         }});
         let problem = |values: Value| ToolSchema::new(&schema).problem(values.as_object().unwrap());
         assert_eq!(problem(json!({"n": 9, "tags": ["a"]})), None);
-        assert_eq!(
-            problem(json!({"n": 10})).unwrap(),
-            "`n`: 10 is greater than the maximum of 9"
-        );
-        assert_eq!(
-            problem(json!({"n": 1, "tags": [1]})).unwrap(),
-            "`tags/0`: 1 is not of type \"string\""
-        );
-        assert_eq!(
-            problem(json!({"n": 1, "point": {"x": "q"}})).unwrap(),
-            "`point/x`: \"q\" is not of type \"integer\""
-        );
+        let expected = "`n`: 10 is greater than the maximum of 9";
+        assert_eq!(problem(json!({"n": 10})).unwrap(), expected);
+        let expected = "`tags/0`: 1 is not of type \"string\"";
+        assert_eq!(problem(json!({"n": 1, "tags": [1]})).unwrap(), expected);
+        let expected = "`point/x`: \"q\" is not of type \"integer\"";
+        assert_eq!(problem(json!({"n": 1, "point": {"x": "q"}})).unwrap(), expected);
         assert_eq!(problem(json!({"n": 1, "point": null})), None);
         assert_eq!(problem(json!({})).unwrap(), "\"n\" is a required property");
     }

@@ -260,9 +260,7 @@ mod tests {
             {"type": "resource_link", "name": "out", "uri": "file:///out"},
             {"type": "resource", "resource": {"uri": "u", "text": "inside"}},
         ]});
-        assert_eq!(
-            as_text(&result),
-            "one\ntwo\n[image: image/png; --json shows it]\nout: file:///out\ninside"
-        );
+        let expected = "one\ntwo\n[image: image/png; --json shows it]\nout: file:///out\ninside";
+        assert_eq!(as_text(&result), expected);
     }
 }

@@ -330,10 +330,8 @@ mod tests {
         assert_eq!(upstream["command"][1].as_str(), Some("-y \"x\""));
         assert_eq!(upstream["cwd"].as_str(), Some("/a b"));
         assert_eq!(upstream["handoff"].as_str(), Some("45000ms"));
-        assert_eq!(
-            (upstream["era"].as_str(), upstream["shared"].as_bool()),
-            (Some("legacy"), Some(true))
-        );
+        let expected = (Some("legacy"), Some(true));
+        assert_eq!((upstream["era"].as_str(), upstream["shared"].as_bool()), expected);
         assert_eq!(parsed["server"]["listen"].as_str(), Some("unix:/s/mcp.sock"));
         assert_eq!(parsed["server"]["disk_reserve"].as_str(), Some("none"));
         let url = ["https://mcp.example.com/mcp".to_owned()];

@@ -353,14 +353,12 @@ mod tests {
         );
         let section = servers[1].section.as_ref().unwrap();
         assert_eq!(section["command"], serde_json::json!(["y"]));
-        assert_eq!(
-            wrong(&servers[0]),
-            (
-                2,
-                "a",
-                "the one in line 3 has the same name, and counts; rename one of them"
-            )
+        let expected = (
+            2,
+            "a",
+            "the one in line 3 has the same name, and counts; rename one of them",
         );
+        assert_eq!(wrong(&servers[0]), expected);
     }
 
     #[test]
@@ -395,10 +393,8 @@ mod tests {
             servers[1].section.as_ref().unwrap()["headers"]["Authorization"],
             "Bearer ${TOKEN}"
         );
-        assert_eq!(
-            wrong(&servers[3]).2,
-            "it has a `url` and a `serverUrl`; give one of them"
-        );
+        let expected = "it has a `url` and a `serverUrl`; give one of them";
+        assert_eq!(wrong(&servers[3]).2, expected);
     }
 
     #[test]

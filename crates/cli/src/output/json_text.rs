@@ -150,10 +150,8 @@ mod tests {
     #[test]
     fn a_member_is_added_and_no_number_is_changed() {
         let object = "{\"id\": 12345678901234567890123,\n \"x\": 1.10}";
-        assert_eq!(
-            with_member(&one_line(object), "result", "{\n\"e\": 1e400}"),
-            r#"{"id": 12345678901234567890123,  "x": 1.10,"result":{ "e": 1e400}}"#
-        );
+        let expected = r#"{"id": 12345678901234567890123,  "x": 1.10,"result":{ "e": 1e400}}"#;
+        assert_eq!(with_member(&one_line(object), "result", "{\n\"e\": 1e400}"), expected);
         assert_eq!(with_member("{ }", "a", "1"), r#"{"a":1}"#);
     }
 

@@ -66,10 +66,8 @@ mod tests {
         let known = ["retention", "retry", "name"];
         assert_eq!(suggestion("retntion", known).unwrap(), "did you mean `retention`?");
         assert_eq!(suggestion("Retry", known).unwrap(), "did you mean `retry`?");
-        assert_eq!(
-            suggestion("postgres_url", known).unwrap(),
-            "there is `name`, `retention`, `retry`"
-        );
+        let expected = "there is `name`, `retention`, `retry`";
+        assert_eq!(suggestion("postgres_url", known).unwrap(), expected);
         assert_eq!(suggestion("x", []), None);
     }
 

@@ -120,10 +120,8 @@ mod tests {
         ] {
             assert!(parse(Some(good.into())).is_ok(), "{good}");
         }
-        assert_eq!(
-            parse(None).unwrap().to_string(),
-            "longhaul_gateway=info,deadpool=error,warn"
-        );
+        let expected = "longhaul_gateway=info,deadpool=error,warn";
+        assert_eq!(parse(None).unwrap().to_string(), expected);
         for (bad, told) in [
             ("inof", "`inof` is not a level; did you mean `info`?"),
             ("verbose", "`verbose` is not a level"),

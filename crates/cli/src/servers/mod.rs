@@ -451,10 +451,8 @@ mod tests {
         };
         let (server, rest) = chosen(command, &["build", "x"], None).unwrap();
         assert_eq!(rest, ["build", "x"]);
-        assert_eq!(
-            server.task_line("task", "t-1", &["--wait"]),
-            "longhaul task t-1 --wait -- 'my server' --flag"
-        );
+        let expected = "longhaul task t-1 --wait -- 'my server' --flag";
+        assert_eq!(server.task_line("task", "t-1", &["--wait"]), expected);
     }
 
     #[test]
@@ -473,17 +471,13 @@ mod tests {
     #[test]
     fn a_command_for_the_same_server_is_quoted_for_a_shell() {
         let (server, _) = chosen(ServerArgs::default(), &["http://h/mcp?a=1&b=2"], None).unwrap();
-        assert_eq!(
-            server.task_line("task", "it's", &["--wait"]),
-            r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait"
-        );
+        let expected = r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait";
+        assert_eq!(server.task_line("task", "it's", &["--wait"]), expected);
         let (server, _) = chosen(ServerArgs::default(), &[], None).unwrap();
         assert_eq!(server.task_line("task", "a-B_1", &[]), "longhaul task a-B_1");
         for id in ["-a", "--wait", "YQ==", "urn://a"] {
-            assert_eq!(
-                server.task_line("task", id, &["--wait"]),
-                format!("longhaul task --id={id} --wait")
-            );
+            let expected = format!("longhaul task --id={id} --wait");
+            assert_eq!(server.task_line("task", id, &["--wait"]), expected);
         }
     }
 

@@ -54,9 +54,7 @@ mod tests {
         assert_eq!(joined(&[], 1), None);
         assert_eq!(joined(&told[..1], 1).as_deref(), Some("Use log.\n"));
         assert_eq!(joined(&told[..1], 2).as_deref(), Some("## git\n\nUse log."));
-        assert_eq!(
-            joined(&told, 2).as_deref(),
-            Some("## git\n\nUse log.\n\n## search\n\nAsk.")
-        );
+        let expected = Some("## git\n\nUse log.\n\n## search\n\nAsk.");
+        assert_eq!(joined(&told, 2).as_deref(), expected);
     }
 }

@@ -100,20 +100,14 @@ mod tests {
         let calls = SilentCalls::default();
         assert_eq!(calls.words(&at(1_000)), None);
         let first = calls.add(&heard(100));
-        assert_eq!(
-            calls.words(&at(1_000)).unwrap(),
-            "one call and pings have had no answer for 15m"
-        );
+        let expected = "one call and pings have had no answer for 15m";
+        assert_eq!(calls.words(&at(1_000)).unwrap(), expected);
         let second = calls.add(&heard(940));
-        assert_eq!(
-            calls.words(&at(1_001)).unwrap(),
-            "2 calls and pings have had no answer for 15m1s"
-        );
+        let expected = "2 calls and pings have had no answer for 15m1s";
+        assert_eq!(calls.words(&at(1_001)).unwrap(), expected);
         drop(first);
-        assert_eq!(
-            calls.words(&at(1_000)).unwrap(),
-            "one call and pings have had no answer for 1m"
-        );
+        let expected = "one call and pings have had no answer for 1m";
+        assert_eq!(calls.words(&at(1_000)).unwrap(), expected);
         drop(second);
         assert_eq!(calls.words(&at(1_000)), None);
     }

@@ -346,11 +346,8 @@ mod tests {
         active.claim_was_lost(AttemptOrigin::Claimed);
         let under_way = active.guard_claim();
         for _ in 0..3 {
-            assert_eq!(
-                active.take_unattended(&held),
-                [],
-                "it may be of the claim that is under way"
-            );
+            // It may be of the claim that is under way.
+            assert_eq!(active.take_unattended(&held), []);
         }
         let part = under_way.clone();
         drop(under_way);
@@ -362,11 +359,8 @@ mod tests {
         assert_eq!(active.take_unattended(&held), [(task.clone(), AttemptOrigin::Claimed)]);
         assert_eq!(active.take_unattended(&held), [], "it is looked at anew");
         assert_eq!(active.take_unattended(&[]), [], "it has ended");
-        assert_eq!(
-            active.take_unattended(&held),
-            [],
-            "it is another attempt, or was read before"
-        );
+        // It is another attempt, or was read before.
+        assert_eq!(active.take_unattended(&held), []);
         let (_stop, _) = active.insert(&task, fence(1), None, later);
         assert_eq!(active.take_unattended(&held), [], "it runs");
     }

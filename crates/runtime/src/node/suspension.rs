@@ -334,16 +334,10 @@ mod tests {
         assert_eq!(change, ActivityChange::AllWait);
         assert_eq!(activity.waits().map(|waits| waits.len()), Some(2));
         assert_eq!(activity.waited(&branches[0], first), ActivityChange::Resumed);
-        assert_eq!(
-            activity.over(&path(""), &branches[..1]),
-            ActivityChange::AllWait,
-            "only the other one is left, and waits"
-        );
-        assert_eq!(
-            activity.over(&path(""), &branches[1..]),
-            ActivityChange::Resumed,
-            "the trunk goes on"
-        );
+        // Only the other one is left, and waits.
+        assert_eq!(activity.over(&path(""), &branches[..1]), ActivityChange::AllWait);
+        // The trunk goes on.
+        assert_eq!(activity.over(&path(""), &branches[1..]), ActivityChange::Resumed);
         assert_eq!(activity.over(&path(""), &branches), ActivityChange::None);
     }
 

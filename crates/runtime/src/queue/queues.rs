@@ -182,10 +182,8 @@ mod tests {
             panic!("there was no slot")
         };
         let second = queues.arrive(&a, NOW, || slots.try_take(&a, None));
-        assert!(
-            matches!(second, Arrival::Queue(_)),
-            "the first is on its way to the queue"
-        );
+        // The first is on its way to the queue.
+        assert!(matches!(second, Arrival::Queue(_)));
         let other = queues.arrive(&tool("b"), NOW, || slots.try_take(&a, None));
         assert!(matches!(other, Arrival::Slot(_)), "another tool's are not in its way");
         drop((first, second));

@@ -382,10 +382,8 @@ mod tests {
     fn a_state_has_a_color_and_a_word_like_it_has_none() {
         let colors = Colors { are_on: true };
         let line = "8jp8bw  build  running  2s  user  running tests";
-        assert_eq!(
-            colors.of(line),
-            "8jp8bw  build  \u{1b}[34mrunning\u{1b}[0m  2s  user  running tests"
-        );
+        let expected = "8jp8bw  build  \u{1b}[34mrunning\u{1b}[0m  2s  user  running tests";
+        assert_eq!(colors.of(line), expected);
         assert_eq!(colors.of("build  1  2s  1"), "build  1  2s  1", "a line of a tool");
         assert_eq!(colors.of("! it is full"), "\u{1b}[31m! it is full\u{1b}[0m");
         assert_eq!(Colors { are_on: false }.of(line), line);
@@ -394,11 +392,8 @@ mod tests {
     #[test]
     fn problems_can_be_read_on_a_narrow_screen() {
         assert_eq!(problem_lines("ab cd ef", 7), ["! ab cd", "  ef"]);
-        assert_eq!(
-            problem_lines("ab cd ef gh ij", 4),
-            ["! ab", "  cd", "  ef", "  gh …"],
-            "the rest is in `doctor`"
-        );
+        // The rest is in `doctor`.
+        assert_eq!(problem_lines("ab cd ef gh ij", 4), ["! ab", "  cd", "  ef", "  gh …"]);
         assert_eq!(problem_lines("ab cd ef", usize::MAX), ["! ab cd ef"]);
     }
 
@@ -459,11 +454,8 @@ mod tests {
             page: 3,
             most: 7,
         };
-        assert_eq!(
-            scrolled.screen(Vec::new(), lines(1..=3), 3),
-            lines(1..=3),
-            "all of it fits"
-        );
+        // All of it fits.
+        assert_eq!(scrolled.screen(Vec::new(), lines(1..=3), 3), lines(1..=3));
         assert!(scrolled.screen(lines(1..=9), lines(1..=9), 4).len() == 4);
     }
 }

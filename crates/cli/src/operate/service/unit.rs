@@ -193,10 +193,8 @@ mod tests {
     fn odd_paths_are_written_as_systemd_reads_them() {
         let file = "/srv/a \"b\" 'c'/100% $HOME ${x}\\d/jobs é.toml";
         let text = text(file, &user());
-        assert_eq!(
-            values(&text, "ExecStart"),
-            [r#""/opt/a b/$x/100%%/longhaul" serve "/srv/a \"b\" 'c'/100%% $$HOME $${x}\\d/jobs é.toml""#]
-        );
+        let expected = [r#""/opt/a b/$x/100%%/longhaul" serve "/srv/a \"b\" 'c'/100%% $$HOME $${x}\\d/jobs é.toml""#];
+        assert_eq!(values(&text, "ExecStart"), expected);
         let folder = r#"/srv/a "b" 'c'/100%% $HOME ${x}\d"#;
         assert_eq!(values(&text, "WorkingDirectory"), [folder]);
         assert_eq!(configured(&text), Some(Path::new(file)));
