@@ -224,10 +224,8 @@ fn what_a_legacy_server_lists_is_listed() {
         let found = calls.iter().find(|call| call["taskId"] == id);
         found.map(|call| call["recorded"].clone())
     };
-    assert_eq!(
-        [recorded(&id), recorded(&other)],
-        [Some(json!(true)), Some(json!(false))]
-    );
+    let expected = [Some(json!(true)), Some(json!(false))];
+    assert_eq!([recorded(&id), recorded(&other)], expected);
     let lines = served.done(&["tasks"]);
     assert!(lines.contains(&format!("{other}  -  asking")), "{lines}");
 }

@@ -43,10 +43,8 @@ async fn each_upstream_is_told_with_its_tools_and_what_is_probably_wrong() {
     assert_eq!(one.server.as_ref().unwrap().version, "2025-11-25");
     let offered: Vec<_> = one.tools.iter().map(|tool| tool.offered.as_str()).collect();
     assert_eq!(offered, ["one_repeat", "one_echo"]);
-    assert_eq!(
-        (one.tools[0].idempotent, one.tools[0].policy),
-        (true, TaskPolicy::Optional)
-    );
+    let expected = (true, TaskPolicy::Optional);
+    assert_eq!((one.tools[0].idempotent, one.tools[0].policy), expected);
     assert!(one.left_out.contains(&"hold".to_owned()), "{:?}", one.left_out);
     assert_eq!(
         one.warnings,

@@ -29,10 +29,8 @@ async fn upstreams_come_and_go_and_tasks_stay() {
 
         let later = options(&[("two", &two), ("three", &three)]);
         let reloaded = gateway.reload(later).await.unwrap();
-        assert_eq!(
-            (reloaded.added, reloaded.removed),
-            (vec!["three".to_owned()], vec!["one".to_owned()])
-        );
+        let expected = (vec!["three".to_owned()], vec!["one".to_owned()]);
+        assert_eq!((reloaded.added, reloaded.removed), expected);
         assert_eq!(reloaded.changed, [""; 0]);
         let is_followed = || offers(&gateway, "three_echo") && !offers(&gateway, "one_echo");
         until("the tools", is_followed).await;

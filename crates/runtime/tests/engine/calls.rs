@@ -114,10 +114,8 @@ async fn a_call_can_be_over_from_its_beginning() {
     let outcome = Outcome::tool_error("the path is missing");
     let task = engine.create_ended(engine.call("a"), outcome.clone()).await.unwrap();
     assert!(task.is_done());
-    assert_eq!(
-        engine.get(&scope(), &task.id).await.unwrap().unwrap().outcome,
-        Some(outcome)
-    );
+    let expected = Some(outcome);
+    assert_eq!(engine.get(&scope(), &task.id).await.unwrap().unwrap().outcome, expected);
     settle().await;
     assert!(runs.started().is_none());
     // It took no slot.

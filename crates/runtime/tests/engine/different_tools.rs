@@ -70,10 +70,8 @@ async fn a_durable_task_that_is_taken_over_waits_for_a_node_that_has_its_tool() 
     let waiting = world.task(&task.id).await;
     let expected = (State::Queued, true);
     assert_eq!((waiting.state, waiting.journaled > 0), expected, "{waiting:?}");
-    assert_eq!(
-        without.queue_wait(&waiting).await.unwrap(),
-        Some(QueueWait::OtherServer)
-    );
+    let wanted = Some(QueueWait::OtherServer);
+    assert_eq!(without.queue_wait(&waiting).await.unwrap(), wanted);
 
     let next = start(&world, "next", NodeRole::Both, vec![code(&effects, &started)]).await;
     assert_eq!(world.outcome(&next, &task.id).await, text("done"));

@@ -197,10 +197,8 @@ async fn a_child_runs_concurrently_and_ends_with_its_parent() {
     })
     .await;
     let lineage = child.lineage.clone().unwrap();
-    assert_eq!(
-        (lineage.parent, lineage.root, lineage.depth),
-        (task.id.clone(), task.id.clone(), 1)
-    );
+    let expected = (task.id.clone(), task.id.clone(), 1);
+    assert_eq!((lineage.parent, lineage.root, lineage.depth), expected);
     world.asks(&engine, &child.id).await;
     answer(&engine, &child.id, 1, "fine").await;
     assert_eq!(world.outcome(&engine, &task.id).await, text("Succeeded"));

@@ -373,10 +373,8 @@ async fn a_reclaimed_attempt_is_never_resumed() {
     let (_, mut runs_there, _) = there.recovering(true, retried).await;
     here.pass(60_000).await;
     let run = runs_there.started().expect("it is retried");
-    assert_eq!(
-        (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
-        (task.id.clone(), 2, false)
-    );
+    let expected = (task.id.clone(), 2, false);
+    assert_eq!((run.attempt.task.clone(), run.attempt.epoch, run.resumed), expected);
 }
 
 /// The claim was made, and its answer was lost.
@@ -396,10 +394,8 @@ async fn a_task_whose_claim_was_lost_is_run_once() {
     assert!(runs.started().is_none());
     here.pass(LEASE.cast_signed()).await;
     let run = runs.started().expect("it is found");
-    assert_eq!(
-        (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
-        (second.id.clone(), 1, false)
-    );
+    let expected = (second.id.clone(), 1, false);
+    assert_eq!((run.attempt.task.clone(), run.attempt.epoch, run.resumed), expected);
     here.pass(60_000).await;
     assert!(runs.started().is_none());
     run.end(ExecutionEnd::Finished(text("two")));

@@ -217,10 +217,8 @@ fn a_call_is_lost_with_the_process_until_it_is_promoted() {
         });
         Process::run(directory.path(), &clock, async |world| {
             let (engine, _runs, recovered) = in_front_of(world.clone()).recovered(false).await;
-            assert_eq!(
-                (recovered.attempts, recovered.orphaned_calls),
-                (u64::from(promotes).try_into().unwrap(), 0)
-            );
+            let expected = (u64::from(promotes).try_into().unwrap(), 0);
+            assert_eq!((recovered.attempts, recovered.orphaned_calls), expected);
             let found = engine.get(&scope(), &id).await.unwrap();
             assert_eq!(found.is_some(), promotes);
             assert_eq!(world.store.get_unscoped(&id).await.unwrap().is_some(), promotes);

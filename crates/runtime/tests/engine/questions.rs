@@ -198,10 +198,8 @@ async fn what_is_asked_again_is_asked_once() {
         world.until(&engine, &task.id, |task| task.inputs_asked == nth).await;
     }
     answer(&engine, &task.id, 1, "before").await;
-    assert_eq!(
-        guarded("the answer", asked.remove(0)).await.unwrap(),
-        Ok(says("before"))
-    );
+    let expected = Ok(says("before"));
+    assert_eq!(guarded("the answer", asked.remove(0)).await.unwrap(), expected);
     lost.end(ExecutionEnd::Crashed);
     let queued = world.reaches(&engine, &task.id, State::Queued).await;
     assert_eq!(queued.open_inputs, [key(2), key(3)]);
@@ -211,10 +209,8 @@ async fn what_is_asked_again_is_asked_once() {
     world.clock.advance(1_000);
     let run = runs.next().await;
     for name in ["before", "between"] {
-        assert_eq!(
-            guarded("the answer", run.ask_named(name)).await.unwrap(),
-            Ok(says(name))
-        );
+        let expected = Ok(says(name));
+        assert_eq!(guarded("the answer", run.ask_named(name)).await.unwrap(), expected);
     }
     let after = run.ask_named("after");
     settle().await;

@@ -37,10 +37,8 @@ async fn the_same_call_is_started_once() {
     run.finish("done");
     world.outcome(&engine, &first.id).await;
     let late = engine.create(keyed(&engine, r#"{"a":1,"b":[2]}"#)).await.unwrap();
-    assert_eq!(
-        (late.id.clone(), late.state),
-        (first.id.clone(), world.task(&again.id).await.state)
-    );
+    let expected = (first.id.clone(), world.task(&again.id).await.state);
+    assert_eq!((late.id.clone(), late.state), expected);
     settle().await;
     assert!(runs.started().is_none());
 }

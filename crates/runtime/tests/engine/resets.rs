@@ -39,10 +39,8 @@ fn a_reset_goes_on_from_the_journal_before_an_entry() {
         let asked = world.store.input(&reset, &InputKey::nth(1)).await.unwrap().unwrap();
         assert!(matches!(asked.state, InputState::Answered(_)));
         let requestor = requestor(&world, &reset).await;
-        assert_eq!(
-            (requestor.retry_of, requestor.reset_before),
-            (Some(id.to_string()), Some(3))
-        );
+        let expected = (Some(id.to_string()), Some(3));
+        assert_eq!((requestor.retry_of, requestor.reset_before), expected);
 
         assert_eq!(engine.reset_any(&id, 3).await.unwrap().id, reset, "once");
         let other = OperatorError::ResetBefore {

@@ -100,10 +100,8 @@ async fn the_start_is_recorded_once_and_insisted_on() {
     let recorded = async { run.cx.record_start().await };
     let room = async {
         world.clock.sleeper(50).await;
-        assert_eq!(
-            world.task(&task.id).await.attempt.unwrap().state,
-            AttemptState::Starting
-        );
+        let expected = AttemptState::Starting;
+        assert_eq!(world.task(&task.id).await.attempt.unwrap().state, expected);
         world.clock.advance(50);
     };
     let (recorded, ()) = tokio::join!(recorded, room);

@@ -18,10 +18,8 @@ async fn a_long_wait_suspends_the_task_and_the_answer_replays_it() {
     let task = engine.create(engine.call("asks")).await.unwrap();
     let task_suspended = suspended(&world, &engine, &task.id).await;
     assert!(task_suspended.active_attempt().is_none());
-    assert_eq!(
-        (task_suspended.open_inputs, engine.running()),
-        (vec![InputKey::nth(1)], 0)
-    );
+    let expected = (vec![InputKey::nth(1)], 0);
+    assert_eq!((task_suspended.open_inputs, engine.running()), expected);
     answer_and_end(&world, &engine, &task.id).await;
     assert_eq!(effects.count(), 2, "the first step is not repeated");
 }

@@ -40,23 +40,15 @@ fn the_smallest_file_gets_every_default() {
         }
     );
     let tool = &config.tools[0];
-    assert_eq!(
-        tool.input_schema,
-        json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false})
-    );
+    let expected = json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
+    assert_eq!(tool.input_schema, expected);
     assert_eq!((tool.cwd.as_path(), tool.stdin.as_str()), (folder.path(), ""));
-    assert_eq!(
-        (tool.task, tool.deadline, tool.retention),
-        (TaskPolicy::After(5_000), None, 86_400_000)
-    );
-    assert_eq!(
-        (tool.max_output, tool.max_log, tool.concurrency),
-        (64 << 10, 256 << 20, None)
-    );
-    assert_eq!(
-        (&tool.output, &tool.progress, &tool.retry),
-        (&Output::Text, &None, &Retry::default())
-    );
+    let expected = (TaskPolicy::After(5_000), None, 86_400_000);
+    assert_eq!((tool.task, tool.deadline, tool.retention), expected);
+    let expected = (64 << 10, 256 << 20, None);
+    assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
+    let expected = (&Output::Text, &None, &Retry::default());
+    assert_eq!((&tool.output, &tool.progress, &tool.retry), expected);
     assert!(tool.env.is_empty() && tool.annotations.is_empty() && tool.allow_leading_dash.is_empty());
 }
 
@@ -160,10 +152,8 @@ task_after = "5s"
     let config = load_in(&folder).unwrap();
     assert_eq!(config.server.data_dir, Path::new("/home/me/data"));
     assert_eq!(config.server.listen.address(), "[::1]:0".parse().ok());
-    assert_eq!(
-        (config.server.queue_timeout, config.server.strict_headers),
-        (5_400_000, true)
-    );
+    let expected = (5_400_000, true);
+    assert_eq!((config.server.queue_timeout, config.server.strict_headers), expected);
     let http = HttpOptions {
         allowed_origins: ["https://app.example.com", "http://box:3000"]
             .map(|origin| origin.parse().unwrap())
@@ -194,10 +184,8 @@ task_after = "5s"
     assert_eq!(tool.optional.iter().collect::<Vec<_>>(), ["text"]);
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
     assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
-    assert_eq!(
-        (tool.task, tool.handoff),
-        (TaskPolicy::After(2_000), Handoff::After(45_000))
-    );
+    let expected = (TaskPolicy::After(2_000), Handoff::After(45_000));
+    assert_eq!((tool.task, tool.handoff), expected);
     assert_eq!(tool.immediate_response.as_deref(), Some("Hashing has begun."));
     let limits = Limits {
         requests_per_second: NonZeroU32::new(50),
@@ -223,10 +211,8 @@ task_after = "5s"
     assert_eq!(config.server.audit, Some(audit));
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
-    assert_eq!(
-        (tool.max_output, tool.max_log, tool.concurrency),
-        (64 << 10, 1_000_000_000, Some(2))
-    );
+    let expected = (64 << 10, 1_000_000_000, Some(2));
+    assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
     assert_eq!(
         tool.retry,
         Retry {
