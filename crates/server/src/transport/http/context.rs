@@ -1,7 +1,9 @@
 //! What the endpoints need beside what every transport needs.
 
 use super::{
-    HttpOptions, allowed_hosts::AllowedHosts, legacy::sse_pair::LegacySseStreams, replay::ReplayBuffers,
+    HttpOptions,
+    allowed_hosts::AllowedHosts,
+    legacy::{replay::ReplayBuffers, sse_pair::LegacySseStreams},
     trusted_proxies::TrustedProxies,
 };
 use crate::admission::{caller::TransportMode, handoff::ConnectionHandoff};

@@ -5,11 +5,14 @@ use super::{
     body::{self, ReceivedBody},
     connection::{Connection, RequestConnection},
     cors,
-    legacy::{get_stream, sse_pair},
-    replay::{StreamKind, TooManyStreams},
+    legacy::{
+        get_stream,
+        replay::{StreamKind, TooManyStreams},
+        sse_pair,
+    },
     response::{
         Response, counted_with, cut_when_revoked, denied, denied_by_now, empty, ended_with, event_stream, held_with,
-        method_not_allowed, refuse, replayed, response,
+        method_not_allowed, refuse, response,
     },
 };
 use crate::{
@@ -362,7 +365,7 @@ async fn resumable(
     get_stream::end_if_ended(protocol, session).await;
     match begun {
         Ok(buffer) => match buffer.read(0, clock) {
-            Ok(reader) => cut_when_revoked(identity, event_stream(get_stream::counted(replayed(reader), permit))),
+            Ok(reader) => cut_when_revoked(identity, event_stream(get_stream::counted(reader.events(), permit))),
             Err(_) => unreachable!("nothing of it has been dropped"),
         },
         Err(TooManyStreams { events, .. }) => {

@@ -12,7 +12,6 @@ mod endpoint;
 mod legacy;
 mod listener;
 mod public_url;
-mod replay;
 mod response;
 mod trusted_proxies;
 
@@ -20,9 +19,9 @@ pub use allowed_hosts::{AllowedOrigin, HostName, InvalidHost, InvalidOrigin, is_
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
+pub(crate) use legacy::replay::ReplayBuffers;
 pub use listener::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError};
 pub use public_url::{InvalidPublicUrl, PublicUrl};
-pub(crate) use replay::ReplayBuffers;
 pub use trusted_proxies::{InvalidProxy, TrustedProxy};
 
 /// Where the endpoint is.

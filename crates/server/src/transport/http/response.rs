@@ -1,6 +1,6 @@
 //! Answers as HTTP responses.
 
-use super::{connection::AcceptedRequest, replay::Reader};
+use super::connection::AcceptedRequest;
 use crate::{
     admission::{
         access::AccessRefusal,
@@ -148,14 +148,6 @@ pub(super) fn frames(events: Events) -> impl Stream<Item = Bytes> + Send + 'stat
     stream::unfold(events, |mut events| async move {
         let frame = events.next().await?;
         Some((event(frame), events))
-    })
-}
-
-/// A stream that can be resumed.
-pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'static {
-    stream::unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((event, reader))
     })
 }
 

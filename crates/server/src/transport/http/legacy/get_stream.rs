@@ -1,5 +1,6 @@
 //! GET (legacy): a stream for messages that belong to no request, or the rest of one that broke off.
 
+use super::replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources};
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{IncomingMessage, permission},
@@ -11,10 +12,7 @@ use crate::{
     },
     session::Session,
     transport::{
-        http::{
-            replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources},
-            response::{Response, event_stream, replayed, response},
-        },
+        http::response::{Response, event_stream, response},
         protocol_server::ProtocolServer,
     },
 };
@@ -183,7 +181,7 @@ fn followed_by(
     permit: StreamPermit,
 ) -> Result<Response, RpcError> {
     let reader = buffer.read(next, &protocol.engine.ports().clock);
-    let rest = replayed(reader.map_err(|NotKept| not_kept())?);
+    let rest = reader.map_err(|NotKept| not_kept())?.events();
     let events = sent_again(stream, missed).chain(rest);
     Ok(event_stream(counted(events, Some(permit))))
 }
@@ -200,7 +198,7 @@ fn read(
     permit: StreamPermit,
 ) -> Result<Response, RpcError> {
     let reader = buffer.read(next, &protocol.engine.ports().clock);
-    let events = replayed(reader.map_err(|NotKept| not_kept())?);
+    let events = reader.map_err(|NotKept| not_kept())?.events();
     Ok(event_stream(counted(events, Some(permit))))
 }
 

@@ -232,7 +232,9 @@ impl OfPrincipal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{admission::permissions::Permissions, response::stream, transport::http::replay::buffer::tests::still};
+    use crate::{
+        admission::permissions::Permissions, response::stream, transport::http::legacy::replay::buffer::tests::still,
+    };
     use longhaul_core::ClientCapabilities;
     use longhaul_wire::Version;
     use proptest::prelude::*;

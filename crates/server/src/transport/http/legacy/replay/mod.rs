@@ -13,8 +13,8 @@ mod kept_bytes;
 mod kept_events;
 mod table;
 
-pub(super) use buffer::{NotKept, Reader, ReplayBuffer};
+pub(crate) use buffer::{NotKept, ReplayBuffer};
 pub(crate) use buffers::ReplayBuffers;
-pub(super) use buffers::{StreamKind, TooManyStreams};
-pub(super) use event_id::{EventId, is_push, tells_of_resources};
-pub(super) use kept_events::event;
+pub(crate) use buffers::{StreamKind, TooManyStreams};
+pub(crate) use event_id::{EventId, is_push, tells_of_resources};
+pub(crate) use kept_events::event;

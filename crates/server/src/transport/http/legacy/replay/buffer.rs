@@ -6,6 +6,7 @@ use crate::{
     response::stream::{KEEP_ALIVE, ReaderPresence, held},
 };
 use bytes::Bytes;
+use futures_util::{Stream, stream};
 use longhaul_core::{Clock, Principal};
 use longhaul_wire::sse;
 use std::{collections::VecDeque, sync::Arc};
@@ -291,6 +292,14 @@ impl Drop for ReplayBuffer {
 }
 
 impl Reader {
+    /// What is to be written, one after the other.
+    pub(crate) fn events(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        stream::unfold(self, |mut reader| async move {
+            let event = reader.next().await?;
+            Some((event, reader))
+        })
+    }
+
     /// What is to be written next; `None` when the connection is to be closed.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         let silence = self.clock.sleep(KEEP_ALIVE);
@@ -349,7 +358,7 @@ pub(super) mod tests {
     use super::*;
     use crate::{
         response::stream,
-        transport::http::replay::{EventId, kept_bytes::KeptBytes},
+        transport::http::legacy::replay::{EventId, kept_bytes::KeptBytes},
     };
     use futures_util::FutureExt;
     use longhaul_core::{BoxFuture, UnixMillis};
@@ -372,7 +381,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::transport::http::replay) fn still() -> Arc<dyn Clock> {
+    pub(in crate::transport::http::legacy::replay) fn still() -> Arc<dyn Clock> {
         Arc::new(Still)
     }
 
