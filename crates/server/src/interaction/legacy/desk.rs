@@ -149,3 +149,55 @@ impl Drop for Registration {
         self.desk.0.lock().hosted.remove(&self.question);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_wire::params::TaskMetadata;
+
+    fn question() -> Key {
+        (SessionKey::named("s"), "t1".parse().unwrap(), InputKey::nth(1))
+    }
+
+    fn put(desk: &Desk, id: &str, client_task: Option<TaskMetadata>) -> Delivery {
+        let request = LegacyInputRequest {
+            id,
+            request: r#"{"method":"roots/list","params":{}}"#,
+            task: None,
+            client_task,
+        };
+        desk.put(request).unwrap().0
+    }
+
+    #[test]
+    fn only_a_delivery_without_a_response_is_cancelled() {
+        let desk = Desk::default();
+        let cancelled = put(&desk, "1", None).take_back().unwrap();
+        assert!(cancelled.contains("notifications/cancelled") && cancelled.contains(r#""1""#));
+        let answered = put(&desk, "2", None);
+        assert!(desk.responded("2"));
+        assert_eq!(answered.take_back(), None);
+        drop(put(&desk, "3", None));
+        assert!(desk.0.lock().unanswered.is_empty(), "its stream has closed");
+    }
+
+    #[test]
+    fn a_question_is_put_again_without_a_task_once_the_clients_task_is_lost() {
+        let (desk, question) = (Desk::default(), question());
+        assert!(desk.must_put(&question, None) && desk.may_offer_task(&question));
+        let first = put(&desk, "1", Some(TaskMetadata { ttl: None }));
+        assert!(!desk.must_put(&question, Some(&first)), "it was put");
+        let registration = desk.enter(question.clone(), "x").ok().unwrap();
+        assert!(!desk.must_put(&question, None), "the client works on it");
+        assert_eq!(desk.enter(question.clone(), "x").err(), Some(Duplicate::Same));
+        assert_eq!(desk.enter(question.clone(), "y").err(), Some(Duplicate::Other));
+        registration.mark_lost();
+        assert!(desk.must_put(&question, None) && desk.must_put(&question, Some(&first)));
+        assert!(!desk.may_offer_task(&question));
+        let again = put(&desk, "2", None);
+        assert!(!desk.must_put(&question, Some(&again)), "it was put without a task");
+        assert_eq!(desk.enter(question.clone(), "x").err(), Some(Duplicate::Other));
+        drop(registration);
+        assert!(!desk.must_put(&question, Some(&first)) && desk.may_offer_task(&question));
+    }
+}
