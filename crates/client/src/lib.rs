@@ -223,7 +223,6 @@ mod offer;
 mod options;
 mod question;
 mod snapshot;
-mod state_folder;
 mod task;
 mod transport;
 
@@ -252,6 +251,7 @@ pub use journal::{
         BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
     },
     server_request::{NewServerRequest, RequestNumber, ServerRequestRecord},
+    state_folder::state_folder,
     watch::JournalWatch,
 };
 pub use list::{
@@ -289,7 +289,6 @@ pub use options::{
 #[cfg(feature = "login")]
 pub use reqwest::Url;
 pub use snapshot::{TaskSnapshot, progress::Progress};
-pub use state_folder::state_folder;
 pub use task::{
     TaskHandle,
     earlier_requests::EarlierRequest,

@@ -8,6 +8,7 @@ pub(crate) mod other_login;
 pub(crate) mod questions;
 pub(crate) mod recorded_call;
 pub(crate) mod server_request;
+pub(crate) mod state_folder;
 pub(crate) mod watch;
 
 use crate::{CallFilter, CallId, NewCall, RecordedCall, TakenOver, TaskRef};
