@@ -71,6 +71,9 @@ pub(crate) struct SessionListener {
     opening: watch::Sender<bool>,
 }
 
+/// The answer to a question that is being asked, as soon as there is one.
+pub(crate) type OpenAnswer = watch::Receiver<Option<ServedAnswer>>;
+
 /// Held while a request is served, or refused because too many are.
 pub(crate) struct ServingPermit {
     _held: OwnedSemaphorePermit,
@@ -110,7 +113,7 @@ pub(crate) struct ServedRequest {
     /// The server has asked the same again while it yields.
     pub(crate) was_asked_again: bool,
     /// The answer, once there is one.
-    pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
+    pub(crate) answer: OpenAnswer,
     /// When it was first sent, if it was.
     pub(crate) sent_at: Option<Moment>,
     /// What the handler is asked, if it is a question of a task.
@@ -119,7 +122,7 @@ pub(crate) struct ServedRequest {
 
 impl ServedRequest {
     /// The answer, for another request that asks the same.
-    fn share_answer(&mut self) -> watch::Receiver<Option<ServedAnswer>> {
+    fn share_answer(&mut self) -> OpenAnswer {
         self.was_asked_again |= self.yields;
         self.answer.clone()
     }
@@ -294,7 +297,7 @@ impl SessionListener {
         task: &str,
         digest: &RequestDigest,
         came_at: Moment,
-    ) -> Option<watch::Receiver<Option<ServedAnswer>>> {
+    ) -> Option<OpenAnswer> {
         let mut serving = self.serving.lock();
         let found = serving.iter_mut().find(|(other, served)| {
             let is_same = served.task.as_deref() == Some(task) && served.digest == *digest;
@@ -386,7 +389,7 @@ impl SessionListener {
         digest: &RequestDigest,
         is_recorded: bool,
         is_same: impl Fn(&ServedRequest) -> bool,
-        start: impl FnOnce(Option<watch::Receiver<Option<ServedAnswer>>>) -> ServedRequest,
+        start: impl FnOnce(Option<OpenAnswer>) -> ServedRequest,
     ) {
         // Held until the entry is made, so that it is not made after the request was served.
         let mut serving = self.serving.lock();

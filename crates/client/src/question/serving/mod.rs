@@ -10,7 +10,7 @@ use crate::{
         connection::WeakConnection,
         era::Era,
         legacy::questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call, still_asks_in},
-        listening::{MAX_SERVED, ServedRequest, ServingPermit, open_questions::QuestionSlot},
+        listening::{MAX_SERVED, OpenAnswer, ServedRequest, ServingPermit, open_questions::QuestionSlot},
         response::ServerRequest,
     },
     input_request::InputRequest,
@@ -54,9 +54,6 @@ struct ServingRun {
     permit: ServingPermit,
     is_earlier: bool,
 }
-
-/// The answer to a question that is being asked, as soon as there is one.
-type OpenAnswer = watch::Receiver<Option<ServedAnswer>>;
 
 /// On which stream a request came.
 #[derive(Default)]
