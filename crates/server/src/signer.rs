@@ -109,8 +109,10 @@ impl KeyRotation {
 impl Signer {
     /// A signer with these keys, newest first; at least one.
     #[cfg(test)]
-    pub(crate) fn new(keys: Vec<SigningKey>) -> Self {
-        Self(Arc::new(RwLock::new(Keys::new(keys, UnixMillis(0)))))
+    pub(crate) fn of_secret(secret: u8) -> Self {
+        let secret = [secret; 32];
+        let keys = Keys::new(vec![SigningKey { id: 1, secret }], UnixMillis(0));
+        Self(Arc::new(RwLock::new(keys)))
     }
 
     /// `body` with its key's id and signature, in characters that need no escaping anywhere.

@@ -266,25 +266,20 @@ mod tests {
             scope: Some("tasks:write".to_owned()),
         };
         let both = access([keys, oauth]);
-        assert_eq!(
-            both.challenge(&Denied::Missing),
-            format!("Bearer scope=\"tasks:write\", resource_metadata=\"{url}\"")
-        );
-        assert_eq!(
-            both.challenge(&Denied::invalid("it \"has\"\r\n expired\u{e4}")),
-            format!(
-                "Bearer error=\"invalid_token\", error_description=\"it has expired\", scope=\"tasks:write\", resource_metadata=\"{url}\""
-            )
-        );
-        assert_eq!(
-            both.insufficient(Some("tools:build tasks:write")),
-            format!(
-                "Bearer error=\"insufficient_scope\", scope=\"tools:build tasks:write\", resource_metadata=\"{url}\""
-            )
-        );
-        assert_eq!(
-            both.insufficient(None),
-            format!("Bearer error=\"insufficient_scope\", resource_metadata=\"{url}\"")
-        );
+        let invalid = Denied::invalid("it \"has\"\r\n expired\u{e4}");
+        for (challenge, expected) in [
+            (both.challenge(&Denied::Missing), r#"scope="tasks:write""#),
+            (
+                both.challenge(&invalid),
+                r#"error="invalid_token", error_description="it has expired", scope="tasks:write""#,
+            ),
+            (
+                both.insufficient(Some("tools:build tasks:write")),
+                r#"error="insufficient_scope", scope="tools:build tasks:write""#,
+            ),
+            (both.insufficient(None), r#"error="insufficient_scope""#),
+        ] {
+            assert_eq!(challenge, format!("Bearer {expected}, resource_metadata=\"{url}\""));
+        }
     }
 }

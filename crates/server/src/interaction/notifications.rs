@@ -179,10 +179,8 @@ mod tests {
 
     #[test]
     fn no_progress_is_sent_without_a_token() {
-        assert_eq!(
-            notifications(None, Some(LogLevel::Debug)).message_for(&progress(1.0)),
-            None
-        );
+        let mut untold = notifications(None, Some(LogLevel::Debug));
+        assert_eq!(untold.message_for(&progress(1.0)), None);
     }
 
     #[test]

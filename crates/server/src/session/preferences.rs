@@ -302,8 +302,7 @@ fn size_of(uri: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::ClientCapabilities;
-    use longhaul_core::Principal;
+    use longhaul_core::{ClientCapabilities, Principal};
     use longhaul_wire::Version;
 
     const AT: UnixMillis = UnixMillis(5);
@@ -329,6 +328,17 @@ mod tests {
         format!("{nth:0LONGEST_URI$}")
     }
 
+    fn subscribe(preferences: &SessionPreferences, session: &Session, resource: usize) -> Result<(), SubscribeError> {
+        preferences.subscribe(session, &uri(resource), (None, AT))
+    }
+
+    /// Subscribes to as much as a session may.
+    fn subscribe_to_most(preferences: &SessionPreferences, session: &Session) {
+        for resource in 0..MOST_SUBSCRIPTIONS {
+            subscribe(preferences, session, resource).unwrap();
+        }
+    }
+
     fn check(preferences: &SessionPreferences) {
         let table = preferences.0.lock();
         let counted: usize = table.sessions.values().map(Preferences::bytes).sum();
@@ -345,11 +355,8 @@ mod tests {
         });
         let subscribers = table.subscribers.iter();
         let indexed = subscribers.flat_map(|(uri, keys)| keys.iter().map(move |key| (uri.clone(), key.clone())));
-        assert_eq!(
-            subscribed.collect::<HashSet<_>>(),
-            indexed.collect::<HashSet<_>>(),
-            "the index agrees"
-        );
+        let subscribed: HashSet<_> = subscribed.collect();
+        assert_eq!(subscribed, indexed.collect::<HashSet<_>>(), "the index agrees");
         assert!(table.subscribers.values().all(|keys| !keys.is_empty()));
         let kept = table.principals.iter();
         let kept = kept.map(|(principal, own)| (principal.clone(), (own.sessions, own.bytes)));
@@ -362,16 +369,10 @@ mod tests {
         // The first of them ends last.
         let order = [99].into_iter().chain(0..9);
         for nth in order.clone() {
-            for resource in 0..MOST_SUBSCRIPTIONS {
-                preferences
-                    .subscribe(&session(nth), &uri(resource), (None, AT))
-                    .unwrap();
-            }
-            preferences.subscribe(&session(nth), &uri(0), (None, AT)).unwrap();
-            assert_eq!(
-                preferences.subscribe(&session(nth), &uri(MOST_SUBSCRIPTIONS), (None, AT)),
-                Err(SubscribeError::TooMany)
-            );
+            subscribe_to_most(&preferences, &session(nth));
+            subscribe(&preferences, &session(nth), 0).unwrap();
+            let one_more = subscribe(&preferences, &session(nth), MOST_SUBSCRIPTIONS);
+            assert_eq!(one_more, Err(SubscribeError::TooMany));
             check(&preferences);
         }
         let kept: Vec<usize> = order
@@ -384,10 +385,9 @@ mod tests {
         preferences.remove(&session(7).key);
         preferences.remove(&session(7).key);
         check(&preferences);
-        assert!(
-            !preferences.is_subscribed(&session(8).key, &uri(0)) && preferences.is_subscribed(&session(8).key, &uri(1))
-        );
-        preferences.subscribe(&session(8), &uri(0), (None, AT)).unwrap();
+        let is_subscribed = [0, 1].map(|nth| preferences.is_subscribed(&session(8).key, &uri(nth)));
+        assert_eq!(is_subscribed, [false, true]);
+        subscribe(&preferences, &session(8), 0).unwrap();
         check(&preferences);
     }
 
@@ -410,10 +410,8 @@ mod tests {
     fn a_uri_that_is_too_long_cannot_be_subscribed_to() {
         let preferences = SessionPreferences::default();
         let long = "u".repeat(LONGEST_URI + 1);
-        assert_eq!(
-            preferences.subscribe(&session(1), &long, (None, AT)),
-            Err(SubscribeError::TooLong(long.len()))
-        );
+        let refused = preferences.subscribe(&session(1), &long, (None, AT));
+        assert_eq!(refused, Err(SubscribeError::TooLong(long.len())));
         assert!(preferences.0.lock().sessions.is_empty());
     }
 
@@ -430,11 +428,7 @@ mod tests {
         }
         check(&preferences);
         for nth in SESSIONS..SESSIONS + 10 {
-            for resource in 0..MOST_SUBSCRIPTIONS {
-                preferences
-                    .subscribe(&session_of(bob.clone(), nth), &uri(resource), (None, AT))
-                    .unwrap();
-            }
+            subscribe_to_most(&preferences, &session_of(bob.clone(), nth));
         }
         check(&preferences);
         assert_eq!(preferences.level(&hers.key), LogLevel::Error);
@@ -445,18 +439,16 @@ mod tests {
     fn subscriptions_of_many_principals_are_bounded() {
         let preferences = SessionPreferences::default();
         let of = |nth: usize| session_of(Principal::named(nth.to_string()), nth);
-        let mut refused = 0;
-        for (resource, nth) in (0..MOST_SUBSCRIPTIONS).flat_map(|resource| (0..12).map(move |nth| (resource, nth))) {
-            match preferences.subscribe(&of(nth), &uri(resource), (None, AT)) {
-                Ok(()) => {}
-                Err(error) => {
-                    assert_eq!(error, SubscribeError::NoRoom);
-                    refused += 1;
-                }
-            }
+        let mut refused = Vec::new();
+        for resource in 0..MOST_SUBSCRIPTIONS {
+            refused.extend((0..12).filter_map(|nth| subscribe(&preferences, &of(nth), resource).err()));
         }
         check(&preferences);
-        assert!(refused > 0);
+        assert!(!refused.is_empty());
+        assert!(
+            refused.iter().all(|error| *error == SubscribeError::NoRoom),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -144,10 +144,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_reaches_only_the_request_of_its_session() {
-        let (replies, entropy) = (
-            PendingReplies::new(NodeId(3), UnixMillis(7)),
-            CountingEntropy(AtomicU64::new(1)),
-        );
+        let replies = PendingReplies::new(NodeId(3), UnixMillis(7));
+        let entropy = CountingEntropy(AtomicU64::new(1));
         let (mine, other) = (SessionKey::named("mine"), SessionKey::named("other"));
         let mut first = replies.expect(&mine, &entropy);
         let mut second = replies.expect(&mine, &entropy);
@@ -177,12 +175,8 @@ mod tests {
             }
         }
         // Those of releases that named no node, and what no server has sent.
-        for id in [
-            "a-task_1.in-3.1764187263000",
-            "00ff00ff00ff00ff00ff00ff00ff00ff",
-            "",
-            "é",
-        ] {
+        let unnamed = ["a-task_1.in-3.1764187263000", "00ff00ff00ff00ff00ff00ff00ff00ff"];
+        for id in unnamed.into_iter().chain(["", "é"]) {
             assert_eq!(of(other).other_sender(id), None, "{id}");
         }
     }
@@ -193,16 +187,8 @@ mod tests {
         let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
         assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.70000000000000000003");
         assert_eq!(question_of(&replies.delivery(&task, &key)), Some((task, key)));
-        for other in [
-            "",
-            ".",
-            "..",
-            "a.in-1",
-            "a.in-1.",
-            "a.in-1.x",
-            ".in-1.2",
-            "0123456789abcdef",
-        ] {
+        let short = ["", ".", "..", "a.in-1", "a.in-1.", "a.in-1.x", ".in-1.2"];
+        for other in short.into_iter().chain(["0123456789abcdef"]) {
             assert_eq!(question_of(other), None, "{other}");
         }
     }

@@ -348,10 +348,8 @@ mod tests {
         let mut small = budget.body(&principal);
         assert_eq!(small.grow(SMALL), Ok(()));
         assert_eq!(small.grow(SMALL + 1), Err(BudgetExhausted), "it is a large one by now");
-        assert!(
-            budget.reserve_for_answer(SMALL).is_ok(),
-            "bodies are in no answer's way"
-        );
+        // Bodies are in no answer's way.
+        assert!(budget.reserve_for_answer(SMALL).is_ok());
     }
 
     #[test]

@@ -94,17 +94,9 @@ impl RoundState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::store::SigningKey;
 
     const NOW: UnixMillis = UnixMillis(1_000);
     const UNTIL: UnixMillis = UnixMillis(2_000);
-
-    fn signer(secret: u8) -> Signer {
-        Signer::new(vec![SigningKey {
-            id: 1,
-            secret: [secret; 32],
-        }])
-    }
 
     fn binding(principal: &str, target: &str, arguments: Option<&str>) -> Binding {
         Binding {
@@ -126,25 +118,29 @@ mod tests {
         }
     }
 
-    fn why(text: &str, signer: &Signer, binding: &Binding, now: UnixMillis) -> String {
-        let error = RoundState::open(text, signer, binding, now).unwrap_err();
+    fn open(text: &str, binding: &Binding) -> RoundState {
+        RoundState::open(text, &Signer::of_secret(1), binding, NOW).unwrap()
+    }
+
+    fn why(text: &str, secret: u8, binding: &Binding, now: UnixMillis) -> String {
+        let error = RoundState::open(text, &Signer::of_secret(secret), binding, now).unwrap_err();
         assert_eq!((error.code(), error.status()), (-32602, 200));
         error.message().to_owned()
     }
 
     #[test]
     fn a_state_is_valid_for_the_same_request_in_any_spelling() {
-        let text = state().sign(&signer(1), &mine(), UNTIL);
+        let text = state().sign(&Signer::of_secret(1), &mine(), UNTIL);
         let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
         for binding in [mine(), same] {
-            let RoundState::Call { task, asked } = RoundState::open(&text, &signer(1), &binding, NOW).unwrap() else {
+            let RoundState::Call { task, asked } = open(&text, &binding) else {
                 panic!("another state")
             };
             assert_eq!(task, "t-1");
             assert_eq!(asked["name"], "in-2");
         }
-        let bare = state().sign(&signer(1), &binding("me", "tool", None), UNTIL);
-        assert!(RoundState::open(&bare, &signer(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
+        let bare = state().sign(&Signer::of_secret(1), &binding("me", "tool", None), UNTIL);
+        open(&bare, &binding("me", "tool", Some("{}")));
     }
 
     #[test]
@@ -154,8 +150,8 @@ mod tests {
             answers: BTreeMap::from([("a\"b".to_owned(), RawValue::from_string(answer.to_owned()).unwrap())]),
             asked: BTreeSet::from(["next".to_owned()]),
         };
-        let text = state.sign(&signer(1), &mine(), UNTIL);
-        let RoundState::Handler { answers, asked } = RoundState::open(&text, &signer(1), &mine(), NOW).unwrap() else {
+        let text = state.sign(&Signer::of_secret(1), &mine(), UNTIL);
+        let RoundState::Handler { answers, asked } = open(&text, &mine()) else {
             panic!("another state")
         };
         assert_eq!(answers["a\"b"].get(), answer);
@@ -164,41 +160,31 @@ mod tests {
 
     #[test]
     fn u_12_hostile_states_are_refused_with_a_reason() {
-        let text = state().sign(&signer(1), &mine(), UNTIL);
-        assert!(
-            why(&text, &signer(2), &mine(), NOW).contains("not one that"),
-            "another key"
-        );
-        assert!(why(&text, &signer(1), &mine(), UNTIL).contains("expired"));
+        let is_foreign = |text: &str, secret, binding: &Binding| {
+            let why = why(text, secret, binding, NOW);
+            assert!(why.contains("not one that"), "{text}: {why}");
+        };
+        let text = state().sign(&Signer::of_secret(1), &mine(), UNTIL);
+        is_foreign(&text, 2, &mine());
+        assert!(why(&text, 1, &mine(), UNTIL).contains("expired"));
         for other in [
             binding("you", "tool", mine().arguments.as_ref().map(Json::as_str)),
             binding("me", "tool2", mine().arguments.as_ref().map(Json::as_str)),
             binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"d"}"#)),
             binding("me", "tool", None),
         ] {
-            assert!(why(&text, &signer(1), &other, NOW).contains("not one that"));
+            is_foreign(&text, 1, &other);
         }
         for at in 0..text.len() {
             for bit in 0..7 {
                 let mut altered = text.clone().into_bytes();
                 altered[at] ^= 1 << bit;
-                let altered = String::from_utf8(altered).unwrap();
-                assert!(
-                    why(&altered, &signer(1), &mine(), NOW).contains("not one that"),
-                    "byte {at}, bit {bit}"
-                );
+                is_foreign(&String::from_utf8(altered).unwrap(), 1, &mine());
             }
-            assert!(
-                why(&text[..at], &signer(1), &mine(), NOW).contains("not one that"),
-                "cut at {at}"
-            );
+            is_foreign(&text[..at], 1, &mine());
         }
         for longer in ["A", "-TAMPERED", "==", " "] {
-            let longer = format!("{text}{longer}");
-            assert!(
-                why(&longer, &signer(1), &mine(), NOW).contains("not one that"),
-                "{longer}"
-            );
+            is_foreign(&format!("{text}{longer}"), 1, &mine());
         }
     }
 }

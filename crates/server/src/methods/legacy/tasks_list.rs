@@ -57,19 +57,15 @@ fn owner_of(scope: &Scope) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::{Principal, SessionKey, store::SigningKey};
+    use longhaul_core::{Principal, SessionKey};
 
     #[test]
     fn a_cursor_is_valid_only_for_its_own_list() {
-        let signer = Signer::new(vec![SigningKey { id: 3, secret: [9; 32] }]);
-        let mine = Scope {
+        let signer = Signer::of_secret(9);
+        let [mine, other] = ["a", "b"].map(|session| Scope {
             principal: Principal::local(),
-            session: Some(SessionKey::named("a")),
-        };
-        let other = Scope {
-            principal: Principal::local(),
-            session: Some(SessionKey::named("b")),
-        };
+            session: Some(SessionKey::named(session)),
+        });
         let id: TaskId = "t-1".parse().unwrap();
         let cursor = cursor_after(&id, &mine, &signer);
         assert_eq!(read_cursor(&cursor, &mine, &signer), Some(id));

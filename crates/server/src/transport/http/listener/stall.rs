@@ -114,13 +114,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use longhaul_core::UnixMillis;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     /// Tokio's paused clock, which advances as soon as all tasks wait.
-    struct PausedClock;
+    pub(in crate::transport::http) struct PausedClock;
 
     impl Clock for PausedClock {
         fn now(&self) -> UnixMillis {

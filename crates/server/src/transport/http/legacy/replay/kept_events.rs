@@ -103,11 +103,8 @@ mod tests {
             (&[1, 3], 2, Some(&[3])),
             (&[], 0, None),
         ] {
-            assert_eq!(
-                missed(events(kept), after),
-                expected.map(events),
-                "{kept:?} after {after}"
-            );
+            let found = missed(events(kept), after);
+            assert_eq!(found, expected.map(events), "{kept:?} after {after}");
         }
     }
 }
