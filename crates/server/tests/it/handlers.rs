@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Asks the questions in its argument: names separated by spaces together, by semicolons one after the other.
+#[derive(Default)]
 struct Curious {
     runs: Counter,
     dropped: Counter,
@@ -78,10 +79,7 @@ impl Completer for Curious {
 
 async fn curious() -> (Server, Arc<Curious>) {
     let server = Server::start().await;
-    let handler = Arc::new(Curious {
-        runs: Counter::new(),
-        dropped: Counter::new(),
-    });
+    let handler = Arc::<Curious>::default();
     server.engine.catalog().put_prompt(Prompt {
         name: "curious".into(),
         shown: Json::from(json!({"name": "curious", "arguments": [{"name": "ask"}]})),

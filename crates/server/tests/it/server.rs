@@ -135,7 +135,7 @@ impl Server {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
-        let stage = Stage::new();
+        let stage = Stage::default();
         let (engine, _) = Engine::start(EngineOptions {
             store: Arc::new(PlainCallStore::in_front_of(options.store)),
             ports: Ports {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// What the tools share with the test. Counters only rise, so a test can wait for one.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Stage {
     pub(crate) begun: Counter,
     pub(crate) stopped: Counter,
@@ -31,14 +31,10 @@ pub(crate) struct Stage {
     pub(crate) exits_read: Counter,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<watch::Sender<usize>>);
 
 impl Counter {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(0)))
-    }
-
     pub(crate) fn count(&self) -> usize {
         self.0.send_modify(|count| *count += 1);
         self.get()
@@ -67,19 +63,6 @@ pub(crate) const TOOLS: [(&str, TaskPolicy); 5] = [
 pub(crate) const HANDED_OFF: &str = "handed_off";
 
 impl Stage {
-    pub(crate) fn new() -> Self {
-        Self {
-            begun: Counter::new(),
-            stopped: Counter::new(),
-            finished: Counter::new(),
-            answered: Counter::new(),
-            released: Counter::new(),
-            logged: Counter::new(),
-            exited: Counter::new(),
-            exits_read: Counter::new(),
-        }
-    }
-
     pub(crate) fn catalog(&self) -> Catalog {
         let tools = TOOLS.map(|(name, policy)| Tool::new(self.settings(name, policy)).unwrap());
         let handed_off = ToolSettings {
@@ -113,12 +96,10 @@ impl Stage {
                 let arguments: Value = serde_json::from_str(arguments.as_str()).unwrap();
                 stage.begun.count();
                 let end = stage.play(&arguments, &cx).await;
-                let counter = if matches!(end, ExecutionEnd::Stopped(_)) {
-                    &stage.stopped
-                } else {
-                    &stage.finished
+                match end {
+                    ExecutionEnd::Stopped(_) => stage.stopped.count(),
+                    _ => stage.finished.count(),
                 };
-                counter.count();
                 end
             }
         });
@@ -129,11 +110,8 @@ impl Stage {
     }
 
     async fn play(&self, arguments: &Value, cx: &TaskContext) -> ExecutionEnd {
-        let (act, rest) = arguments["act"]
-            .as_str()
-            .unwrap()
-            .split_once(' ')
-            .unwrap_or((arguments["act"].as_str().unwrap(), ""));
+        let act = arguments["act"].as_str().unwrap();
+        let (act, rest) = act.split_once(' ').unwrap_or((act, ""));
         match act {
             "say" => finished_with("done"),
             "echo" => finished_with(rest),
@@ -145,34 +123,25 @@ impl Stage {
                 data: None,
             })),
             "blob" => finished_with(&"x".repeat(rest.parse().unwrap())),
-            "ask" | "ask_and_outlive" => match cx.ask(question()).await {
-                Ok(answer) => finished_with(answer.as_str()),
-                Err(error) => error.into_end(cx.requestor()),
-            },
+            "ask" | "ask_and_outlive" => answered(cx.ask(question()).await, cx),
             // All names at once, then the answers in their order.
             "ask_all" => {
                 let asked = rest.split(' ').map(|name| cx.ask(form(name)));
-                match try_join_all(asked).await {
-                    Ok(answers) => finished_with(&joined(&answers)),
-                    Err(error) => error.into_end(cx.requestor()),
-                }
+                answered(try_join_all(asked).await.map(|answers| joined(&answers)), cx)
             }
             "ask_each" => {
-                let mut answers = Vec::new();
-                for name in rest.split(' ') {
-                    match cx.ask(form(name)).await {
-                        Ok(answer) => answers.push(answer),
-                        Err(error) => return error.into_end(cx.requestor()),
+                let answers = async {
+                    let mut answers = Vec::new();
+                    for name in rest.split(' ') {
+                        answers.push(cx.ask(form(name)).await?);
                     }
-                }
-                finished_with(&joined(&answers))
+                    Ok::<_, AskError>(joined(&answers))
+                };
+                answered(answers.await, cx)
             }
             "wait_then_ask" => {
                 self.wait(cx).await;
-                match cx.ask(form(rest)).await {
-                    Ok(answer) => finished_with(answer.as_str()),
-                    Err(error) => error.into_end(cx.requestor()),
-                }
+                answered(cx.ask(form(rest)).await, cx)
             }
             // Asks, works until it is released, and asks again.
             "ask_then_wait" => {
@@ -184,17 +153,11 @@ impl Stage {
                     if let Some(reason) = cx.stop_requested() {
                         return Err(AskError::Stopped(reason));
                     }
-                    Ok::<_, AskError>([first, cx.ask(form(second)).await?])
+                    Ok::<_, AskError>(joined(&[first, cx.ask(form(second)).await?]))
                 };
-                match answers.await {
-                    Ok(answers) => finished_with(&joined(&answers)),
-                    Err(error) => error.into_end(cx.requestor()),
-                }
+                answered(answers.await, cx)
             }
-            "sample" => match cx.ask(sampling()).await {
-                Ok(answer) => finished_with(answer.as_str()),
-                Err(error) => error.into_end(cx.requestor()),
-            },
+            "sample" => answered(cx.ask(sampling()).await, cx),
             "close_stream" => {
                 cx.close_stream();
                 self.wait(cx).await
@@ -308,8 +271,16 @@ fn finished_with(text: &str) -> ExecutionEnd {
     ExecutionEnd::Finished(Outcome::result(text_result(text, false)))
 }
 
-fn joined(answers: &[Json]) -> String {
-    format!("[{}]", answers.iter().map(Json::as_str).collect::<Vec<_>>().join(","))
+fn answered(answer: Result<Json, AskError>, cx: &TaskContext) -> ExecutionEnd {
+    match answer {
+        Ok(answer) => finished_with(answer.as_str()),
+        Err(error) => error.into_end(cx.requestor()),
+    }
+}
+
+fn joined(answers: &[Json]) -> Json {
+    let answers: Vec<_> = answers.iter().map(Json::as_str).collect();
+    Json::trusted(format!("[{}]", answers.join(",")))
 }
 
 /// A form of this name, for clients that can show one.

@@ -158,6 +158,7 @@ async fn a_subscription_is_ended_at_any_node() {
 }
 
 /// Follows resources as the gateway does those of upstreams, for as long as somebody subscribes.
+#[derive(Default)]
 struct Following {
     subscribers: Mutex<Vec<Subscriber>>,
     ended: Counter,
@@ -184,10 +185,7 @@ impl ResourceFollower for Following {
 }
 
 fn following(server: &Server) -> Arc<Following> {
-    let following = Arc::new(Following {
-        subscribers: Mutex::default(),
-        ended: Counter::new(),
-    });
+    let following = Arc::<Following>::default();
     server.engine.catalog().set_follower(Arc::clone(&following) as _);
     following
 }

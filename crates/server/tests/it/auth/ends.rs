@@ -156,9 +156,9 @@ struct WaitFirst {
 impl WaitFirst {
     /// Offers the tool `prepared`, which waits so; counts how often.
     async fn offer(server: &Server) -> Counter {
-        let (stage, asked) = (server.stage.clone(), Counter::new());
+        let asked = Counter::default();
         let intake = Self {
-            stage,
+            stage: server.stage.clone(),
             asked: asked.clone(),
         };
         let settings = ToolSettings {
