@@ -1,6 +1,7 @@
 //! Damaged cursors.
 
 use super::{DAMAGED_SEALS, json::ByteDamage, world::World};
+use crate::request::Post;
 use bolero::{TypeGenerator, generator::produce};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -34,14 +35,14 @@ const TASKS: usize = 51;
 impl Lists {
     fn fill() -> Self {
         let world = World::new();
-        let sessions = [(); 2].map(|()| begin(&world));
-        let cursors = [0, 1].map(|nth| {
-            let session = Some(sessions[nth].as_str());
+        let sessions = [(); 2].map(|()| world.send(&Post::initialize("2025-11-25")).session.unwrap());
+        let cursors = sessions.each_ref().map(|session| {
             for _ in 0..TASKS {
-                let call = json!({"name": "always", "arguments": {"act": "echo"}, "task": {}});
-                assert!(post(&world, session, "tools/call", &call)["result"].is_object());
+                let mut call = Post::legacy_call(Some(session), "always", "echo");
+                call.body["params"]["task"] = json!({});
+                assert!(answer(&world, &call)["result"].is_object());
             }
-            let list = post(&world, session, "tasks/list", &json!({}));
+            let list = answer(&world, &list(session, json!({})));
             list["result"]["nextCursor"].as_str().unwrap().to_owned()
         });
         Self {
@@ -56,14 +57,13 @@ impl Lists {
         let sender = usize::from(case.sender);
         let cursor = match &case.cursor {
             Cursor::Bent { of, damage } => {
-                let mut bytes = self.cursors[usize::from(*of)].clone().into_bytes();
-                damage.iter().for_each(|damage| damage.apply(&mut bytes));
+                let bytes = ByteDamage::bend(damage, self.cursors[usize::from(*of)].as_str());
                 String::from_utf8_lossy(&bytes).into_owned()
             }
             Cursor::Any(text) => text.clone(),
         };
-        let session = Some(self.sessions[sender].as_str());
-        let answer = post(&self.world, session, "tasks/list", &json!({"cursor": cursor}));
+        let list = list(&self.sessions[sender], json!({"cursor": cursor}));
+        let answer = answer(&self.world, &list);
         if cursor == self.cursors[sender] {
             assert_eq!(answer["result"]["tasks"].as_array().unwrap().len(), 1);
         } else {
@@ -72,27 +72,14 @@ impl Lists {
     }
 }
 
-fn begin(world: &World) -> String {
-    let params =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "f", "version": "1"}});
-    let (session, _) = exchange(world, None, "initialize", &params);
-    session.unwrap()
+fn list(session: &str, params: Value) -> Post {
+    Post::legacy(Some(session), "tasks/list", params)
 }
 
-fn post(world: &World, session: Option<&str>, method: &str, params: &Value) -> Value {
-    exchange(world, session, method, params).1
-}
-
-fn exchange(world: &World, session: Option<&str>, method: &str, params: &Value) -> (Option<String>, Value) {
-    let mut headers = vec![
-        ("content-type".to_owned(), b"application/json".to_vec()),
-        ("accept".to_owned(), b"application/json".to_vec()),
-    ];
-    headers.extend(session.map(|session| ("mcp-session-id".to_owned(), session.as_bytes().to_vec())));
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    let reply = world.post(&headers, body.to_string().into_bytes());
+fn answer(world: &World, post: &Post) -> Value {
+    let reply = world.send(&post.clone().json_only());
     assert_eq!(reply.status, 200, "{reply:?}");
-    (reply.session, serde_json::from_slice(&reply.body).unwrap())
+    reply.messages[0].1.clone()
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{
     offers::{PROMPT, RESOURCE, TEMPLATE},
     tools::{ACTS, TOOLS},
 };
+use crate::request::{CAPABILITIES_KEY, TASKS, VERSION_KEY};
 use bolero::{TypeGenerator, generator::produce};
 use serde_json::{Value, json};
 
@@ -240,13 +241,10 @@ impl DamagedRequest {
     fn meta(&self, family: Family) -> Option<Json> {
         let token = self.sender.progress_token.as_ref().and_then(Id::json);
         let mut meta = match family {
-            Family::Modern => Json::object([
-                ("io.modelcontextprotocol/protocolVersion", Json::string("2026-07-28")),
-                (
-                    "io.modelcontextprotocol/clientCapabilities",
-                    self.sender.modern_capabilities(),
-                ),
-            ]),
+            Family::Modern => {
+                let declared = self.sender.modern_capabilities();
+                Json::object([(VERSION_KEY, Json::string("2026-07-28")), (CAPABILITIES_KEY, declared)])
+            }
             Family::Legacy => {
                 token.as_ref()?;
                 Json::object([])
@@ -359,10 +357,7 @@ impl Request {
             Self::Get(task) | Self::Result(task) | Self::Cancel(task) => of_task(task),
             Self::Update(task, answers) => {
                 let mut params = of_task(task);
-                params.set(
-                    "inputResponses",
-                    Json::Object(vec![(answers.key(known), answers.json())]),
-                );
+                params.set("inputResponses", answers.by_key(known));
                 params
             }
             Self::List(cursor) => match (cursor, &known.cursor) {
@@ -370,17 +365,13 @@ impl Request {
                 (None, Some(cursor)) => Json::object([("cursor", Json::string(cursor))]),
                 (None, None) => Json::object([]),
             },
-            Self::Initialize(version) => Json::object([
-                (
-                    "protocolVersion",
-                    Json::string(VERSIONS[usize::from(*version) % VERSIONS.len()]),
-                ),
-                (
-                    "capabilities",
-                    Json::Text(r#"{"elicitation":{"form":{},"url":{}},"sampling":{}}"#.to_owned()),
-                ),
-                ("clientInfo", Json::Text(r#"{"name":"fuzz","version":"1"}"#.to_owned())),
-            ]),
+            Self::Initialize(version) => {
+                let version = Json::string(VERSIONS[usize::from(*version) % VERSIONS.len()]);
+                let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
+                let [capabilities, client] = [capabilities, json!({"name": "fuzz", "version": "1"})].map(Json::of);
+                let members = [("capabilities", capabilities), ("clientInfo", client)];
+                Json::object([("protocolVersion", version)].into_iter().chain(members))
+            }
             Self::Read(uri) | Self::Watch(uri) | Self::Unwatch(uri) => {
                 Json::object([("uri", Json::string(&uri.text(known)))])
             }
@@ -418,18 +409,11 @@ fn completion(of_prompt: bool, value: &Junk, context: Option<&Junk>) -> Json {
     } else {
         (json!({"type": "ref/resource", "uri": TEMPLATE}), "word")
     };
-    let mut params = Json::object([
-        ("ref", Json::Text(of.to_string())),
-        (
-            "argument",
-            Json::object([("name", Json::string(argument)), ("value", value.json())]),
-        ),
-    ]);
+    let argument = Json::object([("name", Json::string(argument)), ("value", value.json())]);
+    let mut params = Json::object([("ref", Json::of(of)), ("argument", argument)]);
     if let Some(junk) = context {
-        params.set(
-            "context",
-            Json::object([("arguments", Json::object([("x", junk.json())]))]),
-        );
+        let arguments = Json::object([("x", junk.json())]);
+        params.set("context", Json::object([("arguments", arguments)]));
     }
     params
 }
@@ -465,10 +449,7 @@ impl Sender {
     fn modern_capabilities(&self) -> Json {
         let mut capabilities = Json::object([]);
         if self.declares_tasks {
-            capabilities.set(
-                "extensions",
-                Json::object([("io.modelcontextprotocol/tasks", Json::object([]))]),
-            );
+            capabilities.set("extensions", Json::object([(TASKS, Json::object([]))]));
         }
         if self.declares_legacy_tasks {
             capabilities.set("tasks", Json::object([]));
@@ -503,11 +484,9 @@ impl Uri {
 
 impl Round {
     fn join(&self, params: &mut Json, known: &Known) {
-        let answers = Json::Object(vec![(self.answers.key(known), self.answers.json())]);
-        params.set("inputResponses", answers);
+        params.set("inputResponses", self.answers.by_key(known));
         if let Some(state) = &known.state {
-            let mut bytes = state.clone().into_bytes();
-            self.state.iter().for_each(|damage| damage.apply(&mut bytes));
+            let bytes = ByteDamage::bend(&self.state, state.as_str());
             params.set("requestState", Json::string(&String::from_utf8_lossy(&bytes)));
         }
     }
@@ -520,9 +499,11 @@ impl Answers {
         Some(Json::string(&known.asked[nth]))
     }
 
-    fn key(&self, known: &Known) -> String {
+    /// The answer, under the key of a question.
+    fn by_key(&self, known: &Known) -> Json {
         let nth = usize::from(self.which).checked_rem(known.questions.len());
-        nth.map_or_else(|| "in-1".to_owned(), |nth| known.questions[nth].clone())
+        let key = nth.map_or_else(|| "in-1".to_owned(), |nth| known.questions[nth].clone());
+        Json::Object(vec![(key, self.json())])
     }
 
     fn json(&self) -> Json {

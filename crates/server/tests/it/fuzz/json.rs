@@ -2,6 +2,7 @@
 //! a surrogate) can be written.
 
 use bolero::{Driver, TypeGenerator};
+use serde_json::Value;
 
 /// A JSON text, or something that is nearly one.
 #[derive(Debug, Clone)]
@@ -12,12 +13,13 @@ pub(super) enum Json {
 
 impl Json {
     pub(super) fn object(members: impl IntoIterator<Item = (&'static str, Json)>) -> Self {
-        Self::Object(
-            members
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect(),
-        )
+        let owned = |(key, value): (&str, Json)| (key.to_owned(), value);
+        Self::Object(members.into_iter().map(owned).collect())
+    }
+
+    /// What no damage reaches.
+    pub(super) fn of(value: Value) -> Self {
+        Self::Text(value.to_string())
     }
 
     pub(super) fn string(text: &str) -> Self {
@@ -43,10 +45,8 @@ impl Json {
                     if nth > 0 {
                         out.push(',');
                     }
-                    out.push_str(blank);
-                    out.push_str(&serde_json::to_string(key).unwrap());
-                    out.push_str(blank);
-                    out.push(':');
+                    let key = serde_json::to_string(key).unwrap();
+                    out.push_str(&format!("{blank}{key}{blank}:"));
                     value.write(out, blank);
                 }
                 out.push_str(blank);
@@ -185,6 +185,13 @@ pub(super) enum ByteDamage {
 }
 
 impl ByteDamage {
+    /// These bytes with all that damage.
+    pub(super) fn bend(damage: &[Self], bytes: impl Into<Vec<u8>>) -> Vec<u8> {
+        let mut bytes = bytes.into();
+        damage.iter().for_each(|damage| damage.apply(&mut bytes));
+        bytes
+    }
+
     pub(super) fn apply(&self, bytes: &mut Vec<u8>) {
         let place = |at: u16| usize::from(at) % bytes.len().max(1);
         match *self {

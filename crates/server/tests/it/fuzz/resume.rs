@@ -5,7 +5,7 @@ use super::{
     json::{ByteDamage, Rarely},
     world::{Reply, World, Worlds},
 };
-use crate::request::{Post, act, act_as_task};
+use crate::{request::Post, server::task_of};
 use bolero::{TypeGenerator, generator::produce};
 use http::HeaderValue;
 use serde_json::json;
@@ -112,15 +112,11 @@ impl<'w> Client<'w> {
     fn new(world: &'w World) -> Self {
         let begin = || world.send(&Post::initialize("2025-11-25")).session.unwrap();
         let (session, stranger) = (begin(), begin());
-        let call = Post::legacy(Some(&session), "tools/call", act("never", "tell")).progress_token(json!("p"));
+        let call = Post::legacy_call(Some(&session), "never", "tell").progress_token(json!("p"));
         let called = Stream::read(Kind::Call, &world.send(&call));
-        let task = world.send(&Post::legacy(
-            Some(&session),
-            "tools/call",
-            act_as_task("always", "tell"),
-        ));
-        let task = task.messages[0].1["result"]["task"]["taskId"].clone();
-        let wait = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
+        let created = world.send(&Post::legacy_task(Some(&session), "always", "tell"));
+        let task = task_of(&created.messages[0].1["result"]);
+        let wait = Post::on_task(&session, "tasks/result", &task).id(json!("wait"));
         let waited = Stream::read(Kind::Wait, &world.send(&wait));
         let pushed = Stream::read(Kind::Push, &world.get(&headers(&session, None)));
         Self {
@@ -132,9 +128,8 @@ impl<'w> Client<'w> {
     }
 
     fn get(&mut self, request: &ResumeRequest) {
-        let id = request
-            .id
-            .write(&self.streams[usize::from(request.stream) % self.streams.len()]);
+        let stream = &self.streams[usize::from(request.stream) % self.streams.len()];
+        let id = request.id.write(stream);
         if HeaderValue::from_bytes(&id).is_err() {
             return;
         }
@@ -142,10 +137,9 @@ impl<'w> Client<'w> {
             self.world.pass(TOO_LONG);
             self.streams.iter_mut().for_each(|stream| stream.is_kept = false);
         }
-        let session = if request.is_stranger {
-            &self.stranger
-        } else {
-            &self.session
+        let session = match request.is_stranger {
+            true => &self.stranger,
+            false => &self.session,
         };
         let reply = self.world.get(&headers(session, Some(&id)));
         let found = std::str::from_utf8(&id).ok().and_then(parse).and_then(|(name, nth)| {
@@ -161,12 +155,11 @@ impl<'w> Client<'w> {
                 *stream = Stream::read(stream.kind, &reply);
                 assert_eq!((stream.first, stream.events.len()), (nth + 1, 1), "the count goes on");
                 let message = &reply.messages[0].1;
-                match stream.kind {
-                    Kind::Wait => assert_eq!(message["id"], "wait"),
-                    _ => assert_eq!(
-                        (&message["id"], &message["error"]["data"]["reason"]),
-                        (&json!(1), &json!("interrupted"))
-                    ),
+                if stream.kind == Kind::Wait {
+                    assert_eq!(message["id"], "wait");
+                } else {
+                    assert_eq!(message["id"], 1);
+                    assert_eq!(message["error"]["data"]["reason"], "interrupted");
                 }
             }
             Some((stream, nth)) if stream.kind != Kind::Push => {
@@ -181,10 +174,8 @@ impl<'w> Client<'w> {
                 assert!([200, 429].contains(&reply.status), "{reply:?}");
                 let mut known = self.streams.iter().flat_map(|stream| &stream.events);
                 let told = events(&reply);
-                assert!(
-                    known.all(|known| !told.contains(known)),
-                    "nothing of another stream: {reply:?}"
-                );
+                // Nothing of another stream.
+                assert!(known.all(|known| !told.contains(known)), "{reply:?}");
             }
             _ => is_refused(&reply),
         }
@@ -194,11 +185,8 @@ impl<'w> Client<'w> {
 /// Not as if the session had ended.
 fn is_refused(reply: &Reply) {
     let (_, message) = &reply.messages[0];
-    assert_eq!(
-        (reply.status, &message["error"]["code"]),
-        (400, &json!(-32600)),
-        "{reply:?}"
-    );
+    let refused = (reply.status, &message["error"]["code"]);
+    assert_eq!(refused, (400, &json!(-32600)), "{reply:?}");
 }
 
 fn headers(session: &str, last_event: Option<&[u8]>) -> Vec<(String, Vec<u8>)> {
@@ -212,9 +200,7 @@ impl Id {
         match self {
             Self::Event { nth, damage } => {
                 let event = &stream.events[usize::from(*nth) % stream.events.len()];
-                let mut id = id_of(event).as_bytes().to_vec();
-                damage.iter().for_each(|damage| damage.apply(&mut id));
-                id
+                ByteDamage::bend(damage, id_of(event))
             }
             Self::Nth(nth) => format!("{}.{nth}", stream.name).into_bytes(),
             Self::FromTheEnd(before) => format!("{}.{}", stream.name, u64::MAX - u64::from(*before)).into_bytes(),

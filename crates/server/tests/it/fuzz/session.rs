@@ -1,8 +1,8 @@
 //! Damaged session ids.
 
 use super::{DAMAGED_SEALS, json::ByteDamage, world::World};
+use crate::request::Post;
 use bolero::{TypeGenerator, generator::produce};
-use serde_json::json;
 use std::cell::OnceCell;
 
 #[derive(Debug, Clone, TypeGenerator)]
@@ -32,16 +32,8 @@ struct Office {
 impl Office {
     fn open() -> Self {
         let world = World::new();
-        let initialize = |version| {
-            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": version,
-                "capabilities": {},
-                "clientInfo": {"name": "fuzz", "version": "1"},
-            }});
-            let reply = world.post(&headers(&[]), body.to_string().into_bytes());
-            reply.session.unwrap()
-        };
-        let issued = VERSIONS.map(initialize).to_vec();
+        let issued = VERSIONS.map(|version| world.send(&Post::initialize(version)).session.unwrap());
+        let issued = issued.to_vec();
         Self { world, issued }
     }
 
@@ -51,11 +43,7 @@ impl Office {
 
     fn forge(&self, forged: &Forged) -> Vec<u8> {
         match forged {
-            Forged::Bent { which, damage } => {
-                let mut id = self.issued(*which).to_vec();
-                damage.iter().for_each(|damage| damage.apply(&mut id));
-                id
-            }
+            Forged::Bent { which, damage } => ByteDamage::bend(damage, self.issued(*which)),
             Forged::Joined { head, tail, at } => {
                 let (head, tail) = (self.issued(*head), self.issued(*tail));
                 let at = usize::from(*at) % head.len();
@@ -71,20 +59,13 @@ impl Office {
         if http::HeaderValue::from_bytes(&id).is_err() {
             return;
         }
-        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
-        let reply = self.world.post(&headers(&[("mcp-session-id", &id)]), ping.into_bytes());
+        let ping = Post::ping(None).json_only();
+        let mut headers = ping.headers();
+        headers.push(("mcp-session-id".to_owned(), id.clone()));
+        let reply = self.world.post(&headers, ping.body.to_string().into_bytes());
         let is_ours = self.issued.iter().any(|issued| issued.as_bytes() == id.trim_ascii());
         assert_eq!(reply.status, if is_ours { 200 } else { 404 }, "{reply:?}");
     }
-}
-
-fn headers(more: &[(&str, &[u8])]) -> Vec<(String, Vec<u8>)> {
-    let fixed = [
-        ("content-type", "application/json".as_bytes()),
-        ("accept", b"application/json"),
-    ];
-    let all = fixed.iter().chain(more);
-    all.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect()
 }
 
 #[test]

@@ -64,20 +64,13 @@ fn result(world: &World, post: &Post) -> Value {
 
 /// The same request with a state and an answer.
 fn retry(post: &Post, name: &str, state: &str, answer: &Value) -> Post {
-    let mut post = post.clone();
-    post.body["params"]["requestState"] = state.into();
-    post.body["params"]["inputResponses"] = json!({name: answer});
-    post
+    post.retry(&json!({"requestState": state}), json!({name: answer}))
 }
 
 impl Carried {
     fn write(&self, own: &str, other: &str) -> String {
         match self {
-            Self::Bent(damage) => {
-                let mut bytes = own.as_bytes().to_vec();
-                damage.iter().for_each(|damage| damage.apply(&mut bytes));
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
+            Self::Bent(damage) => String::from_utf8_lossy(&ByteDamage::bend(damage, own)).into_owned(),
             Self::Joined(at) => {
                 let at = usize::from(*at) % own.len();
                 [&own[..at], other.get(at..).unwrap_or_default()].concat()
@@ -107,11 +100,8 @@ impl Case {
         if is_good {
             assert!(says(&received["result"], &answer), "{received}");
         } else {
-            assert_eq!(
-                (reply.status, &received["error"]["code"]),
-                (200, &json!(-32602)),
-                "{received}"
-            );
+            let refused = (reply.status, &received["error"]["code"]);
+            assert_eq!(refused, (200, &json!(-32602)), "{received}");
         }
         if self.is_late.0.is_none() && !(is_good && text == own) {
             let result = result(world, &retry(&given_to, &name, &own, &answer));
