@@ -4,17 +4,15 @@ use crate::{
     request::Post,
     server::{Options, Server, other},
 };
-use longhaul_server::http::HttpOptions;
 
 const PAGE: &str = "https://app.example.com";
 
 async fn server() -> Server {
-    let http = HttpOptions {
-        allowed_origins: vec![PAGE.parse().unwrap()],
-        allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
-        ..HttpOptions::default()
-    };
-    Server::with(Options::with_http(http)).await
+    let options = Options::with(|options| {
+        options.http.allowed_origins = vec![PAGE.parse().unwrap()];
+        options.http.allowed_hosts = vec!["mcp.example.com".parse().unwrap()];
+    });
+    Server::with(options).await
 }
 
 #[tokio::test]

@@ -128,11 +128,7 @@ async fn header_values_may_be_padded_wrapped_and_named_in_any_case() {
 
 #[tokio::test]
 async fn strict_headers_want_the_name_of_every_task() {
-    let server = Server::with(Options {
-        strict_headers: true,
-        ..Options::default()
-    })
-    .await;
+    let server = Server::with(Options::with(|options| options.strict_headers = true)).await;
     let task = server.task(&Post::call("optional", "say")).await;
     server.result(&get(&task)).await;
     for method in ["tasks/get", "tasks/cancel", "tasks/update"] {

@@ -4,23 +4,14 @@ use crate::{
     request::{Post, act, act_as_task, both, everything},
     server::{Options, Server, get, other, text},
 };
-use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
 async fn stateless() -> Server {
-    let http = HttpOptions {
-        stateful_mode: false,
-        ..HttpOptions::default()
-    };
-    Server::with(Options::with_http(http)).await
+    Server::with(Options::with(|options| options.http.stateful_mode = false)).await
 }
 
 async fn json_only() -> Server {
-    let http = HttpOptions {
-        json_response: true,
-        ..HttpOptions::default()
-    };
-    Server::with(Options::with_http(http)).await
+    Server::with(Options::with(|options| options.http.json_response = true)).await
 }
 
 /// The status of a request without a body, and the methods that are allowed.

@@ -5,7 +5,6 @@ use crate::{
     request::Post,
     server::{Options, Server, get, other, text},
 };
-use longhaul_core::Quota;
 use longhaul_server::{Limit, Limits};
 use serde_json::json;
 
@@ -83,8 +82,8 @@ async fn a_reader_that_stops_reading_is_disconnected() {
     assert!(client.read_to_close().await < SIZE);
 }
 
-async fn limited(limits: Limits) -> Server {
-    Server::with(Options::with_limits(limits)).await
+async fn limited(limit: impl FnOnce(&mut Limits)) -> Server {
+    Server::with(Options::with(|options| limit(&mut options.limits))).await
 }
 
 /// Two connections that were used.
@@ -98,11 +97,7 @@ async fn two_connections(server: &Server) -> [Connection; 2] {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_wait() {
-    let limits = Limits {
-        connections_in_all: 2,
-        ..Limits::default()
-    };
-    let server = limited(limits).await;
+    let server = limited(|limits| limits.connections_in_all = 2).await;
     let elsewhere = Connection::open_from([127, 0, 0, 2].into(), server.address);
     let (mut first, mut second, mut third) = (server.connect().await, elsewhere.await, server.connect().await);
     first.result(&ping()).await;
@@ -121,11 +116,7 @@ async fn connections_beyond_the_limit_wait() {
 /// Also if the limit of an address is the higher one: the others must be able to connect.
 #[tokio::test]
 async fn s_06_one_address_gets_half_of_the_connections() {
-    let limits = Limits {
-        connections_in_all: 4,
-        ..Limits::default()
-    };
-    let server = limited(limits).await;
+    let server = limited(|limits| limits.connections_in_all = 4).await;
     let _two = two_connections(&server).await;
     let refused = server.send(&ping()).await.reply().await;
     assert_eq!(refused.error(), (429, 429));
@@ -135,11 +126,7 @@ async fn s_06_one_address_gets_half_of_the_connections() {
 }
 
 async fn with_two_connections_for_each_address() -> Server {
-    let limits = Limits {
-        connections: 2,
-        ..Limits::default()
-    };
-    limited(limits).await
+    limited(|limits| limits.connections = 2).await
 }
 
 #[tokio::test]
@@ -178,11 +165,7 @@ async fn an_address_at_its_connection_limit_does_not_block_others() {
 
 #[tokio::test]
 async fn s_06_all_together_have_so_many_streams() {
-    let limits = Limits {
-        streams_in_all: 1,
-        ..Limits::default()
-    };
-    let server = limited(limits).await;
+    let server = limited(|limits| limits.streams_in_all = 1).await;
     let listen = Post::modern("subscriptions/listen", json!({"notifications": {}}));
     let mut reader = server.send(&listen).await;
     assert_eq!(reader.head().await.status, 200);
@@ -253,15 +236,8 @@ async fn s_06_every_kind_of_http_request_counts() {
 /// A call above the quota starts nothing, in either era, as a task or not.
 #[tokio::test]
 async fn too_many_live_tasks_are_refused_until_one_ends() {
-    let quota = Quota {
-        live_per_principal: Some(1),
-        ..Quota::default()
-    };
-    let server = Server::with(Options {
-        quota,
-        ..Options::default()
-    })
-    .await;
+    let options = Options::with(|options| options.quota.live_per_principal = Some(1));
+    let server = Server::with(options).await;
     let session = server.session().await;
     let first = server.task(&Post::call("optional", "wait")).await;
     let calls = [
@@ -284,11 +260,7 @@ async fn too_many_live_tasks_are_refused_until_one_ends() {
 /// A GET stream holds its permit for as long as its client reads.
 #[tokio::test]
 async fn too_many_streams_are_refused_until_one_closes() {
-    let limits = Limits {
-        streams: 1,
-        ..Limits::default()
-    };
-    let server = limited(limits).await;
+    let server = limited(|limits| limits.streams = 1).await;
     let session = server.session().await;
     let reader = server.listen(&session).await;
     let refused = server.get(&session, None).await.reply().await;

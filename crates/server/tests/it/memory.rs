@@ -5,18 +5,14 @@ use crate::{
     request::Post,
     server::{MAX_BODY, Options, Server, get, text},
 };
-use longhaul_server::{Limit, Limits};
+use longhaul_server::Limit;
 use serde_json::json;
 
 /// More than the kernel buffers for a connection that is not read, and more than the memory budget.
 const BLOB: usize = 16 << 20;
 
 async fn with_a_megabyte() -> Server {
-    let limits = Limits {
-        memory: 1 << 20,
-        ..Limits::default()
-    };
-    Server::with(Options::with_limits(limits)).await
+    Server::with(Options::with(|options| options.limits.memory = 1 << 20)).await
 }
 
 /// A call whose body has so many bytes more than it needs.

@@ -5,15 +5,10 @@ use crate::{
     request::Post,
     server::{Options, Server, other, text},
 };
-use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
 async fn server() -> Server {
-    let http = HttpOptions {
-        legacy_sse: true,
-        ..HttpOptions::default()
-    };
-    Server::with(Options::with_http(http)).await
+    Server::with(Options::with(|options| options.http.legacy_sse = true)).await
 }
 
 /// A client as it was in 2024.

@@ -11,12 +11,9 @@ use std::time::Duration;
 #[tokio::test]
 async fn a_queued_task_shows_what_it_waits_for() {
     let clock = TestClock::default();
-    let server = Server::with(Options {
-        max_running: Some(1),
-        clock: clock.clone(),
-        ..Options::default()
-    })
-    .await;
+    let mut options = Options::with_clock(&clock);
+    options.max_running = Some(1);
+    let server = Server::with(options).await;
     let session = server.session().await;
     let wait = Post::legacy_task(Some(&session), "optional", "wait");
     let mut tasks = Vec::new();

@@ -80,18 +80,11 @@ impl Options {
         }
     }
 
-    pub(crate) fn with_limits(limits: Limits) -> Self {
-        Self {
-            limits,
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn with_http(http: HttpOptions) -> Self {
-        Self {
-            http,
-            ..Self::default()
-        }
+    /// The default, changed.
+    pub(crate) fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
     }
 
     pub(crate) fn with_authenticator(authenticator: impl Authenticator + 'static) -> Self {
@@ -112,20 +105,13 @@ impl Server {
 
     /// A server that serves one connection at a time: if the next one is answered, the last one is over.
     pub(crate) async fn one_by_one() -> Self {
-        let limits = Limits {
-            connections_in_all: 1,
-            ..Limits::default()
-        };
-        Self::with(Options::with_limits(limits)).await
+        Self::with(Options::with(|options| options.limits.connections_in_all = 1)).await
     }
 
     /// A server that accepts one request a second from each client.
     pub(crate) async fn one_a_second() -> Self {
-        let limits = Limits {
-            requests_per_second: NonZeroU32::new(1),
-            ..Limits::default()
-        };
-        Self::with(Options::with_limits(limits)).await
+        let once = NonZeroU32::new(1);
+        Self::with(Options::with(|options| options.limits.requests_per_second = once)).await
     }
 
     /// A server whose tasks are in this folder. Opening a store blocks until its last owner closes it, so that needs a thread of its own.

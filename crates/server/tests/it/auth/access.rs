@@ -9,7 +9,6 @@ use crate::{
 };
 use longhaul_core::Principal;
 use longhaul_server::{
-    Limits,
     auth::{ANYONE, AuthDecision, Authentication, Authenticator, Identity, Permissions, RequestHead},
     http::{Exposure, HttpOptions},
     stdio,
@@ -109,16 +108,10 @@ async fn browsers_ask_first_without_a_token_and_can_read_a_refusal() {
 #[tokio::test]
 async fn s_06_too_many_denied_requests_of_an_address_are_answered_with_429() {
     let clock = TestClock::standing();
-    let limits = Limits {
-        denied_per_second: NonZeroU32::new(1),
-        ..Limits::default()
-    };
-    let server = Server::with(Options {
-        limits,
-        clock: clock.clone(),
-        ..Options::with_authenticator(Tokens::new(&clock))
-    })
-    .await;
+    let mut options = Options::with_authenticator(Tokens::new(&clock));
+    options.limits.denied_per_second = NonZeroU32::new(1);
+    options.clock = clock;
+    let server = Server::with(options).await;
     let from = async |last: u8| Connection::open_from(IpAddr::from([127, 0, 0, last]), server.address).await;
     let mut connection = server.connect().await;
     for status in [401, 401, 429, 429] {

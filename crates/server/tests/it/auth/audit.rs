@@ -56,31 +56,26 @@ impl Told {
 }
 
 /// With a clock that stands still, since rates are by it and requests take time.
-async fn audited(limits: Limits) -> (Authenticated, Arc<Told>) {
-    audited_by(TestClock::standing(), limits).await
+async fn audited(limit: impl FnOnce(&mut Limits)) -> (Authenticated, Arc<Told>) {
+    audited_by(TestClock::standing(), limit).await
 }
 
 /// The same, with two requests for unknown tasks in a second.
 async fn audited_with_two_unknown() -> (Authenticated, Arc<Told>) {
-    let limits = Limits {
-        unknown_ids_per_second: NonZeroU32::new(2),
-        ..Limits::default()
-    };
-    audited(limits).await
+    audited(|limits| limits.unknown_ids_per_second = NonZeroU32::new(2)).await
 }
 
 fn get(token: &str, task: &str) -> Post {
     of(token, server::get(task))
 }
 
-pub(super) async fn audited_by(clock: TestClock, limits: Limits) -> (Authenticated, Arc<Told>) {
+pub(super) async fn audited_by(clock: TestClock, limit: impl FnOnce(&mut Limits)) -> (Authenticated, Arc<Told>) {
     let told = Arc::new(Told::default());
-    let options = Options {
-        audit: Some(Arc::<Told>::clone(&told)),
-        limits,
-        clock,
-        ..Options::default()
-    };
+    let options = Options::with(|options| {
+        options.audit = Some(Arc::<Told>::clone(&told));
+        options.clock = clock;
+        limit(&mut options.limits);
+    });
     (Authenticated::with(options).await, told)
 }
 
@@ -90,7 +85,7 @@ fn line(action: &str, outcome: &str, principal: &str, task: &str) -> Vec<[String
 
 #[tokio::test]
 async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited(|_| ()).await;
     let session = served.session("ann").await;
     // What is in a line is in `audit_lines`.
     let create = Post::legacy_task(Some(&session), "optional", "say");
@@ -172,7 +167,7 @@ async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
 /// A modern client answers by a retry of its call.
 #[tokio::test]
 async fn s_07_a_retry_with_answers_is_recorded_as_an_answer() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited(|_| ()).await;
     let call = Post::modern_with("tools/call", act("never", "ask_all name"), everything());
     let round = served.result("ann", call.clone()).await;
     let retry = call.retry(&round, answer("name", "Ann"));
@@ -278,7 +273,7 @@ async fn s_06_s_07_responses_to_unknown_questions_are_recorded_and_slowed() {
 /// Nobody pushes what others did out of the log by reading: of many reads some are recorded, with how many were not.
 #[tokio::test]
 async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited(|_| ()).await;
     let create = || Post::call("optional", "wait");
     let task = served.task("ann", create()).await;
     let mut client = served.server.connect().await;
@@ -303,7 +298,7 @@ async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
 /// Nor by being denied, whatever for and from wherever. Whose credentials were tried is counted apart.
 #[tokio::test]
 async fn s_07_a_flood_of_denied_requests_is_a_few_lines_a_second() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited(|_| ()).await;
     let known = ["nobody", "down", "undecided"].map(|token| of(token, list()));
     let mut client = served.server.connect().await;
     for _ in 0..25 {
@@ -322,11 +317,7 @@ async fn s_07_a_flood_of_denied_requests_is_a_few_lines_a_second() {
 
 #[tokio::test]
 async fn s_06_all_other_requests_have_a_rate_too() {
-    let limits = Limits {
-        reads_per_second: NonZeroU32::new(4),
-        ..Limits::default()
-    };
-    let (served, _) = audited(limits).await;
+    let (served, _) = audited(|limits| limits.reads_per_second = NonZeroU32::new(4)).await;
     let mut client = served.server.connect().await;
     let ping = of("ann", Post::ping(None));
     // A burst is twice as many.
@@ -346,11 +337,7 @@ async fn s_06_all_other_requests_have_a_rate_too() {
 
 #[tokio::test]
 async fn s_06_calls_and_changes_have_a_rate_of_their_own() {
-    let limits = Limits {
-        calls_per_second: NonZeroU32::new(1),
-        ..Limits::default()
-    };
-    let (served, _) = audited(limits).await;
+    let (served, _) = audited(|limits| limits.calls_per_second = NonZeroU32::new(1)).await;
     let session = served.session("ann").await;
     let call = || Post::legacy_task(Some(&session), "optional", "wait");
     let task = served.task("ann", call()).await;

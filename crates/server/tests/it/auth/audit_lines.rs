@@ -12,7 +12,6 @@ use crate::{
     server::{cancel, get, update},
     stage::HANDED_OFF,
 };
-use longhaul_server::Limits;
 use serde_json::{Value, json};
 
 /// In all that a client sends and receives here besides names.
@@ -49,7 +48,7 @@ fn line(action: &str, outcome: &str, method: &str, members: Value, session: Opti
 
 /// With a legacy session of Ann's, and its name in the log.
 async fn audited() -> (Authenticated, std::sync::Arc<Told>, String, String) {
-    let (served, told) = audited_by(TestClock::default(), Limits::default()).await;
+    let (served, told) = audited_by(TestClock::default(), |_| ()).await;
     let session = served.session("ann").await;
     let tasks = Post::legacy(Some(&session), "tasks/list", json!({}));
     served.result("ann", tasks).await;

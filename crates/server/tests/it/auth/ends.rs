@@ -13,7 +13,6 @@ use longhaul_core::{
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
 use longhaul_runtime::{HandlerError, Intake, RequestContext, ToolSettings};
-use longhaul_server::Limits;
 use serde_json::json;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -208,7 +207,7 @@ async fn nothing_is_done_with_credentials_that_end_before_the_request_is_there()
 #[tokio::test]
 async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() {
     for (token, begins) in [("ann-revocable", false), ("ann-expiring", true)] {
-        let (served, told) = audited_by(TestClock::standing(), Limits::default()).await;
+        let (served, told) = audited_by(TestClock::standing(), |_| ()).await;
         let stage = &served.server.stage;
         WaitFirst::offer(&served.server).await;
         let session = served.session(token).await;

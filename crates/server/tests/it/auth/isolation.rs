@@ -11,7 +11,6 @@ use crate::{
 };
 use longhaul_core::{Json, LogLevel, Owner, Principal};
 use longhaul_runtime::SessionLog;
-use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -268,11 +267,7 @@ async fn legacy_stream(served: &Authenticated, token: &str) -> (Connection, Stri
 }
 
 async fn served() -> Authenticated {
-    let http = HttpOptions {
-        legacy_sse: true,
-        ..HttpOptions::default()
-    };
-    Authenticated::with(Options::with_http(http)).await
+    Authenticated::with(Options::with(|options| options.http.legacy_sse = true)).await
 }
 
 #[tokio::test]

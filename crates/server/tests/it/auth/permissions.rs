@@ -8,7 +8,6 @@ use crate::{
     server::Options,
     stage::HANDED_OFF,
 };
-use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
 /// The names of the listed tools.
@@ -227,11 +226,8 @@ async fn a_response_needs_the_right_to_call_or_to_change() {
 /// Streams tell of tasks, too: opened, resumed, or of the old pair of endpoints.
 #[tokio::test]
 async fn s_22_a_stream_needs_what_its_messages_need() {
-    let http = HttpOptions {
-        legacy_sse: true,
-        ..HttpOptions::default()
-    };
-    let served = Authenticated::with(Options::with_http(http)).await;
+    let options = Options::with(|options| options.http.legacy_sse = true);
+    let served = Authenticated::with(options).await;
     let session = served.session("ann").await;
     let task = served.legacy_task("ann", &session, "wait").await;
     let mut push = served.listen("ann-reader", &session).await;

@@ -76,8 +76,10 @@ async fn no_request_through_a_proxy_is_the_same_users() {
 #[tokio::test]
 async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
     let addresses = Arc::new(Addresses::default());
-    let mut options = Options::with_http(behind_a_proxy());
-    options.audit = Some(Arc::<Addresses>::clone(&addresses));
+    let options = Options::with(|options| {
+        options.http = behind_a_proxy();
+        options.audit = Some(Arc::<Addresses>::clone(&addresses));
+    });
     let served = Authenticated::with(options).await;
     let mut proxy = Connection::open_from(PROXY, served.server.address).await;
     let mut direct = served.server.connect().await;
@@ -92,10 +94,10 @@ async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
         assert_eq!(std::mem::take(&mut *addresses.0.lock().unwrap()), [address]);
     }
 
-    let mut options = Options::with_http(behind_a_proxy());
+    let mut options = Options::with_clock(&TestClock::standing());
+    options.http = behind_a_proxy();
     options.limits.connections = 1;
     options.limits.unknown_ids_per_second = NonZeroU32::new(1);
-    options.clock = TestClock::standing();
     let server = Server::with(options).await;
     // The proxy itself may have more connections, and each client one request at a time.
     let mut waiting = Connection::open_from(PROXY, server.address).await;
@@ -159,7 +161,7 @@ async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
             trusted_proxies: vec![trusted.parse().unwrap()],
             ..HttpOptions::default()
         };
-        let served = Authenticated::with(Options::with_http(http.clone())).await;
+        let served = Authenticated::with(Options::with(|options| options.http = http.clone())).await;
         let authentication = Authentication {
             authenticators: vec![Arc::new(served.tokens.clone())],
             ..Authentication::default()

@@ -5,17 +5,13 @@ use crate::{request::Post, server::Options, stage::HANDED_OFF};
 use longhaul_server::Limits;
 use serde_json::json;
 
-async fn limited(limits: Limits) -> Authenticated {
-    Authenticated::with(Options::with_limits(limits)).await
+async fn limited(limit: impl FnOnce(&mut Limits)) -> Authenticated {
+    Authenticated::with(Options::with(|options| limit(&mut options.limits))).await
 }
 
 #[tokio::test]
 async fn s_06_waits_for_results_count_as_streams_of_their_principal() {
-    let limits = Limits {
-        streams: 2,
-        ..Limits::default()
-    };
-    let it = limited(limits).await;
+    let it = limited(|limits| limits.streams = 2).await;
     let (ann, bob) = (it.session("ann").await, it.session("bob").await);
     let hers = it.legacy_task("ann", &ann, "wait").await;
     let his = it.legacy_task("bob", &bob, "wait").await;
@@ -48,12 +44,8 @@ async fn s_06_waits_for_results_count_as_streams_of_their_principal() {
 /// A call whose caller's connection broke can be resumed, however many streams another principal has.
 #[tokio::test]
 async fn s_06_one_principal_drops_no_stream_of_another() {
-    let limits = Limits {
-        // As many as a single session may have.
-        streams_in_all: 64,
-        ..Limits::default()
-    };
-    let it = limited(limits).await;
+    // As many as a single session may have.
+    let it = limited(|limits| limits.streams_in_all = 64).await;
     let ann = it.session("ann").await;
     let call = Post::legacy_call(Some(&ann), "optional", "report 1").progress_token(json!("p"));
     let mut broken = it.stream("ann", call).await;

@@ -158,10 +158,7 @@ async fn t_09_t_11_requests_and_streams_share_a_connection() {
 async fn s_06_a_connection_has_so_many_requests_at_once() {
     const MOST: usize = 100;
     let files = Files::new();
-    let options = Options {
-        max_running: Some(2 * MOST),
-        ..Options::default()
-    };
+    let options = Options::with(|options| options.max_running = Some(2 * MOST));
     let server = files.serve_with(options).await;
     let client = Client::connect(&files, &server).await;
     client.ask(&list()).await;
