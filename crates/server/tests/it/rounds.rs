@@ -139,31 +139,6 @@ async fn a_garbled_answer_is_refused_and_its_round_stays_open() {
     keys(&server.result(&null).await);
 }
 
-#[tokio::test]
-async fn u_12_a_state_is_valid_for_its_own_request_only() {
-    let server = Server::start().await;
-    let first = call("ask_all name");
-    let round = server.result(&first).await;
-    let answered = retry(&first, &round, answer("name", "Ann"));
-    let mut arguments = answered.clone();
-    arguments.body["params"]["arguments"]["more"] = json!(1);
-    let tool = retry(&call_of("never", "ask_all name"), &round, answer("name", "Ann"));
-    let mut wrong = vec![arguments, tool];
-    let state = round["requestState"].as_str().unwrap();
-    let (tampered, bent) = (format!("{state}-TAMPERED"), format!("B{}", &state[1..]));
-    for altered in ["", "x", &tampered, &bent, &state[..state.len() - 1]] {
-        let mut post = answered.clone();
-        post.body["params"]["requestState"] = json!(altered);
-        wrong.push(post);
-    }
-    for post in &wrong {
-        let refused = refusal(&server, post).await;
-        assert!(refused.contains("not one that"), "{}: {refused}", post.body);
-    }
-    // After all that the call is still there.
-    text_of(&server.result(&answered).await);
-}
-
 /// Neither rounds nor sessions end early.
 #[tokio::test]
 async fn setting_the_clock_ends_no_round_and_no_session() {

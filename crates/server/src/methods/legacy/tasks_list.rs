@@ -53,25 +53,3 @@ fn owner_of(scope: &Scope) -> Vec<u8> {
     let session = scope.session.as_ref().map_or("", |session| session.as_str());
     format!("{}\0{session}\0", scope.principal.as_str()).into_bytes()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use longhaul_core::{Principal, SessionKey};
-
-    #[test]
-    fn a_cursor_is_valid_only_for_its_own_list() {
-        let signer = Signer::of_secret(9);
-        let [mine, other] = ["a", "b"].map(|session| Scope {
-            principal: Principal::local(),
-            session: Some(SessionKey::named(session)),
-        });
-        let id: TaskId = "t-1".parse().unwrap();
-        let cursor = cursor_after(&id, &mine, &signer);
-        assert_eq!(read_cursor(&cursor, &mine, &signer), Some(id));
-        assert_eq!(read_cursor(&cursor, &other, &signer), None);
-        for hostile in ["", "x", "AAAA", &"A".repeat(1000)] {
-            assert_eq!(read_cursor(hostile, &mine, &signer), None);
-        }
-    }
-}
