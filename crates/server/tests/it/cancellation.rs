@@ -57,8 +57,7 @@ async fn a_call_that_its_client_has_left_is_cancelled_by_its_own_session_only() 
 
 #[tokio::test]
 async fn cancelling_a_wait_for_a_result_leaves_the_task_alone() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let task = server.legacy_task(&session, "wait").await;
     let waiting = Post::on_task(&session, "tasks/result", &task).id(json!(7));
     let mut client = server.stream(&waiting).await;
@@ -71,8 +70,7 @@ async fn cancelling_a_wait_for_a_result_leaves_the_task_alone() {
 
 #[tokio::test]
 async fn an_invalid_notification_is_refused() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let notification = |method: &str| Post::legacy(Some(&session), method, json!({})).without_id();
     let garbled = server.error(&notification("notifications/cancelled")).await;
     assert_eq!(garbled, (400, -32602), "200 would read as accepted");

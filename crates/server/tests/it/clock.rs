@@ -11,6 +11,13 @@ use std::{
 };
 use tokio::sync::watch;
 
+/// Waits until it is so.
+pub(crate) async fn until(mut is: impl AsyncFnMut() -> bool) {
+    while !is().await {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct TestClock {
     system: Arc<dyn Clock>,

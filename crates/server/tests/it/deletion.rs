@@ -11,8 +11,7 @@ const DELETE: &str = "dev.longhaul/tasks/delete";
 #[tokio::test]
 async fn a_finished_task_can_be_deleted_in_both_generations() {
     for modern in [true, false] {
-        let server = Server::start().await;
-        let session = server.session().await;
+        let (server, session) = Server::with_session().await;
         let post = |method: &str, id: &str| match modern {
             true => Post::modern(method, json!({"taskId": id})),
             false => Post::on_task(&session, method, id),

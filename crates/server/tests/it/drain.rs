@@ -2,7 +2,7 @@
 
 use crate::{
     client::Connection,
-    clock::TestClock,
+    clock::{TestClock, until},
     other_nodes::node_of,
     request::Post,
     server::{Options, Server, get},
@@ -85,9 +85,7 @@ async fn one_at_a_time(store: &Arc<dyn Store>) -> Server {
 async fn running_and_queued(server: &Server) -> (Connection, Connection) {
     let plain = Post::plain_call("never", "wait");
     let (running, queued) = (server.begin(&plain).await, server.send(&plain).await);
-    while server.engine.store().counts().await.unwrap().queued < 1 {
-        tokio::task::yield_now().await;
-    }
+    until(async || server.engine.store().counts().await.unwrap().queued > 0).await;
     (running, queued)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     client::Connection,
-    clock::TestClock,
+    clock::{TestClock, until},
     questions::request,
     request::{Post, everything, everything_and_tasks},
     rounds::accept,
@@ -472,16 +472,12 @@ async fn a_call_whose_client_has_come_back_is_not_given_up() {
         assert_eq!(record.outcome, None);
         record.task.retry_until
     };
-    while kept_until().await.is_none() {
-        tokio::task::yield_now().await;
-    }
+    until(async || kept_until().await.is_some()).await;
     let _client = after.server.resume(&session, &last).await;
     for _ in 0..12 {
         let before = kept_until().await;
         clock.advance(Duration::from_secs(20));
-        while kept_until().await <= before {
-            tokio::task::yield_now().await;
-        }
+        until(async || kept_until().await > before).await;
     }
 }
 

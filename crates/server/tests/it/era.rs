@@ -11,8 +11,7 @@ const VERSION: &str = "MCP-Protocol-Version";
 
 #[tokio::test]
 async fn invariant_7_era_is_decided_per_message() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut client = server.connect().await;
     let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
     // One connection, one task, both eras, turn by turn.
@@ -140,8 +139,7 @@ async fn strict_headers_want_the_name_of_every_task() {
 
 #[tokio::test]
 async fn legacy_requests_are_checked_by_header_and_session() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let ping = || Post::ping(Some(&session));
     let unknown = Post::legacy(Some(&session), "x", json!({}));
     for (flaw, post, expected) in [
@@ -160,8 +158,7 @@ async fn legacy_requests_are_checked_by_header_and_session() {
 
 #[tokio::test]
 async fn other_verbs_are_not_allowed() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut client = server.connect().await;
     let modern = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2026-07-28\r\n");
     let accept = "Accept: text/event-stream\r\n";

@@ -21,8 +21,7 @@ async fn invariant_5_one_principal_cannot_learn_that_anothers_task_exists() {
 
 #[tokio::test]
 async fn invariant_5_every_unknown_id_is_answered_alike() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut client = server.connect().await;
     let mut seen = std::collections::BTreeSet::new();
     for id in NOBODYS {
@@ -40,8 +39,7 @@ async fn invariant_5_every_unknown_id_is_answered_alike() {
 
 #[tokio::test]
 async fn a_plain_call_is_not_visible_as_a_task() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let call = Post::legacy_call(Some(&session), "optional", "wait");
     let mut client = server.begin(&call).await;
     assert_eq!(server.listed(&session).await, json!([]), "its own session's neither");

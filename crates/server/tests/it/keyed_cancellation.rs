@@ -17,8 +17,7 @@ fn cancel(tool: &str, key: &str) -> Post {
 #[tokio::test]
 async fn a_call_whose_caller_has_gone_is_cancelled_by_its_key() {
     for (era, modern) in [true, false].into_iter().enumerate() {
-        let server = Server::start().await;
-        let session = server.session().await;
+        let (server, session) = Server::with_session().await;
         let post = |method, params| both(&session, method, params)[era].clone().keyed("k");
         let call = post("tools/call", act("optional", "wait"));
         let cancel = post(CANCEL, json!({"name": "optional"}));

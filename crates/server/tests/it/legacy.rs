@@ -43,8 +43,7 @@ async fn the_handshake_negotiates_a_revision_and_its_capabilities() {
 
 #[tokio::test]
 async fn a_task_is_created_listed_waited_for_and_read_again() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let create = Post::legacy_task(Some(&session), "optional", "wait");
     let created = server.result(&create).await;
     let task = task_of(&created);
@@ -76,8 +75,7 @@ async fn a_task_is_created_listed_waited_for_and_read_again() {
 
 #[tokio::test]
 async fn a_cancelled_task_is_cancelled_before_the_answer() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let task = server.legacy_task(&session, "wait").await;
     let waiting = Post::on_task(&session, "tasks/result", &task);
     let mut waiter = server.stream(&waiting).await;
@@ -105,8 +103,7 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
 
 #[tokio::test]
 async fn every_kind_of_end_reads_as_this_generation_reads_it() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     for (act, status, why) in [
         ("say", "completed", json!(null)),
         ("refuse", "failed", json!("no")),
@@ -130,8 +127,7 @@ async fn every_kind_of_end_reads_as_this_generation_reads_it() {
 
 #[tokio::test]
 async fn an_accepted_call_with_bad_arguments_gets_a_failed_task() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let params = json!({"name": "always", "arguments": {}, "task": {}});
     let created = server.result(&Post::legacy(Some(&session), "tools/call", params)).await;
     assert_eq!(created["task"]["status"], "working", "the first status is");
@@ -244,8 +240,7 @@ async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version(
 /// others: what is modern, unknown or no id at all is answered as if it had declared nothing.
 #[tokio::test]
 async fn a_client_that_changes_to_the_modern_era_finds_its_legacy_tasks() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut client = server.connect().await;
     let task = server.legacy_task(&session, "wait").await;
     let modern = server.task(&Post::call("optional", "wait")).await;

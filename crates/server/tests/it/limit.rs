@@ -38,8 +38,7 @@ async fn half_a_body_is_waited_for_and_then_refused() {
 
 #[tokio::test]
 async fn a_silent_stream_sends_keep_alives() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let task = server.legacy_task(&session, "wait").await;
     let waits = [
         Post::on_task(&session, "tasks/result", &task),

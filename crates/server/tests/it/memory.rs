@@ -2,6 +2,7 @@
 
 use crate::{
     client::Connection,
+    clock::until,
     request::Post,
     server::{MAX_BODY, Options, Server, get, text},
 };
@@ -80,9 +81,7 @@ async fn an_answer_over_the_memory_budget_is_refused() {
     server.poll(&small, "completed").await;
     drop(unread);
     let mut client = server.connect().await;
-    while client.exchange(&get(&task)).await.status() == 503 {
-        tokio::task::yield_now().await;
-    }
+    until(async || client.exchange(&get(&task)).await.status() != 503).await;
     server.poll(&task, "completed").await;
 }
 

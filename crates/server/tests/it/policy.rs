@@ -35,8 +35,7 @@ fn outcome(reply: &Reply) -> Outcome {
 
 #[tokio::test]
 async fn which_calls_become_tasks() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let table = [
         ("never", [Refused(200, -32601), Direct, Direct, Direct]),
         ("optional", [Task, Direct, Task, Direct]),

@@ -43,8 +43,7 @@ async fn without_a_token_no_progress_is_sent() {
 
 #[tokio::test]
 async fn an_invalid_progress_token_is_refused_before_anything_starts() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     for token in [json!(1.5), json!({}), json!(null), json!(true)] {
         for tool in ["optional", "after_an_hour"] {
             let modern = Post::call(tool, "say").progress_token(token.clone());

@@ -65,8 +65,7 @@ async fn a_client_that_refuses_is_not_asked_again() {
 
 #[tokio::test]
 async fn g1_42_a_client_that_cannot_be_asked_gets_a_result_with_the_reason() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let call = |session| Post::legacy_call(session, "optional", "ask_all name");
     let undeclared = ["the client has not declared", "elicitation (form)"];
     let sessionless = ["the request came", "without a session"];
@@ -95,8 +94,7 @@ async fn without_a_session_a_response_is_refused() {
 
 #[tokio::test]
 async fn a_session_is_sent_log_messages_from_info_on() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let (mut client, call) = begin(&server, &session, "tell debug info error").await;
     let messages = client.messages(&call).await;
     let levels = messages.iter().filter_map(|message| message["params"].get("level"));

@@ -30,8 +30,7 @@ async fn change(server: &Server, nth: usize) {
 #[tokio::test]
 async fn a_repeated_call_gets_its_task_whatever_happened_to_its_tool() {
     for nth in 0..4 {
-        let server = Server::start().await;
-        let session = server.session().await;
+        let (server, session) = Server::with_session().await;
         let create = Post::call("optional", "wait").keyed("k");
         let task = server.task(&create).await;
         change(&server, nth).await;

@@ -82,8 +82,7 @@ async fn g2_42_an_answer_that_does_not_fit_is_refused_and_the_question_stays_ope
 
 #[tokio::test]
 async fn responses_that_are_not_awaited_are_accepted() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     for id in ["", "srv-1", "nobody.in-1.1", "00000000000000000000000000000000"] {
         let response = Post::response(&session, &json!(id), ("result", json!({})));
         server.accepted(&response).await;

@@ -55,8 +55,7 @@ async fn what_is_on_another_host_is_said_to_be_there() {
 
 #[tokio::test]
 async fn a_log_is_read_in_ranges_that_name_their_offsets() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let task = server.task(&Post::call("optional", "say")).await;
     server.poll(&task, "completed").await;
     for (range, text, stretch) in [
@@ -78,8 +77,7 @@ async fn a_log_is_read_in_ranges_that_name_their_offsets() {
 
 #[tokio::test]
 async fn a_log_of_another_task_is_not_found_with_the_error_of_the_era() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let other = "longhaul://task/nobody/log";
     for uri in [other, "file:///etc/passwd", "", "longhaul://task/../log"] {
         assert_eq!(server.error(&read(uri)).await, (200, -32602), "{uri}");
@@ -94,8 +92,7 @@ async fn a_log_of_another_task_is_not_found_with_the_error_of_the_era() {
 
 #[tokio::test]
 async fn logs_are_listed_as_a_family() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let listed = |method: &str, params: Value| both(&session, method, params);
     for post in listed("resources/templates/list", json!({})) {
         let templates = &server.result(&post).await["resourceTemplates"];

@@ -24,8 +24,7 @@ async fn begin(server: &Server, session: &str, figures: &str) -> (Post, Connecti
 /// An answer outlives its connection, wherever that is cut, and each message comes once.
 #[tokio::test]
 async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let (call, mut client) = begin(&server, &session, "1 2 3").await;
     assert_eq!(client.event().await, Some(Event::Prime));
     for figure in [1, 2, 3] {
@@ -52,8 +51,7 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
 /// The connection of a silent call is closed, also if the call has sent nothing at all.
 #[tokio::test]
 async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let call = Post::legacy_call(Some(&session), "optional", "close_stream");
     let mut client = server.stream(&call).await;
     // Closed before the response.
@@ -71,8 +69,7 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
 async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let call = Post::legacy_call(Some(&session), "optional", "wait");
     let mut client = server.begin(&call).await;
     tokio::time::pause();
@@ -90,8 +87,7 @@ async fn a_silent_call_has_an_event_id_before_its_first_keep_alive() {
 /// A second reader continues, and the first reads no more.
 #[tokio::test]
 async fn a_stream_has_one_reader() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let (call, mut first) = begin(&server, &session, "1").await;
     assert!(first.message().await.is_some());
     let last = first.last_event_id.clone().unwrap();
@@ -194,8 +190,7 @@ async fn a_push_stream_that_is_read_again_asks_what_is_open() {
 
 #[tokio::test]
 async fn push_streams_belong_to_a_session_and_end_with_it() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut streams = [server.listen(&session).await, server.listen(&session).await];
     for stream in &mut streams {
         assert_eq!(stream.event().await, Some(Event::Prime));
@@ -214,8 +209,7 @@ async fn push_streams_belong_to_a_session_and_end_with_it() {
 
 #[tokio::test]
 async fn the_streams_of_a_session_are_limited() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut streams = Vec::new();
     for _ in 0..64 {
         let mut stream = server.listen(&session).await;

@@ -103,6 +103,13 @@ impl Server {
         Self::with(Options::default()).await
     }
 
+    /// One with a session.
+    pub(crate) async fn with_session() -> (Self, String) {
+        let server = Self::start().await;
+        let session = server.session().await;
+        (server, session)
+    }
+
     /// A server that serves one connection at a time: if the next one is answered, the last one is over.
     pub(crate) async fn one_by_one() -> Self {
         Self::with(Options::with(|options| options.limits.connections_in_all = 1)).await

@@ -101,8 +101,7 @@ fn report(session: &str) -> Post {
 
 #[tokio::test]
 async fn a_session_that_ends_cancels_the_plain_call_on_an_open_stream() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let _client = server.stream(&report(&session)).await;
     assert_eq!(server.delete(&session).await, 204);
     server.stage.stopped.reaches(1).await;
@@ -138,8 +137,7 @@ async fn a_call_that_was_left_may_end_before_its_session() {
 
 #[tokio::test]
 async fn an_unknown_session_is_answered_404_and_a_response_without_one_400() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let mut altered = session.clone();
     altered.replace_range(10..11, if &session[10..11] == "A" { "B" } else { "A" });
     for wrong in ["x", altered.as_str(), &"A".repeat(2_000)] {

@@ -2,7 +2,7 @@
 
 use crate::{
     client::Connection,
-    clock::TestClock,
+    clock::{TestClock, until},
     request::Post,
     server::{Options, Server, get},
     stage::Stage,
@@ -106,9 +106,7 @@ async fn updates_of_a_task_resource_are_sent_once_a_second() {
     for _ in 1..MOST {
         server.stage.released.count();
     }
-    while server.result(&read).await["contents"].as_array().unwrap().len() < MOST {
-        tokio::task::yield_now().await;
-    }
+    until(async || server.result(&read).await["contents"].as_array().unwrap().len() >= MOST).await;
     assert!(!stream.has_news(), "the second is not over");
     clock.advance(Duration::from_secs(1));
     updated(&mut stream).await;
@@ -121,8 +119,7 @@ async fn updates_of_a_task_resource_are_sent_once_a_second() {
 /// Invariant 5: what is not there, and what is another's, are refused with the error of the era, and cause no update later.
 #[tokio::test]
 async fn unknown_resources_cannot_be_subscribed_to() {
-    let server = Server::start().await;
-    let session = server.session().await;
+    let (server, session) = Server::with_session().await;
     let task = server.task(&Post::call("optional", "say")).await;
     let none = ["test://none".to_owned(), "longhaul://task/nobodys/journal".to_owned()];
     let missing: Vec<String> = parts("nobodys").into_iter().chain(none).collect();

@@ -1,7 +1,7 @@
 //! How long a task is kept: the tool's retention, and the TTL that its client requests.
 
 use crate::{
-    clock::TestClock,
+    clock::{TestClock, until},
     request::Post,
     server::{Options, Server, get, task_of},
 };
@@ -35,9 +35,7 @@ fn create(session: &str, tool: &str, acting: &str, requested: &Value) -> Post {
 
 /// Waits until a task is not kept any more.
 async fn deleted(server: &Server, task: &str) {
-    while server.exchange(&get(task)).await.json().get("error").is_none() {
-        tokio::task::yield_now().await;
-    }
+    until(async || server.exchange(&get(task)).await.json().get("error").is_some()).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::{Authenticated, audit::Told};
 use crate::{
-    clock::TestClock,
+    clock::{TestClock, until},
     request::{Post, act, everything_and_tasks},
     server::{Options, cancel, get, update},
 };
@@ -85,9 +85,7 @@ async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
             tokio::task::yield_now().await;
         }
         drop(connection);
-        while served.server.protocol.open().0 > 0 {
-            tokio::task::yield_now().await;
-        }
+        until(async || served.server.protocol.open().0 == 0).await;
         store.is_open.send_replace(true);
         let line = loop {
             let told = told.take_whole();

@@ -3,7 +3,7 @@
 use super::{Authenticated, audit::audited_by, of};
 use crate::{
     client::Reply,
-    clock::TestClock,
+    clock::{TestClock, until},
     request::{Post, act, everything, everything_and_tasks, list},
     server::{Options, Server},
     stage::{Counter, Stage},
@@ -289,9 +289,7 @@ async fn a_queued_call_does_not_begin_when_its_credentials_are_revoked() {
         };
         let mut client = served.send(token, call).await;
         let live = async |count: u64| {
-            while store.usage(Some(&ann)).await.unwrap().live != count {
-                tokio::task::yield_now().await;
-            }
+            until(async || store.usage(Some(&ann)).await.unwrap().live == count).await;
         };
         live(1).await;
         if way == "session" {
@@ -382,17 +380,11 @@ async fn open_questions_are_refused_when_nobody_is_their_principal_any_more() {
         };
         store.search(search).await.unwrap().tasks
     };
-    while asking().await.len() < 3 {
-        tokio::task::yield_now().await;
-    }
+    until(async || asking().await.len() >= 3).await;
     served.tokens.withdraws_ann.store(true, Ordering::SeqCst);
     served.tokens.clock.advance(Duration::from_secs(30));
-    while asking().await.len() > 1 {
-        tokio::task::yield_now().await;
-    }
+    until(async || asking().await.len() <= 1).await;
     assert_eq!(asking().await[0].id.as_str(), of_bob);
     let id = of_ann.parse().unwrap();
-    while !store.get_unscoped(&id).await.unwrap().unwrap().task.is_done() {
-        tokio::task::yield_now().await;
-    }
+    until(async || store.get_unscoped(&id).await.unwrap().unwrap().task.is_done()).await;
 }

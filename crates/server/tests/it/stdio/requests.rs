@@ -2,6 +2,7 @@
 
 use super::{Client, cancelled, discover, ping};
 use crate::{
+    clock::until,
     request::Post,
     server::{Server, get, text},
 };
@@ -61,9 +62,7 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
         let both = format!("{}\n{}\n", call.body, cancelled.body);
         client.send(both.as_bytes()).await;
         client.result(&ping()).await;
-        while server.engine.running() > 0 {
-            tokio::task::yield_now().await;
-        }
+        until(async || server.engine.running() == 0).await;
         // It may not even have begun; and its id is free again.
         let (begun, stopped) = (server.stage.begun.get(), server.stage.stopped.get());
         client.send_post(&call).await;
