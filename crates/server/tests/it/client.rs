@@ -1,6 +1,6 @@
 //! A client over a raw socket: it can stop at any byte.
 
-use crate::{request::Post, server::task_of};
+use crate::request::Post;
 use longhaul_schemas::MessageChecker;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
@@ -341,4 +341,19 @@ pub(crate) fn tells_of_a_request(notification: &Value) -> bool {
         "notifications/cancelled",
     ]
     .contains(&method)
+}
+
+/// The task of a call, in either era.
+pub(crate) fn task_of(result: &Value) -> String {
+    let task = result.get("task").unwrap_or(result);
+    task["taskId"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no task: {result}"))
+        .to_owned()
+}
+
+/// The text of a tool's result.
+pub(crate) fn text(result: &Value) -> &str {
+    let text = result["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no text: {result}"))
 }

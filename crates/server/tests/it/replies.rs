@@ -4,13 +4,13 @@ use crate::{request::Post, server::Server};
 use serde_json::{Value, json};
 
 /// A question of a task, and where it was put.
-struct Asked {
+struct OpenQuestion {
     server: Server,
     session: String,
     task: String,
 }
 
-impl Asked {
+impl OpenQuestion {
     async fn new() -> Self {
         let server = Server::start().await;
         let session = server.session_that_can_be_asked().await;
@@ -37,7 +37,7 @@ impl Asked {
 
 #[tokio::test]
 async fn the_first_response_to_any_delivery_is_the_answer_and_is_stored_before_it_is_accepted() {
-    let asked = Asked::new().await;
+    let asked = OpenQuestion::new().await;
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": asked.task}, "mine": 1});
     let accepted = json!({"action": "accept", "content": {"sure": true}, "_meta": related});
     for result in [accepted, json!({"action": "decline"})] {
@@ -58,7 +58,7 @@ async fn a_form_that_the_client_could_not_show_or_fill_in_is_refused_and_not_can
         (("error", error), "no window"),
         (("result", unfit), "`sure` does not fit; it must be true or false"),
     ] {
-        let asked = Asked::new().await;
+        let asked = OpenQuestion::new().await;
         asked.server.accepted(&asked.response(1, member)).await;
         assert_eq!(asked.text().await, format!("the client refused: {why}"));
     }
@@ -66,7 +66,7 @@ async fn a_form_that_the_client_could_not_show_or_fill_in_is_refused_and_not_can
 
 #[tokio::test]
 async fn g2_42_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() {
-    let asked = Asked::new().await;
+    let asked = OpenQuestion::new().await;
     let unknown = json!({"action": "perhaps"});
     for garbled in [json!(12345), json!(null), json!([]), json!({}), unknown] {
         let response = asked.response(1, ("result", garbled));

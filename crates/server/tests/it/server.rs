@@ -1,5 +1,6 @@
 //! A whole server: store, engine, protocol server and listener, on a free port.
 
+pub(crate) use crate::client::{task_of, text};
 use crate::{
     client::{Connection, Reply},
     clock::TestClock,
@@ -356,21 +357,6 @@ pub(crate) fn cancel(task: &str) -> Post {
 /// `tasks/update` of a modern client.
 pub(crate) fn update(task: &str, answers: Value) -> Post {
     Post::modern("tasks/update", json!({"taskId": task, "inputResponses": answers}))
-}
-
-/// The task of a call, in either era.
-pub(crate) fn task_of(result: &Value) -> String {
-    let task = result.get("task").unwrap_or(result);
-    task["taskId"]
-        .as_str()
-        .unwrap_or_else(|| panic!("no task: {result}"))
-        .to_owned()
-}
-
-/// The text of a tool's result.
-pub(crate) fn text(result: &Value) -> &str {
-    let text = result["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("no text: {result}"))
 }
 
 /// A raw request line for another method than POST.
