@@ -7,12 +7,12 @@ use crate::{
     request::{Post, everything, everything_and_tasks},
     rounds::accept,
     server::{self, Options, Server, get, task_of, text},
-    stage::form,
+    stage::{HandlerFuture, form},
 };
 use longhaul_core::{BoxFuture, Json, Outcome, Retry, RetryOn, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
-    AskError, ExecutionEnd, Executor, ExecutorAttempt, HandlerError, Intake, JournalError, Question, RequestContext,
-    TaskContext, ToolSettings,
+    AskError, ExecutionEnd, Executor, ExecutorAttempt, Intake, JournalError, Question, RequestContext, TaskContext,
+    ToolSettings,
 };
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ async fn a_suspended_task_is_shown_as_waiting_or_working() {
 struct AskFirst(AtomicU32);
 
 impl Intake for AskFirst {
-    fn take(self: Arc<Self>, _: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn take(self: Arc<Self>, _: Json, cx: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             let run = self.0.fetch_add(1, Ordering::SeqCst);
             let answer: Value = serde_json::from_str(cx.ask(form("name")).await?.as_str()).unwrap();

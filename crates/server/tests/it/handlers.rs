@@ -6,10 +6,10 @@ use crate::{
     request::{Post, everything},
     rounds::{accept, answer},
     server::{MAX_BODY, Server},
-    stage::{Counter, form},
+    stage::{Counter, HandlerFuture, form},
 };
-use longhaul_core::{BoxFuture, Json, LogLevel};
-use longhaul_runtime::{Completer, HandlerError, Prompt, PromptHandler, Question, RequestContext};
+use longhaul_core::{Json, LogLevel};
+use longhaul_runtime::{Completer, Prompt, PromptHandler, Question, RequestContext};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,11 +21,7 @@ struct Curious {
 }
 
 impl PromptHandler for Curious {
-    fn get(
-        self: Arc<Self>,
-        arguments: BTreeMap<String, String>,
-        cx: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn get(self: Arc<Self>, arguments: BTreeMap<String, String>, cx: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             self.runs.count();
             let mut running = Running(Some(self.dropped.clone()));
@@ -63,13 +59,7 @@ impl Drop for Running {
 }
 
 impl Completer for Curious {
-    fn complete(
-        self: Arc<Self>,
-        _: String,
-        _: String,
-        _: Json,
-        cx: RequestContext,
-    ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
+    fn complete(self: Arc<Self>, _: String, _: String, _: Json, cx: RequestContext) -> HandlerFuture<Vec<String>> {
         Box::pin(async move {
             cx.ask(form("name")).await?;
             Ok(Vec::new())
@@ -274,11 +264,7 @@ async fn a_state_that_grows_too_large_is_a_clear_error() {
 struct Fickle;
 
 impl PromptHandler for Fickle {
-    fn get(
-        self: Arc<Self>,
-        arguments: BTreeMap<String, String>,
-        cx: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn get(self: Arc<Self>, arguments: BTreeMap<String, String>, cx: RequestContext) -> HandlerFuture<Json> {
         let act = arguments["act"].clone();
         assert_ne!(act, "panic", "as asked");
         Box::pin(async move {

@@ -5,10 +5,10 @@ use crate::{
     request::{Post, act, everything_and_tasks},
     rounds::{accept, answer},
     server::{Server, cancel, get, task_of, text},
-    stage::form,
+    stage::{HandlerFuture, form},
 };
-use longhaul_core::{BoxFuture, Json, TaskPolicy};
-use longhaul_runtime::{HandlerError, Intake, RequestContext, ToolSettings};
+use longhaul_core::{Json, TaskPolicy};
+use longhaul_runtime::{Intake, RequestContext, ToolSettings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 struct AskName;
 
 impl Intake for AskName {
-    fn take(self: Arc<Self>, _: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn take(self: Arc<Self>, _: Json, cx: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             let answer: Value = serde_json::from_str(cx.ask(form("user_name")).await?.as_str()).unwrap();
             let name = answer["content"]["user_name"].as_str().unwrap();
@@ -150,7 +150,7 @@ async fn a_task_is_cancelled_while_its_tool_asks_first() {
 struct Counts;
 
 impl Intake for Counts {
-    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> HandlerFuture<Json> {
         cx.progress(5.0, None, None);
         Box::pin(std::future::ready(Ok(arguments)))
     }

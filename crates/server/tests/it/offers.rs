@@ -3,8 +3,9 @@
 use crate::{
     request::{Post, both},
     server::Server,
+    stage::HandlerFuture,
 };
-use longhaul_core::{BoxFuture, Json};
+use longhaul_core::Json;
 use longhaul_runtime::{
     Completer, HandlerError, Prompt, PromptHandler, RequestContext, Resource, ResourceHandler, ResourceTemplate,
     UriTemplate,
@@ -16,11 +17,7 @@ use std::{collections::BTreeMap, future::ready, sync::Arc};
 struct Echo;
 
 impl PromptHandler for Echo {
-    fn get(
-        self: Arc<Self>,
-        arguments: BTreeMap<String, String>,
-        _: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn get(self: Arc<Self>, arguments: BTreeMap<String, String>, _: RequestContext) -> HandlerFuture<Json> {
         let text = format!("{arguments:?}");
         let message = json!({"role": "user", "content": {"type": "text", "text": text}});
         Box::pin(ready(Ok(Json::from(json!({"messages": [message]})))))
@@ -28,12 +25,7 @@ impl PromptHandler for Echo {
 }
 
 impl ResourceHandler for Echo {
-    fn read(
-        self: Arc<Self>,
-        uri: String,
-        variables: Vec<(String, String)>,
-        _: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn read(self: Arc<Self>, uri: String, variables: Vec<(String, String)>, _: RequestContext) -> HandlerFuture<Json> {
         if variables.iter().any(|(_, value)| value == "none") {
             return Box::pin(ready(Err(HandlerError::NotFound)));
         }
@@ -49,7 +41,7 @@ impl Completer for Echo {
         value: String,
         context: Json,
         _: RequestContext,
-    ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
+    ) -> HandlerFuture<Vec<String>> {
         let mut values = vec![argument, value, context.as_str().to_owned()];
         values.extend((0..200).map(|n| n.to_string()));
         Box::pin(ready(Ok(values)))
@@ -225,7 +217,7 @@ pub(crate) fn method(name: &str) -> longhaul_runtime::CustomMethod {
 }
 
 impl longhaul_runtime::MethodHandler for Echo {
-    fn call(self: Arc<Self>, params: Json, _: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn call(self: Arc<Self>, params: Json, _: RequestContext) -> HandlerFuture<Json> {
         let params: Value = serde_json::from_str(params.as_str()).unwrap();
         Box::pin(ready(Ok(Json::from(json!({"said": params["say"]})))))
     }

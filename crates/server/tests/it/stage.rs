@@ -6,8 +6,8 @@ use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
 use longhaul_runtime::{
-    AskError, AttemptExit, Catalog, ExecutionEnd, Executor, ExecutorAttempt, Handoff, LogChunk, LogError, LogRange,
-    PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
+    AskError, AttemptExit, Catalog, ExecutionEnd, Executor, ExecutorAttempt, HandlerError, Handoff, LogChunk, LogError,
+    LogRange, PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,6 +58,9 @@ pub(crate) const TOOLS: [(&str, TaskPolicy); 5] = [
     ("after_an_hour", TaskPolicy::After(3_600_000)),
     ("after_a_moment", TaskPolicy::After(1)),
 ];
+
+/// What handlers of tests return.
+pub(crate) type HandlerFuture<T> = BoxFuture<'static, Result<T, HandlerError>>;
 
 /// A tool that hands off almost at once.
 pub(crate) const HANDED_OFF: &str = "handed_off";

@@ -6,13 +6,13 @@ use crate::{
     clock::{TestClock, until},
     request::{Post, act, everything, everything_and_tasks, list},
     server::{Options, Server},
-    stage::{Counter, Stage},
+    stage::{Counter, HandlerFuture, Stage},
 };
 use longhaul_core::{
-    BoxFuture, Json, Principal, TaskPolicy,
+    Json, Principal, TaskPolicy,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
-use longhaul_runtime::{HandlerError, Intake, RequestContext, ToolSettings};
+use longhaul_runtime::{Intake, RequestContext, ToolSettings};
 use serde_json::json;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -170,7 +170,7 @@ impl WaitFirst {
 }
 
 impl Intake for WaitFirst {
-    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             cx.progress(1.0, None, None);
             self.asked.count();

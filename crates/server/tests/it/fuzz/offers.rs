@@ -1,7 +1,7 @@
 //! A prompt, a resource and a resource template that echo their input.
 
-use crate::stage::form;
-use longhaul_core::{BoxFuture, Json};
+use crate::stage::{HandlerFuture, form};
+use longhaul_core::Json;
 use longhaul_runtime::{
     Catalog, Completer, HandlerError, Prompt, PromptHandler, RequestContext, Resource, ResourceHandler,
     ResourceTemplate, UriTemplate,
@@ -49,11 +49,7 @@ struct Echo;
 struct Curious;
 
 impl PromptHandler for Curious {
-    fn get(
-        self: Arc<Self>,
-        _: BTreeMap<String, String>,
-        cx: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn get(self: Arc<Self>, _: BTreeMap<String, String>, cx: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             let answer = cx.ask(form("name")).await?;
             let content = json!({"type": "text", "text": answer.as_str()});
@@ -63,11 +59,7 @@ impl PromptHandler for Curious {
 }
 
 impl PromptHandler for Echo {
-    fn get(
-        self: Arc<Self>,
-        arguments: BTreeMap<String, String>,
-        _: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn get(self: Arc<Self>, arguments: BTreeMap<String, String>, _: RequestContext) -> HandlerFuture<Json> {
         let content = json!({"type": "text", "text": arguments["what"]});
         let result = json!({"messages": [{"role": "user", "content": content}]});
         Box::pin(async move { Ok(Json::from(result)) })
@@ -75,12 +67,7 @@ impl PromptHandler for Echo {
 }
 
 impl ResourceHandler for Echo {
-    fn read(
-        self: Arc<Self>,
-        uri: String,
-        variables: Vec<(String, String)>,
-        _: RequestContext,
-    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    fn read(self: Arc<Self>, uri: String, variables: Vec<(String, String)>, _: RequestContext) -> HandlerFuture<Json> {
         Box::pin(async move {
             match variables.as_slice() {
                 [(_, word)] if word.is_empty() => Err(HandlerError::NotFound),
@@ -98,7 +85,7 @@ impl Completer for Echo {
         value: String,
         context: Json,
         _: RequestContext,
-    ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
+    ) -> HandlerFuture<Vec<String>> {
         Box::pin(async move { Ok(vec![argument, value, context.as_str().to_owned()]) })
     }
 }
