@@ -3,7 +3,7 @@
 use crate::{
     assertions::*,
     authorization_server::Protected,
-    support::{exit, longhaul, stderr},
+    support::{Shell, exit, longhaul, stderr},
 };
 use reqwest::{Client, Url, redirect::Policy};
 use serde_json::Value;

@@ -84,7 +84,7 @@ fn a_killed_restore_leaves_no_directory_or_a_whole_one() {
     let whole = fs::read(place.file("backup.tar")).unwrap();
 
     // It waits for the second half.
-    let mut halfway = longhaul(&place, &["restore", "-", "--data-dir", "copy"])
+    let halfway = longhaul(&place, &["restore", "-", "--data-dir", "copy"])
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

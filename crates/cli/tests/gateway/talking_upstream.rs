@@ -1,6 +1,5 @@
 //! An upstream in a process of its own, whose tool asks, reports, logs and changes a resource for each caller while it does so for another.
 
-use crate::assertions::*;
 use longhaul::{
     Capability, Error, Field, Form, LogLevel, Principal, Resource, Server, TaskContext, TaskPolicy, Tool, ToolResult,
     auth::{AuthDecision, Authenticator, Identity, Permissions, RequestHead},

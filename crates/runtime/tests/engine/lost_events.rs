@@ -155,7 +155,7 @@ async fn the_end_of_a_child_reaches_its_parent() {
 async fn a_cancel_reaches_the_attempt() {
     for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
         let (world, store) = without_hints();
-        let (engine, _runs, task, run) = world.running().await;
+        let (_engine, _runs, task, run) = world.running().await;
         // The attempt is read once before the cancel, and again after it.
         next_reread(&world).await;
         store.change(&world.clock, &task.id, Event::CancelRequested(mode)).await;
@@ -173,7 +173,7 @@ async fn a_cancel_reaches_the_attempt() {
 #[tokio::test]
 async fn a_cancel_with_a_hint_stops_the_attempt_at_once() {
     let (world, store) = without_hints();
-    let (engine, _runs, task, run) = world.running().await;
+    let (_engine, _runs, task, run) = world.running().await;
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
     store.change(&world.clock, &task.id, cancel).await;
     let hint = Hint::of(&world.task(&task.id).await);

@@ -60,7 +60,7 @@ async fn hosts(limit: usize) -> (Host, Host) {
 async fn all_that_may_run_does_and_no_more() {
     let (mut here, mut there) = hosts(3).await;
     here.create(10).await;
-    pass(&here.world, 60_000).await;
+    here.world.pass(60_000).await;
     let mut ended = 0;
     while ended < 10 {
         let running = here.count() + there.count();
@@ -71,7 +71,7 @@ async fn all_that_may_run_does_and_no_more() {
         let host = if here.count() > 0 { &mut here } else { &mut there };
         host.finish_one();
         ended += 1;
-        pass(&there.world, 20_000).await;
+        there.world.pass(20_000).await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn all_that_may_run_does_and_no_more() {
 async fn each_node_gets_its_turn() {
     let (mut here, mut there) = hosts(1).await;
     here.create(20).await;
-    pass(&here.world, 30_000).await;
+    here.world.pass(30_000).await;
     let mut turns = [0, 0];
     for _ in 0..10 {
         assert_eq!(here.count() + there.count(), 1);
@@ -89,10 +89,10 @@ async fn each_node_gets_its_turn() {
             (1, &mut there)
         };
         turns[turn] += 1;
-        pass(&host.world, 10_000).await;
+        host.world.pass(10_000).await;
         host.finish_one();
         settle().await;
-        pass(&host.world, 10_000).await;
+        host.world.pass(10_000).await;
     }
     assert!(turns.iter().all(|turns| *turns >= 3), "{turns:?}");
 }
@@ -104,11 +104,11 @@ async fn the_permits_of_a_node_that_stops_are_free_at_once() {
     settle().await;
     assert_eq!(here.count(), 1);
     there.create(1).await;
-    pass(&here.world, 30_000).await;
+    here.world.pass(30_000).await;
     assert_eq!(there.count(), 0);
     here.finish_one();
     settle().await;
     here.engine.end().await;
-    pass(&there.world, 10_000).await;
+    there.world.pass(10_000).await;
     assert_eq!(there.count(), 1);
 }

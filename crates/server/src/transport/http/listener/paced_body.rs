@@ -168,7 +168,7 @@ impl Body for PacedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::http::stall::tests::PausedClock;
+    use crate::transport::http::listener::stall::tests::PausedClock;
     use axum::body::Body as AxumBody;
     use std::{future::poll_fn, time::Duration};
 
