@@ -12,9 +12,9 @@ const LISTED: usize = 20;
 #[serde(default)]
 #[schemars(rename = "Done")]
 pub struct ActionReport {
-    /// That it was.
+    /// Whether the action was done: always true.
     pub done: bool,
-    /// The new task of a call, a retry or a reset.
+    /// The id of the new task of a call, a retry or a reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
 }
@@ -23,9 +23,9 @@ pub struct ActionReport {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpstreamPause {
-    /// That it was.
+    /// Whether the action was done: always true.
     pub done: bool,
-    /// The names of the tools that it has now.
+    /// The names of the tools that the upstream has now.
     pub tools: Vec<String>,
 }
 
@@ -34,9 +34,9 @@ pub struct UpstreamPause {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Drain")]
 pub struct DrainReport {
-    /// That it does.
+    /// Whether the server stops: always true.
     pub stopping: bool,
-    /// How long what runs may take to end, in milliseconds; absent if nothing may.
+    /// How long running attempts may take to end, in milliseconds; absent if the drain does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
@@ -58,13 +58,13 @@ pub struct BulkPreview {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BulkReport {
-    /// So many were acted on.
+    /// How many tasks were acted on.
     pub done: usize,
-    /// So many were not.
+    /// How many tasks were refused.
     pub refused: usize,
-    /// The first 20 of these.
+    /// The first 20 of the refused tasks.
     pub refusals: Vec<BulkRefusal>,
-    /// Where the next part begins, for `after`, unless this is the last one.
+    /// For `after`, to act on the next part; absent if this is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct BulkReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BulkRefusal {
-    /// Its id.
+    /// The task's id.
     pub task: String,
     /// Why.
     pub message: String,
@@ -103,7 +103,7 @@ impl BulkReport {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Call")]
 pub struct CallBody {
-    /// As the tool's input schema says.
+    /// The arguments, as the tool's input schema says.
     #[schemars(with = "Map<String, Value>")]
     pub arguments: Box<RawValue>,
 }
@@ -123,7 +123,7 @@ pub struct ResetBody {
 pub struct AnswerBody {
     /// The name of the question.
     pub key: String,
-    /// As in MCP, such as `{"action": "accept", "content": {…}}`.
+    /// The answer as in MCP, such as `{"action": "accept", "content": {…}}`.
     #[schemars(with = "Map<String, Value>")]
     pub answer: Box<RawValue>,
 }

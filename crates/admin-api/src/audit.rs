@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditLines")]
 pub struct AuditLines<L> {
-    /// Those that have all that is asked for.
+    /// The lines that match the query.
     pub lines: Vec<L>,
     /// How many later lines could not be written.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -62,7 +62,7 @@ pub struct AuditLine {
     /// The address that the request came from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub address: String,
-    /// More about it, for people.
+    /// Details, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// How many events like this one were left out.
@@ -71,7 +71,7 @@ pub struct AuditLine {
 }
 
 impl AuditLine {
-    /// How it went, with the code of a failure.
+    /// The result, with the code of a failure.
     pub fn outcome_in_words(&self) -> String {
         match self.code {
             Some(code) => format!("{} ({code})", self.outcome),
@@ -79,7 +79,7 @@ impl AuditLine {
         }
     }
 
-    /// What it is about: the tool, the resource, the prompt or the method.
+    /// The tool, the resource, the prompt or the method.
     pub fn about(&self) -> &str {
         first_of(&[&self.tool, &self.resource, &self.prompt, &self.method])
     }

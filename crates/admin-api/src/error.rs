@@ -16,8 +16,8 @@ pub struct ErrorBody {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ErrorReason {
-    /// For programs.
+    /// The code, for programs.
     pub kind: String,
-    /// For people.
+    /// The message, for people.
     pub message: String,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Nodes")]
 pub struct NodesView {
-    /// In order of their numbers.
+    /// The servers, in order of their numbers.
     pub nodes: Vec<NodeView>,
     /// For how long a host may be without a server before its attempts are given up, in milliseconds.
     pub lost_after_ms: u64,
@@ -21,49 +21,49 @@ pub struct NodesView {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Node")]
 pub struct NodeView {
-    /// Its number: a server that is started again gets another one.
+    /// The server's number: a server that is started again gets another one.
     pub node: i64,
     /// The machine and data directory.
     pub host: String,
-    /// Its name.
+    /// The name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Where it is reached.
+    /// The address where the server is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Whether it accepts requests, runs tasks, or both.
+    /// Whether the server accepts requests, runs tasks, or both.
     #[schemars(extend("enum" = ["both", "front", "worker"]))]
     pub role: Word,
-    /// Whether it is the one that answers.
+    /// Whether this server has answered the request.
     pub answers: bool,
-    /// When it was started.
+    /// When the server was started.
     #[schemars(extend("format" = "date-time"))]
     pub since: String,
-    /// Whether its lease holds.
+    /// Whether the server's lease holds.
     #[schemars(extend("enum" = ["alive", "dead"]))]
     pub state: Word,
-    /// Why it begins nothing.
+    /// Why the server begins no work.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["cordoned", "draining"]))]
     pub cordon: Option<Word>,
-    /// When its lease ends unless it is renewed, in milliseconds.
+    /// When the lease ends unless the server renews it, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
-    /// For how long its host has been without a server, in milliseconds.
+    /// For how long the host has been without a server, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_away_ms: Option<u64>,
-    /// When the attempts that are bound to its host are given up, in milliseconds.
+    /// When the attempts that are bound to the host are given up, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up_in_ms: Option<u64>,
-    /// How its events reach others, if it is not as it should be.
+    /// What is wrong with how the server's events reach the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["another_connection", "lost"]))]
     pub events: Option<Word>,
-    /// Active attempts that it holds.
+    /// Active attempts that the server holds.
     pub attempts: u64,
-    /// Those of them that are bound to its host, such as commands.
+    /// Active attempts that are bound to the server's host, such as commands.
     pub bound_attempts: u64,
-    /// What becomes of the attempts of one that is dead.
+    /// What becomes of the attempts of a dead server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<String>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[schemars(rename = "Problems")]
 pub struct ProblemsView {
-    /// The worst first.
+    /// The problems, the worst first.
     pub problems: Vec<ProblemView>,
 }
 
@@ -24,7 +24,7 @@ pub struct ProblemView {
     /// The command of `longhaul admin` that does it, and what follows the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
-    /// The page that shows more.
+    /// The page of the operator's site that shows more.
     pub page: String,
 }
 

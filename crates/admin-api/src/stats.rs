@@ -12,18 +12,18 @@ pub struct StatsView {
     pub name: String,
     /// Live tasks that wait for a slot.
     pub queued: u64,
-    /// Those that run, or wait in memory.
+    /// Live tasks that run, or wait in memory.
     pub running: u64,
-    /// Those that wait without code in memory.
+    /// Live tasks that are suspended: they wait without code in memory.
     pub suspended: u64,
-    /// Those that cannot go on.
+    /// Live tasks that are blocked: they cannot go on.
     pub blocked: u64,
-    /// Those with an open question.
+    /// Live tasks with an open question.
     pub asking: u64,
     /// For how long the queued task that has been ready for the longest has been ready, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_age_ms: Option<u64>,
-    /// What the tasks take in the store.
+    /// The bytes that all tasks take in the store.
     pub stored_bytes: u64,
     /// Attempts that this process runs.
     pub running_attempts: usize,
@@ -32,7 +32,7 @@ pub struct StatsView {
     /// How many slots there are, if that is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running: Option<usize>,
-    /// Whether it stops.
+    /// Whether the server is stopping.
     pub stopping: bool,
     /// Whether nothing can be changed: its database was restored, and nobody has accepted it.
     pub reads_only: bool,
@@ -43,19 +43,19 @@ pub struct StatsView {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Principal")]
 pub struct PrincipalView {
-    /// Its name.
+    /// The name.
     pub principal: String,
-    /// Tasks that wait for a slot.
+    /// Live tasks that wait for a slot.
     pub queued: u64,
-    /// Those that run, or wait in memory.
+    /// Live tasks that run, or wait in memory.
     pub running: u64,
-    /// Those that wait without code in memory.
+    /// Live tasks that are suspended: they wait without code in memory.
     pub suspended: u64,
-    /// Those that cannot go on.
+    /// Live tasks that are blocked: they cannot go on.
     pub blocked: u64,
-    /// Those with an open question.
+    /// Live tasks with an open question.
     pub asking: u64,
-    /// The age of the oldest one, in milliseconds.
+    /// The age of the oldest live task, in milliseconds.
     pub oldest_ms: u64,
 }
 
@@ -71,9 +71,9 @@ impl PrincipalView {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Principals")]
 pub struct PrincipalsView {
-    /// The one with the most first.
+    /// The principals, the one with the most live tasks first.
     pub principals: Vec<PrincipalView>,
-    /// So many live tasks were counted.
+    /// How many live tasks were counted.
     pub counted: usize,
     /// Whether there are older live tasks that were not counted.
     pub or_more: bool,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Task")]
 pub struct TaskView {
-    /// Its id.
+    /// The task's id.
     pub id: String,
     /// Its tool.
     pub tool: String,

@@ -78,7 +78,7 @@ pub struct TaskDetails {
 #[serde(default)]
 #[schemars(rename = "Client")]
 pub struct CallerView {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
@@ -135,7 +135,7 @@ pub struct QuestionView {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "SettledQuestion")]
 pub struct SettledQuestionView {
-    /// Its name.
+    /// The name.
     pub key: String,
     /// What it has asked, in a line.
     pub question: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Tool")]
 pub struct ToolView {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it is offered. One that is not may have tasks of earlier.
     pub offered: bool,
@@ -28,13 +28,13 @@ pub struct ToolView {
     pub concurrency: Option<usize>,
     /// Live tasks that wait for a slot.
     pub queued: u64,
-    /// Those that run, or wait in memory.
+    /// Live tasks that run, or wait in memory.
     pub running: u64,
-    /// Those that wait without code in memory.
+    /// Live tasks that are suspended: they wait without code in memory.
     pub suspended: u64,
-    /// Those that cannot go on.
+    /// Live tasks that are blocked: they cannot go on.
     pub blocked: u64,
-    /// Those with an open question.
+    /// Live tasks with an open question.
     pub asking: u64,
     /// For how long the first queued task has been ready, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct ToolView {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Failure")]
 pub struct FailureView {
-    /// Its id.
+    /// The task's id.
     pub task: String,
     /// How long ago it ended, in milliseconds.
     pub ms_ago: u64,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(rename = "Upstream")]
 pub struct UpstreamView {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it answers.
     #[schemars(extend("enum" = ["starting", "up", "silent", "down"]))]
@@ -36,7 +36,7 @@ pub struct UpstreamView {
     /// How many of its calls may run at once; absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// Those with an open question.
+    /// Live tasks with an open question.
     pub asking: u64,
     /// Since the start of the process: tasks and calls that have succeeded.
     pub succeeded: u64,

@@ -300,7 +300,7 @@ async fn task_action(name: &str, request: Request) -> Result<TaskAction, ApiErro
             let key = InputKey::named(key.as_str());
             Ok(TaskAction::Answer { key, answer })
         }
-        // It has a method of its own.
+        // Tasks are deleted by DELETE.
         "delete" => Err(no_such_address()),
         name => TaskAction::named(name).ok_or_else(no_such_address),
     }

@@ -413,7 +413,7 @@ impl ServerParts {
     }
 }
 
-/// What the configuration is read again for, and what was read before.
+/// What a reload of the file needs: the signal that asks for it, and what was read before.
 struct FileReload {
     hangup: Signal,
     offered: reload::Present,

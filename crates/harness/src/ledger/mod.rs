@@ -74,45 +74,45 @@ impl<C> Default for Ledger<C> {
 }
 
 impl<C: LedgerCall> Ledger<C> {
-    fn book(&self) -> MutexGuard<'_, Records<C>> {
+    fn records(&self) -> MutexGuard<'_, Records<C>> {
         self.0.lock()
     }
 
     /// A task was acknowledged by a request that began then. One key has one task, however often its call is made.
     pub(crate) fn record_acknowledged(&self, task: &str, call: C, key: &str, began: Instant) {
-        let mut book = self.book();
-        let known = book.keys.entry(key.to_owned()).or_insert_with(|| task.to_owned());
+        let mut records = self.records();
+        let known = records.keys.entry(key.to_owned()).or_insert_with(|| task.to_owned());
         if known != task {
             let what = format!("the call {key} has the tasks {known} and {task}");
-            book.violations.push(Invariant::NOTHING_LOST.violated(what));
+            records.violations.push(Invariant::NOTHING_LOST.violated(what));
         }
-        if !book.entries.contains_key(task) {
-            book.order.push(task.to_owned());
-            book.open += 1;
+        if !records.entries.contains_key(task) {
+            records.order.push(task.to_owned());
+            records.open += 1;
             let entry = LedgerEntry {
                 call,
                 outcome: None,
                 is_cancel_sent: false,
             };
-            book.entries.insert(task.to_owned(), entry);
+            records.entries.insert(task.to_owned(), entry);
         }
-        drop(book);
+        drop(records);
         self.observe(task, "tools/call", Observation::EXISTS, began);
     }
 
     /// An answer about a task, which has just come, to a request that began then.
     pub(crate) fn observe(&self, task: &str, by: &'static str, seen: Observation, began: Instant) {
-        let mut book = self.book();
-        *book.counts.entry("answers checked").or_default() += 1;
-        let history = book.histories.entry(task.to_owned()).or_default();
+        let mut records = self.records();
+        *records.counts.entry("answers checked").or_default() += 1;
+        let history = records.histories.entry(task.to_owned()).or_default();
         history.record(by, seen, (began, clock::now()));
     }
 
     /// A task has ended.
     pub(crate) fn record_end(&self, task: &str, outcome: CallOutcome) -> Observation {
         let seen = Observation::ended(&outcome);
-        let mut book = self.book();
-        let Some(entry) = book.entries.get_mut(task) else {
+        let mut records = self.records();
+        let Some(entry) = records.entries.get_mut(task) else {
             return seen;
         };
         let is_right = match &outcome {
@@ -124,65 +124,65 @@ impl<C: LedgerCall> Ledger<C> {
             format!("task {task} of call {} ended as {shown}", entry.call.token())
         });
         if entry.outcome.replace(outcome).is_none() {
-            book.newly_ended.push(task.to_owned());
-            book.open -= 1;
+            records.newly_ended.push(task.to_owned());
+            records.open -= 1;
         }
-        book.violations
+        records.violations
             .extend(what.map(|what| Invariant::OWN_RESULT.violated(what)));
         seen
     }
 
     pub(crate) fn record_cancel_sent(&self, task: &str) {
-        if let Some(entry) = self.book().entries.get_mut(task) {
+        if let Some(entry) = self.records().entries.get_mut(task) {
             entry.is_cancel_sent = true;
         }
     }
 
     /// Before a request to delete a task: from now on it may be gone. `false` if it has not ended, or another client has requested it.
     pub(crate) fn record_delete_sent(&self, task: &str) -> bool {
-        let mut book = self.book();
-        let has_ended = book.entries.get(task).is_some_and(|entry| entry.outcome.is_some());
-        if !has_ended || book.deleted.contains_key(task) {
+        let mut records = self.records();
+        let has_ended = records.entries.get(task).is_some_and(|entry| entry.outcome.is_some());
+        if !has_ended || records.deleted.contains_key(task) {
             return false;
         }
-        book.deleted.insert(task.to_owned(), false);
-        book.order.retain(|known| known != task);
+        records.deleted.insert(task.to_owned(), false);
+        records.order.retain(|known| known != task);
         true
     }
 
     pub(crate) fn record_delete_acknowledged(&self, task: &str) {
-        self.book().deleted.insert(task.to_owned(), true);
+        self.records().deleted.insert(task.to_owned(), true);
     }
 
     /// The server has not deleted it.
     pub(crate) fn record_delete_refused(&self, task: &str) {
-        let mut book = self.book();
-        book.deleted.remove(task);
-        book.order.push(task.to_owned());
+        let mut records = self.records();
+        records.deleted.remove(task);
+        records.order.push(task.to_owned());
     }
 
     /// Whether the task may be gone.
     pub(crate) fn may_be_deleted(&self, task: &str) -> bool {
-        self.book().deleted.contains_key(task)
+        self.records().deleted.contains_key(task)
     }
 
     /// Every task whose deletion was requested, and whether it was acknowledged.
     pub fn deleted(&self) -> Vec<(String, bool)> {
-        let book = self.book();
-        book.deleted.iter().map(|(task, done)| (task.clone(), *done)).collect()
+        let records = self.records();
+        records.deleted.iter().map(|(task, done)| (task.clone(), *done)).collect()
     }
 
     /// Something was wrong.
     pub fn report(&self, violation: Violation) {
-        self.book().violations.push(violation);
+        self.records().violations.push(violation);
     }
 
     /// What was wrong since the last call, and the tasks whose answers have no order that explains them.
     pub fn violations(&self) -> Vec<Violation> {
-        let mut book = self.book();
+        let mut records = self.records();
         let Records {
             violations, histories, ..
-        } = &mut *book;
+        } = &mut *records;
         let mut found = std::mem::take(violations);
         found.extend(histories.iter_mut().filter_map(|(task, history)| history.check(task)));
         found
@@ -190,38 +190,38 @@ impl<C: LedgerCall> Ledger<C> {
 
     /// Something has happened once more.
     pub fn count(&self, what: &'static str) {
-        *self.book().counts.entry(what).or_default() += 1;
+        *self.records().counts.entry(what).or_default() += 1;
     }
 
     /// How often something has happened.
     pub fn counted(&self, what: &str) -> usize {
-        self.book().counts.get(what).copied().unwrap_or_default()
+        self.records().counts.get(what).copied().unwrap_or_default()
     }
 
     pub fn entry(&self, task: &str) -> Option<LedgerEntry<C>> {
-        self.book().entries.get(task).cloned()
+        self.records().entries.get(task).cloned()
     }
 
     /// Every task, oldest first, but those whose deletion was requested.
     pub fn tasks(&self) -> Vec<String> {
-        self.book().order.clone()
+        self.records().order.clone()
     }
 
     /// Those that have not been seen to end.
     pub fn open_tasks(&self) -> Vec<String> {
-        let book = self.book();
-        let open = book.order.iter().filter(|task| book.entries[*task].outcome.is_none());
+        let records = self.records();
+        let open = records.order.iter().filter(|task| records.entries[*task].outcome.is_none());
         open.cloned().collect()
     }
 
     /// How many tasks have been acknowledged.
     pub fn acknowledged(&self) -> usize {
-        self.book().entries.len()
+        self.records().entries.len()
     }
 
     /// How many tasks have not been seen to end.
     pub fn open(&self) -> usize {
-        self.book().open
+        self.records().open
     }
 
     /// One of the newest tasks.
@@ -231,20 +231,20 @@ impl<C: LedgerCall> Ledger<C> {
 
     /// One of the newest tasks that are like this.
     pub fn pick_of(&self, rng: &mut Rng, is_like_it: impl Fn(&LedgerEntry<C>) -> bool) -> Option<String> {
-        let book = self.book();
-        let newest = book.order.iter().rev().take(NEWEST);
-        let fitting: Vec<&String> = newest.filter(|task| is_like_it(&book.entries[*task])).collect();
+        let records = self.records();
+        let newest = records.order.iter().rev().take(NEWEST);
+        let fitting: Vec<&String> = newest.filter(|task| is_like_it(&records.entries[*task])).collect();
         rng.choice(fitting).cloned()
     }
 
     /// The tasks to poll after a restart: the open ones, those that ended since the last call, and `old` random ones.
     pub fn due(&self, rng: &mut Rng, old: usize) -> Vec<String> {
         let mut due = self.open_tasks();
-        let mut book = self.book();
-        let ended = std::mem::take(&mut book.newly_ended);
-        due.extend(ended.into_iter().filter(|task| !book.deleted.contains_key(task)));
-        if !book.order.is_empty() {
-            due.extend((0..old).map(|_| book.order[rng.usize(..book.order.len())].clone()));
+        let mut records = self.records();
+        let ended = std::mem::take(&mut records.newly_ended);
+        due.extend(ended.into_iter().filter(|task| !records.deleted.contains_key(task)));
+        if !records.order.is_empty() {
+            due.extend((0..old).map(|_| records.order[rng.usize(..records.order.len())].clone()));
         }
         due.sort_unstable();
         due.dedup();
