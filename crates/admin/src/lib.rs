@@ -24,11 +24,7 @@ mod upstream_source;
 mod view;
 mod words;
 
-pub use access::{
-    Access,
-    key_file::{AdminKeyFile, AdminKeyFileError},
-    listener::{AdminListener, AdminSocket},
-};
+pub use access::{Access, AdminKeyFile, AdminKeyFileError, AdminListener, AdminSocket};
 pub use health::{clock_fault::clock_fault, disk_space::DiskSpace};
 pub use longhaul_auth::same_user::SameUserUnavailable;
 pub use metrics::{Metrics, MetricsError, metered_store::MeteredStore};

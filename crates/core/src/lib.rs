@@ -36,15 +36,8 @@ pub use json::{
     canonical::canonical_digest,
     depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper},
 };
-pub use log::{
-    failure_streak::{FailureCount, FailureLine, FailureStreak},
-    level::LogLevel,
-};
-pub use outcome::{
-    Failure, Outcome, RpcFailure, Verdict,
-    failed_attempt::{EndedBy, FailedAttempt},
-    text_result,
-};
+pub use log::{FailureCount, FailureLine, FailureStreak, LogLevel};
+pub use outcome::{EndedBy, Failure, Outcome, RpcFailure, Verdict, failed_attempt::FailedAttempt, text_result};
 pub use store::Store;
 pub use store_layer::StoreLayer;
 pub use task::{
@@ -68,8 +61,4 @@ pub use time::{
     duration::{InvalidDuration, approximate_duration, format_duration, parse_duration, whole_millis},
     timestamp::push_timestamp,
 };
-pub use tool::{
-    pattern::{InvalidToolPattern, ToolPattern},
-    policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy},
-    spec::{SpecId, ToolSpec},
-};
+pub use tool::{InvalidToolPattern, OnNonDeterminism, Retry, RetryOn, SpecId, TaskPolicy, ToolPattern, ToolSpec};

@@ -28,4 +28,4 @@ pub use gateway::{
     check::{ReportedTool, UpstreamCheck, check},
 };
 pub use supervision::KEPT_WHILE_DOWN;
-pub use upstream::{definition::KIND, status::UpstreamStatus};
+pub use upstream::{KIND, status::UpstreamStatus};

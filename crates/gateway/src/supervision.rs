@@ -2,17 +2,10 @@
 
 use crate::{
     UpstreamStatus,
-    catalog::{
-        instructions,
-        tools::{offer_members, offer_tools, offer_with_later},
-        unavailable,
-    },
-    lists::{
-        Lists,
-        changes::{LONGEST_SUBSCRIBING, ListChanges},
-    },
+    catalog::{instructions, offer_members, offer_tools, offer_with_later, unavailable},
+    lists::{LONGEST_SUBSCRIBING, ListChanges, Lists},
     relay::requests,
-    upstream::{Upstream, connection::UpstreamConnection, loops, public_error::with_pause, upstreams::Upstreams},
+    upstream::{Upstream, UpstreamConnection, Upstreams, loops, with_pause},
 };
 use longhaul_client::{RequestError, TokenError};
 use longhaul_core::{Entropy, Millis, whole_millis};

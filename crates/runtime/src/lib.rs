@@ -20,16 +20,9 @@ mod question;
 mod queue;
 mod start;
 
-pub use attempt::{
-    recovery::{HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered},
-    remote_files::AttemptFilesError,
-};
+pub use attempt::{AttemptFilesError, HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
 pub use call::{
-    Call, CancelError,
-    answer::QuestionLookup,
-    deletion::DeleteError,
-    plain_call::{CallHandle, PlainCall, PlainCallState, Promotion},
-    queue_wait::QueueWait,
+    Call, CallHandle, CancelError, DeleteError, PlainCall, PlainCallState, Promotion, QuestionLookup, QueueWait,
 };
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
@@ -52,24 +45,12 @@ pub use executor::{
 pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
-pub use node::{
-    EngineStop,
-    change_feed::TaskWatch,
-    progress_stream::{ProgressStream, ToolMessage},
-    step_observer::StepObserver,
-    store_trouble::StoreTrouble,
-    suspension::SUSPEND_AFTER,
-};
-pub use operator::{
-    Cordon, CordonError, OperatorError,
-    history::{EntrySummary, JournalPage},
-};
+pub use node::{EngineStop, ProgressStream, SUSPEND_AFTER, StepObserver, StoreTrouble, TaskWatch, ToolMessage};
+pub use operator::{Cordon, CordonError, EntrySummary, JournalPage, OperatorError};
 pub use ports::{Ports, Spawner, backoff::Backoff};
 pub use question::{
-    AskError, Question,
-    reply::{QuestionReply, read_answer},
-    request::{RequestChannel, RequestContext},
-    requestor::{Requestor, Trace, Unreachable, why_not_asked},
+    AskError, Question, QuestionReply, RequestChannel, RequestContext, Requestor, Trace, Unreachable, read_answer,
+    why_not_asked,
 };
 pub use queue::slots::SlotUse;
 pub use start::StartError;

@@ -1,11 +1,7 @@
 //! Starting an engine: a new node, the tasks of earlier ones, and what runs in the background from then on.
 
 use crate::{
-    attempt::{
-        blocked,
-        recovery::{self, Recovered},
-        remote_files, scheduler, timers,
-    },
+    attempt::{Recovered, blocked, recovery, remote_files, scheduler, timers},
     call::retention,
     engine::{Engine, EngineOptions, Inner},
     nodes::{lease, permits, resync},

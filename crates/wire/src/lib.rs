@@ -30,11 +30,7 @@ pub use capability::{
     client::read as read_client_capabilities,
     server::{ListCapability, RelayedCapabilities, ResourcesCapability, ServerCapabilities},
 };
-pub use http::{
-    header::{self, Headers},
-    param_header::{AnnotationError, InvalidAnnotation, ParamHeaders},
-    sse,
-};
+pub use http::{AnnotationError, Headers, InvalidAnnotation, ParamHeaders, header, sse};
 pub use input::{
     form::{FieldKind, Form, FormChoice, FormField, FormMistake, FormMistakes, InvalidForm, TextFormat},
     request::{InputRequest, InvalidInputRequest, InvalidResponse},
@@ -45,21 +41,9 @@ pub use meta::{Meta, relayed};
 pub use notification::ListChange;
 pub use params::Params;
 pub use protocol::{
-    error::{CONNECTION_LOST, ReservedCode, RpcError},
-    method::{Method, NameSource},
-    remote_error::RemoteError,
-    request_id::RequestId,
-    version::{Generation, Version},
+    CONNECTION_LOST, Generation, Method, NameSource, RemoteError, RequestId, ReservedCode, RpcError, Version,
 };
 pub use result::{
-    cache::{CacheHints, CacheScope},
-    completion,
-    list::ListKind,
-    resource::{LogPage, OutputPage, TextContent},
-    server_info::ServerInfo,
-    tool::{OutputSchema, ToolEntry},
+    CacheHints, CacheScope, ListKind, LogPage, OutputPage, OutputSchema, ServerInfo, TextContent, ToolEntry, completion,
 };
-pub use task::{
-    uri::{InvalidTaskUri, TaskPart, TaskUri},
-    view::TaskStatus,
-};
+pub use task::{InvalidTaskUri, TaskPart, TaskStatus, TaskUri};

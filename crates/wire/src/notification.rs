@@ -1,15 +1,12 @@
 //! Notifications that are the same in both generations.
 
 use crate::{
-    json::{
-        self,
-        splice::{Edit, splice},
-    },
+    json::{self, Edit, splice::splice},
     jsonrpc::write_notification,
     legacy::{push_related_task, push_task_ref},
     meta::{ProgressToken, RELATED_TASK, SUBSCRIPTION_ID},
     modern::subscription::push_subscription,
-    protocol::request_id::RequestId,
+    protocol::RequestId,
 };
 use longhaul_core::{Json, LogLevel, Progress, TaskId};
 

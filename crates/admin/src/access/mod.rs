@@ -1,11 +1,14 @@
 //! Who may operate a server, who has logged in, and where operators connect.
 
-pub(crate) mod key_file;
-pub(crate) mod listener;
+mod key_file;
+mod listener;
+
+pub use key_file::{AdminKeyFile, AdminKeyFileError};
+pub use listener::{AdminListener, AdminSocket};
+pub(crate) use listener::{ConnectedPeer, Connections};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, header};
-use key_file::AdminKeyFile;
 use longhaul_core::{Entropy, Millis, UnixMillis};
 use longhaul_server::{
     auth::{Peer, PeerUser},

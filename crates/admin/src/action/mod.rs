@@ -1,8 +1,10 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-pub(crate) mod bulk;
+mod bulk;
 mod start_call;
 mod upstreams;
+
+pub(crate) use bulk::{AT_ONCE, BULK_ACTIONS, BulkAction};
 
 use crate::{access::Actor, context::AdminContext, health::READS_ONLY, query::InvalidQuery};
 use longhaul_core::{

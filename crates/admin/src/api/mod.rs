@@ -7,11 +7,7 @@ mod parameters;
 
 use crate::{
     access::Actor,
-    action::{
-        NodeAction, TaskAction,
-        bulk::{BULK_ACTIONS, BulkAction},
-        pauses,
-    },
+    action::{BULK_ACTIONS, BulkAction, NodeAction, TaskAction, pauses},
     context::AdminContext,
     metrics::MetricsError,
     query,

@@ -1,25 +1,26 @@
 //! What all requests need, and what is remembered between them.
 
-pub(crate) mod costly_count;
-pub(crate) mod drawn_pages;
-pub(crate) mod known_problems;
+mod costly_count;
+mod drawn_pages;
+mod known_problems;
 pub(crate) mod live;
-pub(crate) mod readiness;
+mod readiness;
+
+pub(crate) use costly_count::CostlyCount;
+pub(crate) use drawn_pages::DrawnPages;
+pub(crate) use known_problems::Problems;
+pub(crate) use live::Live;
+pub(crate) use readiness::Readiness;
 
 use crate::{
     access::{Access, Denials, LoginSessions},
     metrics::{Metrics, Present},
     upstream_source::UpstreamSource,
 };
-use costly_count::CostlyCount;
-use drawn_pages::DrawnPages;
-use known_problems::Problems;
-use live::Live;
 use longhaul_admin_api::PrincipalsView;
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
 use longhaul_server::{ProtocolServer, audit::Audit};
-use readiness::Readiness;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 

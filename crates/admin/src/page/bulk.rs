@@ -3,7 +3,7 @@
 use super::{Frame, PageError, filters, render};
 use crate::{
     access::Actor,
-    action::bulk::{AT_ONCE, BulkAction},
+    action::{AT_ONCE, BulkAction},
     context::AdminContext,
     query,
 };

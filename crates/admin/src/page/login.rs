@@ -2,7 +2,7 @@
 
 use super::{Frame, render};
 use crate::{
-    access::listener::ConnectedPeer,
+    access::ConnectedPeer,
     audit::denied_requests::{WRONG_KEY, audit_denial},
     context::AdminContext,
 };

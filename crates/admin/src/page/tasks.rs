@@ -1,7 +1,7 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
 use super::{Frame, PageError, drawn, filters};
-use crate::{action::bulk::BULK_ACTIONS, context::AdminContext, view::details::ReadError};
+use crate::{action::BULK_ACTIONS, context::AdminContext, view::details::ReadError};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, Query, State},

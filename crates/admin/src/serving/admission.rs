@@ -3,7 +3,7 @@
 //! Each request is checked before anything else of it is read: its `Host`, its `Origin`, then its sender.
 
 use crate::{
-    access::{Access, Actor, cookie, is_of_own_user, listener::ConnectedPeer},
+    access::{Access, Actor, ConnectedPeer, cookie, is_of_own_user},
     audit::denied_requests::{WRONG_KEY, audit_denial},
     context::AdminContext,
     page::login,

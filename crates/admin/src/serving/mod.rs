@@ -3,15 +3,9 @@
 mod admission;
 
 use crate::{
-    access::{
-        Access, Denials, LoginSessions, is_of_own_user,
-        listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
-    },
+    access::{Access, AdminListener, AdminSocket, ConnectedPeer, Connections, Denials, LoginSessions, is_of_own_user},
     api::{self, error},
-    context::{
-        AdminContext, costly_count::CostlyCount, drawn_pages::DrawnPages, known_problems::Problems, live::Live,
-        readiness::Readiness,
-    },
+    context::{AdminContext, CostlyCount, DrawnPages, Live, Problems, Readiness},
     health,
     metrics::{Metrics, MetricsError},
     page,

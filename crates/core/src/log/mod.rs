@@ -1,4 +1,7 @@
 //! What is logged: levels, and failures that repeat.
 
-pub(crate) mod failure_streak;
-pub(crate) mod level;
+mod failure_streak;
+mod level;
+
+pub use failure_streak::{FailureCount, FailureLine, FailureStreak};
+pub use level::LogLevel;

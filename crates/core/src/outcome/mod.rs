@@ -2,6 +2,8 @@
 
 pub(crate) mod failed_attempt;
 
+pub use failed_attempt::EndedBy;
+
 use crate::{
     FailedAttempt, Json, JsonMembers, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Masking, Millis, UnixMillis,
     format_duration, nests_deeper, push_timestamp, shorten, truncate,

@@ -1,5 +1,9 @@
 //! What a tool is to its tasks: its stored definition, its policy, patterns of its name.
 
-pub(crate) mod pattern;
-pub(crate) mod policy;
-pub(crate) mod spec;
+mod pattern;
+mod policy;
+mod spec;
+
+pub use pattern::{InvalidToolPattern, ToolPattern};
+pub use policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy};
+pub use spec::{SpecId, ToolSpec};

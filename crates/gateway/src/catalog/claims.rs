@@ -4,7 +4,7 @@ use super::offering::{Offering, offering};
 use crate::{
     Target,
     lists::{Lists, text_member},
-    upstream::{Upstream, upstreams::Upstreams},
+    upstream::{Upstream, Upstreams},
 };
 use longhaul_core::{Json, ToolPattern, canonical_digest};
 use serde_json::{Value, json};

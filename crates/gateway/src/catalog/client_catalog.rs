@@ -6,11 +6,8 @@ use super::{
     tools::offer_tools,
 };
 use crate::{
-    lists::{
-        Lists,
-        changes::{LONGEST_SUBSCRIBING, ListChanges},
-    },
-    upstream::{Upstream, connection::UpstreamConnection, connections::ListEvent, upstreams::Upstreams},
+    lists::{LONGEST_SUBSCRIBING, ListChanges, Lists},
+    upstream::{ListEvent, Upstream, UpstreamConnection, Upstreams},
 };
 use futures_util::future::join_all;
 use longhaul_core::{BoxFuture, Json, ParsedJson};

@@ -1,6 +1,6 @@
 //! What upstreams tell of themselves: their names, and the model of how to use them.
 
-use crate::upstream::upstreams::Upstreams;
+use crate::upstream::Upstreams;
 use longhaul_runtime::Engine;
 use longhaul_wire::relayed;
 use std::sync::Arc;

@@ -1,9 +1,15 @@
 //! What the gateway offers of its upstreams, to all and to single clients.
 
-pub(crate) mod claims;
+mod claims;
 pub(crate) mod client_catalog;
 pub(crate) mod instructions;
 pub(crate) mod offering;
-pub(crate) mod provider;
-pub(crate) mod tools;
+mod provider;
+mod tools;
 pub(crate) mod unavailable;
+
+pub(crate) use claims::{EarlierNames, Owners, collisions, digest_of_names};
+pub(crate) use client_catalog::{ClientNotifications, ClientTools};
+pub(crate) use offering::{Offering, too_long};
+pub(crate) use provider::UpstreamProvider;
+pub(crate) use tools::{UpstreamTool, offer_members, offer_tools, offer_with_later, upstream_tool};

@@ -3,12 +3,7 @@
 use crate::{
     executor::UpstreamExecutor,
     job::JobExecutor,
-    upstream::{
-        Upstream,
-        definition::{Definition, KIND, Purpose},
-        not_configured,
-        upstreams::Upstreams,
-    },
+    upstream::{Definition, KIND, Purpose, Upstream, Upstreams, not_configured},
 };
 use longhaul_core::Json;
 use longhaul_runtime::{Executor, Provider};

@@ -9,11 +9,7 @@ use crate::{
     JobTools,
     config::options::first,
     lists::{Lists, text_member},
-    upstream::{
-        Upstream,
-        definition::{Definition, KIND},
-        upstreams::Upstreams,
-    },
+    upstream::{Definition, KIND, Upstream, Upstreams},
 };
 use longhaul_core::{Json, Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Engine, FOLLOW_TOOLS, Handoff, Tool, ToolSettings};

@@ -1,6 +1,6 @@
 //! Why there are no tools, while no upstream can be reached.
 
-use crate::upstream::{public_error::words, upstreams::Upstreams};
+use crate::upstream::{Upstreams, words};
 use longhaul_client::RequestError;
 use longhaul_runtime::{Engine, Unavailable};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::{PAUSE, SUBMIT_GRACE, UpstreamExecutor, may_become_task};
 use crate::{
     Target,
-    question::askers::Registration,
-    upstream::{connection::UpstreamConnection, definition::Purpose},
+    question::Registration,
+    upstream::{Purpose, UpstreamConnection},
 };
 use longhaul_client::TaskSupport;
 use longhaul_core::{Millis, whole_millis};

@@ -9,19 +9,8 @@ pub(crate) use send_state::is_unsent;
 
 use crate::{
     config::job_tools::text_at,
-    question::{
-        askers::{Context, Registration},
-        checkpoint::UpstreamTask,
-        foreign_meta,
-    },
-    upstream::{
-        Upstream,
-        connection::UpstreamConnection,
-        definition::Purpose,
-        loops,
-        public_error::{logged, public},
-        sign_of_life::SignOfLife,
-    },
+    question::{Context, Registration, UpstreamTask, foreign_meta},
+    upstream::{Purpose, SignOfLife, Upstream, UpstreamConnection, logged, loops, public},
 };
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
 use longhaul_core::{

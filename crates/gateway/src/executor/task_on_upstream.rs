@@ -1,7 +1,7 @@
 //! Follows the task that an upstream has made of a call.
 
 use super::{PAUSE, UpstreamExecutor, passed_on, progress::report};
-use crate::question::askers::Registration;
+use crate::question::Registration;
 use longhaul_client::{Event, RequestError, TaskHandle, TaskStatus};
 use longhaul_core::{Clock, Millis, Outcome, StopReason, whole_millis};
 use longhaul_runtime::{ExecutionEnd, STOP_GRACE, TaskContext};

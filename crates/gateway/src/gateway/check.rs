@@ -3,11 +3,7 @@
 use super::make_all;
 use crate::{
     GatewayError, JobTools, UpstreamOptions,
-    catalog::{
-        claims::Owners,
-        offering::{Offering, offering, too_long},
-        tools::{UpstreamTool, upstream_tool},
-    },
+    catalog::{Offering, Owners, UpstreamTool, offering::offering, too_long, upstream_tool},
     config::unused_names::unused,
     lists::{Lists, text_member},
     upstream::Upstream,

@@ -5,17 +5,14 @@ pub(crate) mod check;
 use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{
-        claims::{collisions, digest_of_names},
-        client_catalog::{self, ClientNotifications, ClientTools},
-        provider::UpstreamProvider,
-        tools::{offer_tools, offer_with_later},
-        unavailable,
+        ClientNotifications, ClientTools, UpstreamProvider, client_catalog, collisions, digest_of_names, offer_tools,
+        offer_with_later, unavailable,
     },
     config::names::Naming,
     lists::{Lists, StoredLists},
     relay::subscriptions::UpstreamResources,
     supervision,
-    upstream::{Upstream, connections::Connections, loops, upstreams::Upstreams},
+    upstream::{Connections, Upstream, Upstreams, loops},
 };
 use futures_util::future::{join_all, select_all};
 use longhaul_client::{InvalidAddress, RequestError};

@@ -4,8 +4,8 @@ use super::JobExecutor;
 use crate::{
     config::job_tools::{document, shown},
     executor::meta_of,
-    question::askers::Context,
-    upstream::{loops, public_error::public},
+    question::Context,
+    upstream::{loops, public},
 };
 use longhaul_client::{CallOptions, CallResponse, RequestError};
 use longhaul_core::{Millis, Outcome};

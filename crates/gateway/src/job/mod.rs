@@ -6,7 +6,7 @@ use crate::{
     config::job_tools::{JobTools, document, failure, names, picked, text_at},
     executor::{UpstreamExecutor, is_unsent},
     raw_json,
-    upstream::definition::Purpose,
+    upstream::Purpose,
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason};
 use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext};

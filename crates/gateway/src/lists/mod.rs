@@ -1,8 +1,11 @@
 //! What upstreams offer, as they list it.
 
-pub(crate) mod changes;
-pub(crate) mod client_lists;
+mod changes;
+mod client_lists;
 mod sound_entry;
+
+pub(crate) use changes::{LONGEST_SUBSCRIBING, ListChanges};
+pub(crate) use client_lists::ClientLists;
 
 use futures_util::TryStreamExt as _;
 use longhaul_client::{Connection, RequestError};

@@ -1,8 +1,11 @@
 //! Questions of an upstream, as they are put to the client of its call.
 
-pub(crate) mod askers;
-pub(crate) mod checkpoint;
+mod askers;
+mod checkpoint;
 mod open_questions;
+
+pub(crate) use askers::{Askers, ClientsOfConnection, Context, Listeners, Registration};
+pub(crate) use checkpoint::UpstreamTask;
 
 use longhaul_client::InputRequest;
 use longhaul_core::{Capability, Json, JsonMembers, canonical_digest};

@@ -1,12 +1,12 @@
 //! Prompts, resources and completions of upstreams: requests that are passed on.
 
 use crate::{
-    catalog::{claims::EarlierNames, client_catalog},
+    catalog::{EarlierNames, client_catalog},
     executor::progress::relayed_progress,
     lists::{Lists, text_member},
-    question::{askers::Context, foreign_meta},
+    question::{Context, foreign_meta},
     raw_json,
-    upstream::{Upstream, loops, public_error::public, upstreams::Upstreams},
+    upstream::{Upstream, Upstreams, loops, public},
 };
 use longhaul_client::{CallOptions, Event, RequestError};
 use longhaul_core::{BoxFuture, Json, JsonMembers, RpcFailure};

@@ -1,7 +1,7 @@
 //! Subscriptions to resources of upstreams. Changes are told to the principal of the connection on which they were seen.
 
 use super::requests;
-use crate::upstream::{Upstream, connection::UpstreamConnection, public_error::public, upstreams::Upstreams};
+use crate::upstream::{Upstream, UpstreamConnection, Upstreams, public};
 use longhaul_client::{RequestError, ServerChange, Watch, WatchFilter};
 use longhaul_core::{BoxFuture, Json, Millis};
 use longhaul_runtime::{FollowError, Followed, ResourceFollower, Subscriber};

@@ -2,8 +2,8 @@
 
 use super::followed::FollowedResources;
 use crate::{
-    lists::client_lists::ClientLists,
-    question::askers::{Askers, Context, Registration},
+    lists::ClientLists,
+    question::{Askers, Context, Registration},
 };
 use longhaul_client::{Connection, RequestError};
 use parking_lot::Mutex;

@@ -6,8 +6,8 @@
 use super::{connection::UpstreamConnection, connection_key::ConnectionKey, followed::FollowedResources};
 use crate::{
     Target, UpstreamOptions,
-    lists::{Lists, client_lists::ClientLists},
-    question::askers::{Askers, ClientsOfConnection, Context, Listeners, Registration},
+    lists::{ClientLists, Lists},
+    question::{Askers, ClientsOfConnection, Context, Listeners, Registration},
 };
 use futures_util::future::join_all;
 use longhaul_client::{

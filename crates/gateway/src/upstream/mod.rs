@@ -1,32 +1,37 @@
 //! One upstream: its connections, and what it offers.
 
-pub(crate) mod connection;
+mod connection;
 mod connection_key;
-pub(crate) mod connections;
-pub(crate) mod definition;
+mod connections;
+mod definition;
 mod followed;
 pub(crate) mod loops;
-pub(crate) mod public_error;
-pub(crate) mod sign_of_life;
+mod public_error;
+mod sign_of_life;
 mod silent_calls;
 mod silent_children;
 pub(crate) mod status;
-pub(crate) mod upstreams;
+mod upstreams;
+
+pub(crate) use connection::UpstreamConnection;
+pub(crate) use connections::{Connections, ListEvent};
+pub use definition::KIND;
+pub(crate) use definition::{Definition, Purpose};
+pub(crate) use public_error::{logged, public, with_pause, words};
+pub(crate) use sign_of_life::SignOfLife;
+pub(crate) use upstreams::Upstreams;
 
 use crate::{
     Target, UpstreamOptions, UpstreamStatus,
     config::{names::Naming, unused_names::unused},
     lists::{Lists, OfferedTools},
-    question::askers::{Context, Registration},
+    question::{Context, Registration},
 };
-use connection::UpstreamConnection;
-use connections::{Connections, RegisterError};
-use definition::Purpose;
+use connections::RegisterError;
 use longhaul_client::RequestError;
 use longhaul_core::{Millis, approximate_duration, whole_millis};
 use longhaul_runtime::{Ports, TaskContext, Unavailable};
 use parking_lot::RwLock;
-use public_error::public;
 use silent_calls::SilentCalls;
 use std::{
     collections::BTreeMap,

@@ -6,7 +6,7 @@ use crate::{
     engine::{Inner, Runner},
     execution_end::ExecutionEnd,
     journal::{Divergence, Journal, message_of},
-    node::{Node, active_attempts::AttemptOrigin, task_log},
+    node::{AttemptOrigin, Node, task_log},
     ports::backoff::Backoff,
 };
 use longhaul_core::{

@@ -5,11 +5,8 @@ use crate::{
     context::{StepError, StepPolicy, TaskContext},
     execution_end::ExecutionEnd,
     journal::JournalError,
-    node::progress_stream::ToolMessage,
-    question::{
-        AskError, Question,
-        request::{RequestChannel, RequestContext},
-    },
+    node::ToolMessage,
+    question::{AskError, Question, RequestChannel, RequestContext},
 };
 use longhaul_core::{BoxFuture, Json, Outcome};
 use std::sync::Arc;

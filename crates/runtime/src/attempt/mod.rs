@@ -10,19 +10,17 @@ pub(crate) mod scheduler;
 pub(crate) mod timers;
 mod work;
 
+pub use recovery::{HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
+pub use remote_files::AttemptFilesError;
+
 use crate::{
     catalog::INPUT_TIMEOUT,
     context::{ContextOptions, TaskContext, checkpoint},
     engine::{Inner, Runner, Unavailable},
     executor::ExecutorAttempt,
     journal::Journal,
-    node::{
-        Node,
-        active_attempts::{AttemptOrigin, ClaimGuard},
-        isolated_retry::Isolation,
-        task_log,
-    },
-    question::requestor::Requestor,
+    node::{AttemptOrigin, ClaimGuard, Isolation, Node, task_log},
+    question::Requestor,
     queue::slots::Slot,
 };
 use end::{EndedAttempt, write_end};

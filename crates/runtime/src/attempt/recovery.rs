@@ -4,7 +4,7 @@ use super::timers;
 use crate::{
     attempt,
     engine::Inner,
-    node::{Node, active_attempts::AttemptOrigin, cancel_children_of_finished_parents},
+    node::{AttemptOrigin, Node, cancel_children_of_finished_parents},
 };
 use futures_util::future::join_all;
 use longhaul_core::{

@@ -3,7 +3,7 @@
 use crate::{
     attempt,
     engine::Inner,
-    node::{active_attempts::AttemptOrigin, store_trouble::StoreTrouble},
+    node::{AttemptOrigin, StoreTrouble},
     ports::LONGEST_SLEEP,
     queue::{queues::QueueGuard, slots::Slot},
 };

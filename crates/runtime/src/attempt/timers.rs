@@ -1,7 +1,7 @@
 //! Applies what becomes due: ends of waits, deadlines, timeouts, extensions of announced TTLs.
 
 use super::blocked::spread_late_retry;
-use crate::node::{Node, store_trouble::StoreTrouble, task_log};
+use crate::node::{Node, StoreTrouble, task_log};
 use futures_util::future::join_all;
 use longhaul_core::{
     Task, UnixMillis,

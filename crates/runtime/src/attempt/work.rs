@@ -8,7 +8,7 @@ use crate::{
     execution_end::ExecutionEnd,
     executor::{Executor, ExecutorAttempt},
     journal::{Divergence, beginning_of},
-    node::{Node, active_attempts::AttemptOrigin, isolated_retry::NotStarted},
+    node::{AttemptOrigin, Node, NotStarted},
 };
 use futures_util::FutureExt;
 use longhaul_core::{

@@ -1,19 +1,24 @@
 //! Calls, from their creation to their deletion: here create, rejoin, cancel.
 
-pub(crate) mod answer;
-pub(crate) mod deletion;
-pub(crate) mod plain_call;
-pub(crate) mod queue_wait;
+mod answer;
+mod deletion;
+mod plain_call;
+mod queue_wait;
 pub(crate) mod retention;
 pub(crate) mod withdrawn_questions;
+
+pub use answer::QuestionLookup;
+pub use deletion::DeleteError;
+pub use plain_call::{CallHandle, PlainCall, PlainCallState, Promotion};
+pub use queue_wait::QueueWait;
 
 use crate::{
     attempt::{self, Work},
     catalog::Tool,
     context::{ChildRefusal, ContextEngine, TaskContext},
     engine::{Engine, Inner},
-    node::{Node, active_attempts::AttemptOrigin, task_log},
-    question::requestor::Requestor,
+    node::{AttemptOrigin, Node, task_log},
+    question::Requestor,
     queue::{queues::Arrival, slots::Slot},
 };
 use longhaul_core::{
@@ -21,7 +26,6 @@ use longhaul_core::{
     TaskHeader, TaskId, canonical_digest,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, StoreError},
 };
-use plain_call::PlainCall;
 use std::sync::Arc;
 
 /// A call of a tool, its arguments already checked.

@@ -1,10 +1,6 @@
 //! A plain call that somebody waits for.
 
-use crate::node::{
-    Node,
-    change_feed::TaskWatch,
-    progress_stream::{ProgressStream, ToolMessage},
-};
+use crate::node::{Node, ProgressStream, TaskWatch, ToolMessage};
 use longhaul_core::{
     BoxFuture, CancelMode, Event, Outcome, Reason, State, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, Record, StoreError},

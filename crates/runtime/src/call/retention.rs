@@ -1,6 +1,6 @@
 //! Deleting what has been kept long enough, in small batches.
 
-use crate::{Provider, engine::Inner, node::store_trouble::StoreTrouble};
+use crate::{Provider, engine::Inner, node::StoreTrouble};
 use longhaul_core::{TaskId, UnixMillis, store::StoreError};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tracing::warn;

@@ -1,7 +1,7 @@
 //! What a server's author answers below tools, prompts and resources: every call of a tool, requests of unknown methods, notifications.
 
 use super::HandlerError;
-use crate::question::request::RequestContext;
+use crate::question::RequestContext;
 use longhaul_core::{BoxFuture, Json};
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! Following resources whose changes are seen only while somebody asks for them.
 
-use crate::question::requestor::Requestor;
+use crate::question::Requestor;
 use longhaul_core::{BoxFuture, Json, Owner, Principal, RpcFailure, SessionKey};
 use std::sync::Arc;
 use tokio::sync::broadcast;

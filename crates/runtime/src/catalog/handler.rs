@@ -1,6 +1,6 @@
 //! Handlers that answer a request while it lasts. Work that may outlast its request is a tool's ([`Executor`](crate::Executor)).
 
-use crate::question::{AskError, request::RequestContext, requestor::Requestor};
+use crate::question::{AskError, RequestContext, Requestor};
 use longhaul_core::{BoxFuture, Capability, Json, Outcome, RpcFailure};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Methods that a server's author answers: custom ones, and standard ones in place of the server's own answer.
 
 use super::HandlerError;
-use crate::question::request::RequestContext;
+use crate::question::RequestContext;
 use longhaul_core::{BoxFuture, Json};
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ pub use uri_template::{InvalidTemplate, UriTemplate};
 
 pub(crate) use tool::{is_durable, retry_and_definition};
 
-use crate::question::requestor::Requestor;
+use crate::question::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
 use longhaul_core::{Json, LogLevel, Millis, Owner, Principal, TaskPolicy};

@@ -1,7 +1,7 @@
 //! Prompts: texts that a person chooses and fills in.
 
 use super::{Completer, HandlerError};
-use crate::question::request::RequestContext;
+use crate::question::RequestContext;
 use longhaul_core::{BoxFuture, Json};
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Resources: what a client may read, by URI, one by one or in families.
 
 use super::{Completer, HandlerError, UriTemplate};
-use crate::question::request::RequestContext;
+use crate::question::RequestContext;
 use longhaul_core::{BoxFuture, Json};
 use std::sync::Arc;
 

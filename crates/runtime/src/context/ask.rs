@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     journal::{EntryDraft, JournalError, Operation},
-    node::{change_feed::TaskWatch, suspension::Wait},
-    question::{AskError, NoAnswerReason, Question, QuestionEntry, reply::read_answer},
+    node::{TaskWatch, Wait},
+    question::{AskError, NoAnswerReason, Question, QuestionEntry, read_answer},
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{

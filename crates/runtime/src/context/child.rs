@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     journal::{EntryDetails, EntryStatus, JournalError, Operation},
-    node::{change_feed::TaskWatch, suspension::Wait},
+    node::{TaskWatch, Wait},
 };
 use longhaul_core::{CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, TaskId};
 use serde::{Deserialize, Serialize};

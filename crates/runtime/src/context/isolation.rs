@@ -1,7 +1,7 @@
 //! Waiting for isolation before an attempt that may have crashed its process, and how long it stays isolated.
 
 use super::TaskContext;
-use crate::node::isolated_retry::{Isolation, IsolationGuard, NotStarted};
+use crate::node::{Isolation, IsolationGuard, NotStarted};
 use longhaul_core::Event;
 use parking_lot::MutexGuard;
 use std::{convert::Infallible, sync::Arc, time::Duration};

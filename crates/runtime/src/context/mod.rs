@@ -28,12 +28,8 @@ pub(crate) use writer::write_drafts;
 use crate::{
     Ports,
     journal::{Divergence, Journal},
-    node::{
-        Node,
-        isolated_retry::{Isolation, IsolationGuard},
-        suspension::Activity,
-    },
-    question::requestor::Requestor,
+    node::{Activity, Isolation, IsolationGuard, Node},
+    question::Requestor,
     queue::slots::Slot,
 };
 use longhaul_core::{

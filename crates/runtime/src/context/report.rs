@@ -1,7 +1,7 @@
 //! Status lines, progress and log messages of running work.
 
 use super::{TaskContext, pending_report::PendingReport};
-use crate::{execution_end::ExecutionEnd, node::progress_stream::ToolMessage};
+use crate::{execution_end::ExecutionEnd, node::ToolMessage};
 use longhaul_core::{Event, Json, LogLevel, Progress};
 use parking_lot::MutexGuard;
 use std::{sync::Arc, time::Duration};

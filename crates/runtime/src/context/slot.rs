@@ -3,7 +3,7 @@
 use super::TaskContext;
 use crate::{
     journal::JournalError,
-    node::suspension::{Wait, WaitingEntry},
+    node::{Wait, WaitingEntry},
     queue::slots::Slot,
 };
 use longhaul_core::UnixMillis;

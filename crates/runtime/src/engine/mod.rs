@@ -6,10 +6,7 @@ use crate::{
     BuildId, Ports,
     catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, retry_and_definition},
     executor::{Executor, elsewhere::ExecutorElsewhere, provider::Provider},
-    node::{
-        EngineStop, Node, NodeOptions, change_feed::TaskWatch, progress_stream::ProgressStream,
-        step_observer::StepObserver,
-    },
+    node::{EngineStop, Node, NodeOptions, ProgressStream, StepObserver, TaskWatch},
     ports::engine_clock::EngineClock,
     queue::{
         paused_tools::{PausedTools, drain_key, upstream_key},

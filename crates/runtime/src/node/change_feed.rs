@@ -1,7 +1,7 @@
 //! Who waits for which task to change.
 //!
 //! The store's events shorten these waits, and nothing more: they may be lost. So the versions of all watched tasks are read from time to time
-//! (`resync.rs`), and whoever waits reads the store itself before it acts.
+//! (`nodes/resync.rs`), and whoever waits reads the store itself before it acts.
 
 use foldhash::HashMap;
 use longhaul_core::{

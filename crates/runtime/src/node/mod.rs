@@ -3,18 +3,27 @@
 //! It knows neither tools nor the code of tasks. The [`Engine`](crate::Engine) is built around it.
 
 pub(crate) mod active_attempts;
-pub(crate) mod change_feed;
+mod change_feed;
 mod children;
 mod events;
 mod failed_starts;
-pub(crate) mod isolated_retry;
+mod isolated_retry;
 mod messages;
-pub(crate) mod progress_stream;
-pub(crate) mod step_observer;
+mod progress_stream;
+mod step_observer;
 mod store_retry;
-pub(crate) mod store_trouble;
-pub(crate) mod suspension;
+mod store_trouble;
+mod suspension;
 pub(crate) mod task_log;
+
+pub(crate) use active_attempts::{AttemptOrigin, ClaimGuard};
+pub use change_feed::TaskWatch;
+pub(crate) use isolated_retry::{Isolation, IsolationGuard, NotStarted};
+pub use progress_stream::{ProgressStream, ToolMessage};
+pub use step_observer::StepObserver;
+pub use store_trouble::StoreTrouble;
+pub use suspension::SUSPEND_AFTER;
+pub(crate) use suspension::{Activity, ActivityChange, Wait, WaitingEntry};
 
 pub(crate) use children::cancel_children_of_finished_parents;
 use events::EventHandler;
@@ -41,7 +50,6 @@ use std::{
     },
     time::Duration,
 };
-use step_observer::StepObserver;
 use suspension::WaitingAttempts;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

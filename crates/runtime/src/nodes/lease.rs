@@ -3,7 +3,7 @@
 use crate::{
     attempt::{self, recovery},
     engine::Inner,
-    node::active_attempts::AttemptOrigin,
+    node::AttemptOrigin,
     ports::engine_clock::EngineClock,
 };
 use longhaul_core::{

@@ -1,6 +1,6 @@
 //! The permits of this node, where the limits of tools are shared with other nodes: work of a tool with a limit begins only with a permit.
 
-use crate::{engine::Inner, node::store_trouble::StoreTrouble};
+use crate::{engine::Inner, node::StoreTrouble};
 use longhaul_core::store::{PermitReport, StoreError};
 use std::{sync::Arc, time::Duration};
 

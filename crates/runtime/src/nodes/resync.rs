@@ -7,7 +7,7 @@ use super::lease;
 use crate::{
     call::withdrawn_questions,
     engine::{Engine, Inner},
-    node::store_trouble::StoreTrouble,
+    node::StoreTrouble,
     operator,
 };
 use longhaul_core::store::StoreError;

@@ -1,14 +1,16 @@
 //! What an operator does with the tasks of all principals, and with tools.
 
-pub(crate) mod history;
+mod history;
 mod reset;
 mod tools;
+
+pub use history::{EntrySummary, JournalPage};
 
 use crate::{
     Call, DeleteError, Engine,
     attempt::recovery,
     engine::Inner,
-    question::requestor::Requestor,
+    question::Requestor,
     queue::paused_tools::{cordon_key, drain_key, node_of, upstream_key},
 };
 use longhaul_core::{

@@ -4,7 +4,7 @@ use crate::{
     Call, Engine, OperatorError,
     context::read_child,
     journal::EntryStatus,
-    question::{QuestionEntry, requestor::Requestor},
+    question::{QuestionEntry, Requestor},
 };
 use longhaul_core::{
     CancelMode, Entry, EntryKind, Event, Input, InputState, Json, State, Task, TaskId,

@@ -1,8 +1,12 @@
 //! Questions to the client, why they fail, and the requests that carry them.
 
-pub(crate) mod reply;
-pub(crate) mod request;
-pub(crate) mod requestor;
+mod reply;
+mod request;
+mod requestor;
+
+pub use reply::{QuestionReply, read_answer};
+pub use request::{RequestChannel, RequestContext};
+pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
 
 use crate::{execution_end::ExecutionEnd, journal::JournalError};
 use longhaul_core::{
@@ -10,7 +14,6 @@ use longhaul_core::{
     store::{ApplyError, StoreError},
     whole_millis,
 };
-use requestor::Requestor;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The context of a handler that answers a request.
 
 use super::{AskError, Question, requestor::Requestor};
-use crate::{Ports, node::progress_stream::ToolMessage};
+use crate::{Ports, node::ToolMessage};
 use longhaul_core::{BoxFuture, Json, LogLevel, Owner, Principal, SessionKey};
 use std::sync::Arc;
 

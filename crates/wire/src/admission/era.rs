@@ -1,13 +1,9 @@
 //! Which generation of the protocol a message belongs to. It is detected for each message alone.
 
 use crate::{
-    http::header::Headers,
+    http::Headers,
     meta::{self, Meta},
-    protocol::{
-        error::RpcError,
-        method::Method,
-        version::{Generation, Version},
-    },
+    protocol::{Generation, Method, RpcError, Version},
 };
 use longhaul_core::ClientCapabilities;
 use serde_json::value::RawValue;

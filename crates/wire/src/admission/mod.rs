@@ -6,7 +6,7 @@ use crate::{
     jsonrpc::Request,
     meta::Meta,
     params::Params,
-    protocol::{error::RpcError, method::Method, version::Version},
+    protocol::{Method, RpcError, Version},
 };
 use era::{Era, LegacyPhase, MessageTransport, detect_era};
 use longhaul_core::{Capability, ClientCapabilities};

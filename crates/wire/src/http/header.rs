@@ -3,11 +3,7 @@
 
 use crate::{
     params::Params,
-    protocol::{
-        error::RpcError,
-        method::{Method, NameSource},
-        version::Generation,
-    },
+    protocol::{Generation, Method, NameSource, RpcError},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::borrow::Cow;

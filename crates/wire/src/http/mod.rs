@@ -1,5 +1,8 @@
 //! Headers that repeat parts of a message, and server-sent events.
 
 pub mod header;
-pub(crate) mod param_header;
+mod param_header;
 pub mod sse;
+
+pub use header::Headers;
+pub use param_header::{AnnotationError, InvalidAnnotation, ParamHeaders};

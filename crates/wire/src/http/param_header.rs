@@ -3,8 +3,8 @@
 
 use super::header::{Headers, PARAM_PREFIX, decode_value, encode_value};
 use crate::{
-    json::{self, object::for_each_member},
-    protocol::error::RpcError,
+    json::{self, for_each_member},
+    protocol::RpcError,
 };
 use serde_json::{Map, Value, value::RawValue};
 use std::borrow::Cow;

@@ -6,7 +6,7 @@ use crate::{
         self,
         object::{self, object},
     },
-    protocol::error::RpcError,
+    protocol::RpcError,
 };
 use longhaul_core::{Capability, Json, RpcFailure};
 use serde_json::{Map, value::RawValue};

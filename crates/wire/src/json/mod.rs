@@ -5,6 +5,9 @@
 pub(crate) mod object;
 pub(crate) mod splice;
 
+pub(crate) use object::{NestedObject, ObjectError, for_each_member};
+pub(crate) use splice::Edit;
+
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt::Write};
 

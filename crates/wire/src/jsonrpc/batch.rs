@@ -1,6 +1,6 @@
 //! JSON-RPC batches: arrays of messages. Only revision 2025-03-26 has them.
 
-use crate::protocol::error::RpcError;
+use crate::protocol::RpcError;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},

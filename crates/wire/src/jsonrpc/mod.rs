@@ -5,12 +5,12 @@ pub(crate) mod batch;
 use crate::{
     MAX_DEPTH,
     json::{
-        self,
-        object::{self, NestedObject, ObjectError, object},
-        splice::{Edit, splice},
+        self, Edit, NestedObject, ObjectError,
+        object::{self, object},
+        splice::splice,
     },
     params::{self, Params},
-    protocol::{error::RpcError, request_id::RequestId},
+    protocol::{RequestId, RpcError},
 };
 use longhaul_core::{Json, nests_deeper};
 use serde_json::value::RawValue;

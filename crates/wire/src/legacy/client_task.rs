@@ -3,8 +3,8 @@
 use crate::{
     json::{self, object::object},
     jsonrpc::write_request,
-    protocol::method::Method,
-    task::view::TaskStatus,
+    protocol::Method,
+    task::TaskStatus,
 };
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! The result of `initialize`.
 
-use crate::{capability::server::ServerCapabilities, protocol::version::Version, result::server_info::ServerInfo};
+use crate::{capability::server::ServerCapabilities, protocol::Version, result::ServerInfo};
 
 /// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
 pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, identity: &ServerInfo) {

@@ -3,14 +3,11 @@
 use super::push_task_ref;
 use crate::{
     input::request::InputRequest,
-    json::{
-        self,
-        splice::{Edit, splice},
-    },
+    json::{self, Edit, splice::splice},
     jsonrpc::{write_notification, write_request},
     meta::RELATED_TASK,
     params::TaskMetadata,
-    protocol::error::RpcError,
+    protocol::RpcError,
 };
 use longhaul_core::{Json, TaskId};
 

@@ -1,6 +1,6 @@
 //! Lists of resources, resource templates and prompts.
 
-use crate::result::list::{ListKind, push_next_cursor};
+use crate::result::{ListKind, push_next_cursor};
 
 /// Appends the result that lists `entries`, each a JSON object. `next` is the cursor of the next page.
 pub fn write(out: &mut String, listing: ListKind, entries: &[&str], next: Option<&str>) {

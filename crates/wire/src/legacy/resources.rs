@@ -1,6 +1,6 @@
 //! The result of `resources/read`.
 
-use crate::result::resource::{self, OutputPage, TextContent};
+use crate::result::{OutputPage, TextContent, resource};
 
 /// Appends the ReadResourceResult.
 pub fn write_content(out: &mut String, content: &TextContent<'_>) {

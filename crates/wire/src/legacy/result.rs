@@ -1,6 +1,6 @@
 //! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
-use crate::{json::splice::Edit, jsonrpc::write_spliced, protocol::request_id::RequestId};
+use crate::{json::Edit, jsonrpc::write_spliced, protocol::RequestId};
 use longhaul_core::Json;
 
 /// Appends the whole response with a handler's `result`, without `resultType`, which only modern results have. For the result of a

@@ -2,15 +2,12 @@
 
 use super::{push_task_ref, tools};
 use crate::{
-    json::{self, splice::Edit},
+    json::{self, Edit},
     jsonrpc::{write_notification, write_spliced},
     meta::{PARENT, RELATED_TASK, ROOT},
-    protocol::{error::RpcError, request_id::RequestId, version::Generation},
-    result::list::push_next_cursor,
-    task::{
-        lineage,
-        view::{MemberNames, TaskStatus, TaskView},
-    },
+    protocol::{Generation, RequestId, RpcError},
+    result::push_next_cursor,
+    task::{MemberNames, TaskStatus, TaskView, lineage},
 };
 use longhaul_core::{Lineage, Now, Outcome, Task, TaskId, store::Record};
 

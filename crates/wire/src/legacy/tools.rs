@@ -1,17 +1,10 @@
 //! `tools/list` with `execution.taskSupport`, and the response to a plain call.
 
 use crate::{
-    json::{object::object, splice::Edit},
+    json::{Edit, object::object},
     jsonrpc::write_spliced,
-    protocol::{
-        error::{write_error_object, write_error_response},
-        request_id::RequestId,
-        version::Version,
-    },
-    result::{
-        list::push_next_cursor,
-        tool::{OutputSchema, ToolEntry},
-    },
+    protocol::{RequestId, Version, write_error_object, write_error_response},
+    result::{OutputSchema, ToolEntry, push_next_cursor},
 };
 use longhaul_core::{Json, RpcFailure, TaskPolicy};
 

@@ -6,10 +6,10 @@ pub mod relayed;
 use crate::{
     capability::client::DeclaredCapabilities,
     json::{
-        self,
-        object::{self, NestedObject, ObjectError, object},
+        self, NestedObject, ObjectError,
+        object::{self, object},
     },
-    protocol::{error::RpcError, request_id::RequestId},
+    protocol::{RequestId, RpcError},
 };
 use longhaul_core::{ClientCapabilities, Json, LogLevel, TaskId};
 use serde::de::MapAccess;

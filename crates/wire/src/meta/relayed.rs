@@ -1,10 +1,7 @@
 //! What another server wrote, as it is passed on: without what belongs to its connection and its era. Every other byte stays.
 
 use crate::{
-    json::{
-        self, object,
-        splice::{Edit, splice},
-    },
+    json::{self, Edit, object, splice::splice},
     protocol::meta_keys,
 };
 use longhaul_core::Json;

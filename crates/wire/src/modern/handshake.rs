@@ -3,8 +3,8 @@
 use super::COMPLETE;
 use crate::{
     capability::server::ServerCapabilities,
-    protocol::{error::write_versions, version::Version},
-    result::{cache::CacheHints, server_info::ServerInfo},
+    protocol::{Version, write_versions},
+    result::{CacheHints, ServerInfo},
 };
 
 /// Appends the DiscoverResult. It lists every served revision, also the legacy ones.

@@ -1,11 +1,8 @@
 //! Asking the client before answering it: a round of questions on the request itself.
 
 use crate::{
-    json::{
-        self,
-        splice::{Edit, splice},
-    },
-    result::server_info::ServerInfo,
+    json::{self, Edit, splice::splice},
+    result::ServerInfo,
 };
 
 /// Appends the InputRequiredResult, a result that only `tools/call`, `prompts/get` and `resources/read` may have. `requests` are the

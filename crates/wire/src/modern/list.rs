@@ -1,11 +1,7 @@
 //! Lists of resources, resource templates and prompts, with caching hints.
 
 use super::COMPLETE;
-use crate::result::{
-    cache::CacheHints,
-    list::{ListKind, push_next_cursor},
-    server_info::ServerInfo,
-};
+use crate::result::{CacheHints, ListKind, ServerInfo, push_next_cursor};
 
 /// Appends the result that lists `entries`, each a JSON object. `next` is the cursor of the next page. All pages of a list must have
 /// the same [`CacheScope`](crate::CacheScope).

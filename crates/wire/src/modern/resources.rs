@@ -1,11 +1,7 @@
 //! The result of `resources/read`, with caching hints.
 
 use super::{COMPLETE, list::push_end};
-use crate::result::{
-    cache::CacheHints,
-    resource::{self, OutputPage, TextContent},
-    server_info::ServerInfo,
-};
+use crate::result::{CacheHints, OutputPage, ServerInfo, TextContent, resource};
 
 /// Appends the ReadResourceResult.
 pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: CacheHints, identity: &ServerInfo) {

@@ -1,11 +1,11 @@
 //! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
 use crate::{
-    json::splice::Edit,
+    json::Edit,
     jsonrpc::write_spliced,
     meta::SERVER_INFO,
-    protocol::request_id::RequestId,
-    result::{cache::CacheHints, server_info::ServerInfo},
+    protocol::RequestId,
+    result::{CacheHints, ServerInfo},
 };
 use longhaul_core::Json;
 

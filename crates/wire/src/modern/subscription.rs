@@ -6,8 +6,8 @@ use crate::{
     jsonrpc::{write_notification, write_result},
     meta::{SERVER_INFO, SUBSCRIPTION_ID},
     params::SubscriptionFilter,
-    protocol::request_id::RequestId,
-    result::server_info::ServerInfo,
+    protocol::RequestId,
+    result::ServerInfo,
 };
 use std::borrow::Cow;
 

@@ -2,19 +2,13 @@
 
 use super::{COMPLETE, input_required::push_requests, subscription::push_subscription, tools::push_failure};
 use crate::{
-    json::{
-        self,
-        splice::{Edit, splice},
-    },
+    json::{self, Edit, splice::splice},
     jsonrpc::write_notification,
     legacy,
     meta::RELATED_TASK,
-    protocol::{error::RpcError, request_id::RequestId, version::Generation},
-    result::server_info::ServerInfo,
-    task::{
-        lineage,
-        view::{MemberNames, TaskStatus, TaskView},
-    },
+    protocol::{Generation, RequestId, RpcError},
+    result::ServerInfo,
+    task::{MemberNames, TaskStatus, TaskView, lineage},
 };
 use longhaul_core::{Input, InputState, Now, Outcome, Task, store::Record};
 

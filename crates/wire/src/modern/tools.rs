@@ -2,12 +2,9 @@
 
 use super::{COMPLETE, list::push_end, result};
 use crate::{
-    json::splice::Edit,
-    protocol::{
-        error::{write_error_object, write_error_response},
-        request_id::RequestId,
-    },
-    result::{cache::CacheHints, server_info::ServerInfo, tool::ToolEntry},
+    json::Edit,
+    protocol::{RequestId, write_error_object, write_error_response},
+    result::{CacheHints, ServerInfo, ToolEntry},
 };
 use longhaul_core::{Json, RpcFailure};
 

@@ -3,7 +3,7 @@
 use super::{optional_text_map, present, required, text, wrong};
 use crate::{
     json::{self, object::object},
-    protocol::error::RpcError,
+    protocol::RpcError,
 };
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -2,8 +2,8 @@
 
 use super::wrong;
 use crate::{
-    json::{self, object::for_each_member},
-    protocol::error::RpcError,
+    json::{self, for_each_member},
+    protocol::RpcError,
 };
 use serde_json::value::RawValue;
 use std::borrow::Cow;

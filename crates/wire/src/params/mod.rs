@@ -14,11 +14,11 @@ pub use listen::{MAX_WATCHED, SubscriptionFilter};
 use crate::{
     capability::client,
     json::{
-        self,
-        object::{self, ObjectError, for_each_member, object},
+        self, ObjectError, for_each_member,
+        object::{self, object},
     },
     meta::{self, Meta, ProgressToken, log_level, relayed},
-    protocol::{error::RpcError, method::NameSource, request_id::RequestId},
+    protocol::{NameSource, RequestId, RpcError},
 };
 use longhaul_core::{ClientCapabilities, Json, LogLevel};
 use serde::de::MapAccess;

@@ -1,8 +1,15 @@
 //! The words of the protocol: revisions, methods, errors, ids.
 
-pub(crate) mod error;
+mod error;
 pub(crate) mod meta_keys;
-pub(crate) mod method;
-pub(crate) mod remote_error;
-pub(crate) mod request_id;
-pub(crate) mod version;
+mod method;
+mod remote_error;
+mod request_id;
+mod version;
+
+pub use error::{CONNECTION_LOST, ReservedCode, RpcError};
+pub(crate) use error::{write_error_object, write_error_response, write_versions};
+pub use method::{Method, NameSource};
+pub use remote_error::RemoteError;
+pub use request_id::RequestId;
+pub use version::{Generation, Version};

@@ -1,8 +1,15 @@
 //! Results, and parts of them, that both generations have.
 
-pub(crate) mod cache;
+mod cache;
 pub mod completion;
-pub(crate) mod list;
+mod list;
 pub(crate) mod resource;
-pub(crate) mod server_info;
-pub(crate) mod tool;
+mod server_info;
+mod tool;
+
+pub use cache::{CacheHints, CacheScope};
+pub use list::ListKind;
+pub(crate) use list::push_next_cursor;
+pub use resource::{LogPage, OutputPage, TextContent};
+pub use server_info::ServerInfo;
+pub use tool::{OutputSchema, ToolEntry};

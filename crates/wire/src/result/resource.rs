@@ -3,7 +3,7 @@
 use crate::{
     json::{self, object::object},
     meta::{LOG_PAGE, OUTPUT_PAGE},
-    task::uri::{TaskPart, TaskUri},
+    task::{TaskPart, TaskUri},
 };
 use longhaul_core::TaskId;
 use serde_json::value::RawValue;

@@ -1,9 +1,6 @@
 //! A tool in a `tools/list` result, as both generations write it.
 
-use crate::json::{
-    self,
-    splice::{Edit, splice},
-};
+use crate::json::{self, Edit, splice::splice};
 use longhaul_core::TaskPolicy;
 
 /// A tool in a list. JSON texts are written unchanged.

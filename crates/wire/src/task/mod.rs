@@ -1,5 +1,9 @@
 //! How a task appears in messages.
 
 pub(crate) mod lineage;
-pub(crate) mod uri;
-pub(crate) mod view;
+mod uri;
+mod view;
+
+pub use uri::{InvalidTaskUri, TaskPart, TaskUri};
+pub use view::TaskStatus;
+pub(crate) use view::{MemberNames, TaskView};

@@ -1,6 +1,6 @@
 //! How a task appears to clients: its status in each generation, and the members both generations share.
 
-use crate::{json, protocol::version::Generation};
+use crate::{json, protocol::Generation};
 use longhaul_core::{Now, Outcome, State, Task, Verdict, push_timestamp};
 use std::borrow::Cow;
 

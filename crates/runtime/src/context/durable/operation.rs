@@ -7,7 +7,7 @@ use crate::{
         writer::{Draft, PendingWrite, QueuedDraft, WriteError, WriteOutcome},
     },
     journal::{JournalError, Operation},
-    node::suspension::{ActivityChange, Wait},
+    node::{ActivityChange, Wait},
 };
 use longhaul_core::{EntryKey, EntryKind, Json, store::ApplyError};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Durable timers.
 
-use crate::{context::TaskContext, journal::JournalError, node::suspension::Wait, ports::LONGEST_SLEEP};
+use crate::{context::TaskContext, journal::JournalError, node::Wait, ports::LONGEST_SLEEP};
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis, whole_millis};
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Reading a form, which anybody may have written.
 
 use super::{FieldKind, Form, FormChoice, FormField, TextFormat};
-use crate::json::object::{self, ObjectError};
+use crate::json::{ObjectError, object};
 use longhaul_core::shorten;
 use longhaul_json_schema::{Schema, SchemaAuthor, SchemaError};
 use serde::{Deserialize, Deserializer, de};
