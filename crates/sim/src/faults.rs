@@ -1,12 +1,11 @@
 //! Fault injection: nodes crash and start, lose their lease while they run, and clocks jump.
 
 use crate::{
-    command::CommandProvider,
     deploys::Build,
     executor::Process,
     ports::{self, Skew},
     store::NodeStore,
-    tool::{CheckingStepObserver, tools},
+    tool::{CheckingStepObserver, command::CommandProvider, tools},
     world::{Node, World},
 };
 use longhaul_core::Quota;

@@ -2,18 +2,15 @@
 
 mod checker;
 mod client;
-mod command;
 mod command_folders;
 mod deploys;
 mod disk;
-mod event_faults;
 mod executor;
 mod faults;
 mod log;
 mod planted_fault;
 mod ports;
 mod program;
-mod run_context;
 mod store;
 mod tool;
 mod world;

@@ -1,10 +1,7 @@
 //! A tool whose work runs outside of the nodes, as a command does: it is bound to one host, and it outlives its node.
 
-use crate::{
-    executor::Process,
-    run_context::{GRACE, RunContext},
-    world::World,
-};
+use super::run_context::{GRACE, RunContext};
+use crate::{executor::Process, world::World};
 use futures_util::future::{Either, select};
 use longhaul_core::{AttemptState, BoxFuture, HostId, Json, Outcome, TaskId, text_result};
 use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Provider, TaskContext};

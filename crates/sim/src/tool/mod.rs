@@ -1,14 +1,16 @@
 //! The tools of the simulated nodes: executors that run programs.
 
+pub(crate) mod command;
+mod run_context;
+
 use crate::{
     checker::LIMIT,
-    command::Command,
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
-    run_context::{GRACE, RunContext},
     world::World,
 };
+use command::Command;
 use futures_util::future::{Either, join, select};
 use longhaul_core::{
     BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result,
@@ -17,6 +19,7 @@ use longhaul_runtime::{
     AskError, Backoff, ChildError, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy, Polled, Question,
     StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
+use run_context::{GRACE, RunContext};
 use serde_json::json;
 use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Poll, time::Duration};
 
