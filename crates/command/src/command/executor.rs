@@ -1,19 +1,18 @@
 //! Commands as the runtime sees them: the adapter to its `Executor` and `Provider` ports.
 
 use super::{
-    arguments::Arguments,
-    attempt_dir::{AttemptDir, Attempts},
-    definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
-    launch::{Launcher, environment},
-    log,
-    output::{self, EndedCommand, Ending},
-    past_attempt::past_attempt,
+    attempt_dir::{
+        AttemptDir, Attempts, log,
+        past_attempt::past_attempt,
+        record::{ExitRecord, Spec, Stopped, SupervisorEvent},
+        verdict::{AttemptVerdict, connect, judge},
+    },
+    definition::{
+        CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
+    },
+    launch::{Launcher, environment, supervisor_process::SupervisorProcess},
+    output::{self, EndedCommand, Ending, unwritten::UnwrittenOutput},
     progress::{OutputReport, read_report},
-    record::{ExitRecord, Spec, Stopped, SupervisorEvent},
-    script::HarmlessValues,
-    supervisor_process::SupervisorProcess,
-    unwritten_output::UnwrittenOutput,
-    verdict::{AttemptVerdict, connect, judge},
 };
 use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,

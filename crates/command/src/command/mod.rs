@@ -8,42 +8,35 @@
 //! What survives what: a command survives the server process. It does not survive its supervisor (on Linux it is killed with it),
 //! nor its container or host.
 
-mod arguments;
 mod attempt_dir;
 mod definition;
 mod executor;
 mod interpreter;
 mod launch;
-mod log;
-mod number;
 mod output;
-mod past_attempt;
 mod progress;
-mod record;
 mod restored;
-mod script;
-mod segments;
-mod shared_lifetime;
-mod signal;
 mod supervisor;
-mod supervisor_process;
-mod template;
-mod unwritten_output;
 mod utf8;
-mod verdict;
 
-pub use arguments::{Arguments, CommandArgumentError};
-pub use attempt_dir::{AttemptDir, Attempts, DIRECTORY_VERSION};
-pub use definition::{CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind};
+pub use attempt_dir::{
+    AttemptDir, Attempts, DIRECTORY_VERSION,
+    log::{DEFAULT_READ, MAX_READ, read as read_log},
+    record::{CommandEnd, ExitRecord, Spec, Stopped},
+    verdict::{AttemptVerdict, connect, judge},
+};
+pub use definition::{
+    CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind,
+    arguments::{Arguments, CommandArgumentError},
+    script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements},
+    template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces},
+};
 pub use executor::{CommandExecutor, CommandProvider, KIND};
 pub use interpreter::missing_interpreter;
-pub use launch::{Launcher, Supervisor};
-pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
-pub use record::{CommandEnd, ExitRecord, Spec, Stopped};
+pub use launch::{
+    Launcher, Supervisor,
+    shared_lifetime::{Hazard, hazards},
+    supervisor_process::suspended_supervisors,
+};
 pub use restored::{RecordedWork, recorded_work};
-pub use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements};
-pub use shared_lifetime::{Hazard, hazards};
 pub use supervisor::become_supervisor_if_asked;
-pub use supervisor_process::suspended_supervisors;
-pub use template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces};
-pub use verdict::{AttemptVerdict, connect, judge};

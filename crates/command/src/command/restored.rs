@@ -1,10 +1,9 @@
 //! What the folders of a restored backup say of attempts that nobody goes on with.
 
 use super::{
-    attempt_dir::{AttemptDir, Attempts},
+    attempt_dir::{AttemptDir, Attempts, record::ExitRecord},
     definition::{CommandDefinition, CommandTool},
     output::{self, EndedCommand, Ending},
-    record::ExitRecord,
 };
 use longhaul_core::{AttemptEnd, Outcome, Task};
 use std::io;

@@ -1,9 +1,7 @@
 //! From an inherited process to one that may run the command: lock, socket, `started`.
 
-use super::super::{
-    attempt_dir::{AttemptDir, Lock, SOCKET, STDIN},
-    record::Spec,
-};
+use super::super::attempt_dir::{AttemptDir, Lock, SOCKET, STDIN};
+use crate::command::attempt_dir::record::Spec;
 use longhaul_private_dir::open_file;
 use rustix::{io::Errno, process::Signal};
 use std::{

@@ -1,9 +1,7 @@
 //! Starting the command, and being notified of its end.
 
-use super::{
-    super::record::{CommandEnd, Spec},
-    boot::default_signals,
-};
+use super::boot::default_signals;
+use crate::command::attempt_dir::record::{CommandEnd, Spec};
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, WaitStatus},

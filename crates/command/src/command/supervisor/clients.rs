@@ -1,6 +1,6 @@
 //! Servers that are connected to the socket. They are sent the newest output and may ask for a stop.
 
-use super::super::record::{Stopped, SupervisorEvent};
+use crate::command::attempt_dir::record::{Stopped, SupervisorEvent};
 use std::{
     io::{self, ErrorKind, Read, Write},
     os::unix::net::{UnixListener, UnixStream},

@@ -1,15 +1,13 @@
 //! Recording how a command ended: its outputs first, then the exit record, whose presence means that they are complete.
 
 use super::{
-    super::{
-        attempt_dir::{AttemptDir, BOTH, Lock, STDERR, STDOUT, create_private},
-        record::{CommandEnd, ExitRecord},
-    },
+    super::attempt_dir::{AttemptDir, BOTH, Lock, STDERR, STDOUT, create_private},
     clock::pause,
     log_writer::LogWriter,
     merged_tail::MergedTail,
     tail::Tail,
 };
+use crate::command::attempt_dir::record::{CommandEnd, ExitRecord};
 use std::{
     fs::File,
     io::{self, Write},

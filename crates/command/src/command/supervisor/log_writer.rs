@@ -1,12 +1,10 @@
 //! Writing the log: the first half of what may be kept, then a window that moves along with the end.
 
 use super::{
-    super::{
-        attempt_dir::{create_private, sync_dir},
-        segments::{self, Segment},
-    },
+    super::attempt_dir::{create_private, sync_dir},
     clock::monotonic,
 };
+use crate::command::attempt_dir::segments::{self, Segment};
 use longhaul_private_dir::open_file;
 use std::{
     collections::VecDeque,
@@ -175,10 +173,8 @@ impl LogWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::super::{attempt_dir::AttemptDir, log::read},
-        *,
-    };
+    use super::*;
+    use crate::command::attempt_dir::{AttemptDir, log::read};
     use longhaul_runtime::LogRange;
     use proptest::prelude::*;
 

@@ -1,6 +1,7 @@
 //! Why a command could not be started. The system says only that something was not found, and names neither its folder nor its interpreter.
 
-use super::super::{interpreter, record::Spec};
+use super::super::interpreter;
+use crate::command::attempt_dir::record::Spec;
 use std::{
     ffi::OsStr,
     io::{self, ErrorKind},

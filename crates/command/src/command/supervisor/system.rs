@@ -1,10 +1,10 @@
 //! What the loop around a command asks of the operating system; tests put a simulated one in its place.
 
 use super::{
-    super::record::CommandEnd,
     child, clock,
     descendants::{self, Swept},
 };
+use crate::command::attempt_dir::record::CommandEnd;
 use longhaul_core::UnixMillis;
 use rustix::{
     event::{PollFd, Timespec, poll},

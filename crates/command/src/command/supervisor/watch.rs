@@ -1,7 +1,6 @@
 //! The loop around a running command: its output, its end, its deadline, and those who watch.
 
 use super::{
-    super::record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
     boot::BootedSupervisor,
     child::{self, Child, ExitNotifier},
     clients::Clients,
@@ -16,6 +15,7 @@ use super::{
     system::{Kernel, System},
     tail::Tail,
 };
+use crate::command::attempt_dir::record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent};
 use longhaul_core::UnixMillis;
 use rustix::{
     event::{PollFd, PollFlags},

@@ -1,6 +1,6 @@
 //! The process at the other end of a connection to a supervisor.
 
-use super::{
+use crate::command::{
     attempt_dir::{AttemptDir, Attempts},
     supervisor::read_stat,
 };
@@ -9,7 +9,7 @@ use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 use tokio::net::UnixStream;
 
 /// A handle of a supervisor's process that no later process with the same number can be mistaken for.
-pub(super) struct SupervisorProcess {
+pub(crate) struct SupervisorProcess {
     id: Option<i32>,
     #[cfg(target_os = "linux")]
     handle: Option<std::os::fd::OwnedFd>,
@@ -17,7 +17,7 @@ pub(super) struct SupervisorProcess {
 
 impl SupervisorProcess {
     /// The process that listens at the other end. If the connection can be written to afterwards, that process was alive when it was looked up.
-    pub(super) fn behind(stream: &UnixStream) -> Self {
+    pub(crate) fn behind(stream: &UnixStream) -> Self {
         let id = stream.peer_cred().ok().and_then(|peer| peer.pid());
         Self {
             id,
@@ -29,12 +29,12 @@ impl SupervisorProcess {
     }
 
     /// Its process id, for the log.
-    pub(super) fn id(&self) -> Option<i32> {
+    pub(crate) fn id(&self) -> Option<i32> {
         self.id
     }
 
     /// Continues it if it was suspended (SIGSTOP). Without effect on one that runs, and on one in a frozen cgroup.
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         #[cfg(target_os = "linux")]
         if let Some(handle) = &self.handle {
             let _ = rustix::process::pidfd_send_signal(handle, rustix::process::Signal::CONT);

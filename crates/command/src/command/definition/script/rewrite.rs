@@ -1,7 +1,7 @@
 //! What to write in the place of a placeholder inside a script.
 
-use super::super::template::Template;
 use super::{Word, basename};
+use crate::command::definition::template::Template;
 
 /// The longest script that is shown rewritten.
 const LONGEST_REWRITE: usize = 200;

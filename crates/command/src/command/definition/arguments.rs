@@ -41,7 +41,7 @@ pub enum CommandArgumentError {
 pub struct Arguments<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 /// What one property holds.
-pub(super) enum ArgumentValue<'a> {
+pub(crate) enum ArgumentValue<'a> {
     /// Nothing, or null.
     Absent,
     /// One word.
@@ -51,9 +51,9 @@ pub(super) enum ArgumentValue<'a> {
 }
 
 /// A value as a word of a command line.
-pub(super) struct Word<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) is_number: bool,
+pub(crate) struct Word<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) is_number: bool,
 }
 
 impl<'a> Arguments<'a> {
@@ -67,7 +67,7 @@ impl<'a> Arguments<'a> {
             .map_err(|_| CommandArgumentError::NotAnObject)
     }
 
-    pub(super) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
+    pub(crate) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
         let Some(raw) = self.0.get(name) else {
             return Ok(ArgumentValue::Absent);
         };

@@ -1,4 +1,7 @@
-//! Starting supervisors, whatever has become of our executable's path meanwhile.
+//! Starting supervisors, whatever has become of our executable's path meanwhile, and the processes that they are.
+
+pub(crate) mod shared_lifetime;
+pub(crate) mod supervisor_process;
 
 use super::{
     attempt_dir::AttemptDir,

@@ -10,31 +10,31 @@ use std::{
 
 /// One file of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     /// Place of its first byte in the stream.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// Bytes in it.
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 impl Segment {
     /// Place after its last byte.
-    pub(super) fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.start + self.len
     }
 
-    pub(super) fn path(self, dir: &Path) -> PathBuf {
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
         path(dir, self.start)
     }
 }
 
 /// The file that begins at `start`.
-pub(super) fn path(dir: &Path, start: u64) -> PathBuf {
+pub(crate) fn path(dir: &Path, start: u64) -> PathBuf {
     dir.join(format!("log.{start}"))
 }
 
 /// What is there, in order.
-pub(super) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;

@@ -1,12 +1,14 @@
 //! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
-use super::{
-    arguments::{Arguments, CommandArgumentError},
-    progress::ProgressPattern,
-    script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts},
-    template::{Rules, Template, TemplateError, list_of},
-};
+pub(crate) mod arguments;
+mod number;
+pub(crate) mod script;
+pub(crate) mod template;
+
+use super::progress::ProgressPattern;
+use arguments::{Arguments, CommandArgumentError};
 use longhaul_json_schema::{Schema, SchemaAuthor};
+use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -14,6 +16,7 @@ use std::{
     fmt,
     path::PathBuf,
 };
+use template::{Rules, Template, TemplateError, list_of};
 
 /// The format [`CommandDefinition`] is written in. A newer one is refused, never read in part.
 pub const DEFINITION_VERSION: u32 = 1;

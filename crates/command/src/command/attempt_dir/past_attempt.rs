@@ -1,17 +1,17 @@
 //! What the folder of an attempt says of it afterwards.
 
 use super::{
-    attempt_dir::{AttemptDir, BOTH},
-    progress::read_report,
+    AttemptDir, BOTH,
     record::{CommandEnd, EVENT_TAIL},
 };
+use crate::command::progress::read_report;
 use longhaul_core::{UnixMillis, masked_words};
 use longhaul_private_dir::read_file;
 use longhaul_runtime::{AttemptExit, PastAttempt};
 use std::io;
 
 /// The attempt `epoch`, whose folder is `dir`; `None` if there is none.
-pub(super) fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>> {
+pub(crate) fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>> {
     if !dir.is_there()? {
         return Ok(None);
     }

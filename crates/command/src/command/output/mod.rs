@@ -1,11 +1,15 @@
 //! From an ended command to what the caller sees of it: a `CallToolResult`.
 
+pub(crate) mod unwritten;
+
 use super::{
-    attempt_dir::{AttemptDir, BOTH, STDERR, STDOUT},
+    attempt_dir::{
+        AttemptDir, BOTH, STDERR, STDOUT,
+        record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED},
+        signal,
+    },
     definition::{CommandTool, OutputKind},
     progress::{OutputReport, read_report},
-    record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED},
-    signal,
     utf8::orphans,
 };
 use longhaul_core::{

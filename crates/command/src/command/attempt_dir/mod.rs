@@ -11,14 +11,21 @@
 //! | `sock` | supervisor | where it listens |
 //! | `started` | supervisor | the command may have run |
 //! | `pid` | supervisor | the process of the command, for people: not synced |
-//! | `log.<offset>` | supervisor | both streams, see [`log`](super::log) |
+//! | `log.<offset>` | supervisor | both streams, see [`log`](self::log) |
 //! | `stdout`, `stderr` | supervisor | their tails |
 //! | `both` | supervisor | the ends of both in order of arrival, unless the command succeeded |
 //! | `exit` | supervisor | how it ended; everything before it is on disk |
 
-use super::record::{ExitRecord, Spec};
+pub(crate) mod log;
+pub(crate) mod past_attempt;
+pub(crate) mod record;
+pub(crate) mod segments;
+pub(crate) mod signal;
+pub(crate) mod verdict;
+
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
+use record::{ExitRecord, Spec};
 use rustix::{fs::FlockOperation, process::Pid};
 use std::{
     fs::{DirBuilder, File, OpenOptions},

@@ -1,7 +1,7 @@
 //! The names of signals.
 
 /// As in `kill -TERM`; of those without a name everywhere, the number.
-pub(super) fn name(signal: i32) -> String {
+pub(crate) fn name(signal: i32) -> String {
     let name = match signal {
         libc::SIGABRT => "ABRT",
         libc::SIGALRM => "ALRM",

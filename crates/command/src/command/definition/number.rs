@@ -4,7 +4,7 @@ use serde_json::Number;
 
 /// Whether the JSON number `text` means what it is read as, a 64-bit integer or the nearest double: whether that, written as short as it can
 /// be, has the same digits. `100.0000000000000000001` is read as 100, and `1e-400` as 0.
-pub(super) fn is_exact(text: &str) -> bool {
+pub(crate) fn is_exact(text: &str) -> bool {
     let is_integer = !text.contains(['.', 'e', 'E']);
     if is_integer && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()) {
         return true;
@@ -23,7 +23,7 @@ pub(super) fn is_exact(text: &str) -> bool {
 }
 
 /// The integer that a JSON number with a fraction or an exponent is, without them; `None` if it has neither, is no integer, or a very long one.
-pub(super) fn as_integer(text: &str) -> Option<String> {
+pub(crate) fn as_integer(text: &str) -> Option<String> {
     /// A double has no more digits before its point.
     const MOST_ZEROS: i64 = 308;
     if !text.contains(['.', 'e', 'E']) {

@@ -1,9 +1,6 @@
 //! Finds out what became of an attempt, by trying the lock that its supervisor holds while it lives.
 
-use super::{
-    attempt_dir::{AttemptDir, Lock, SOCKET},
-    record::ExitRecord,
-};
+use super::{AttemptDir, Lock, SOCKET, record::ExitRecord};
 use longhaul_core::AttemptState;
 use longhaul_private_dir::{SocketPath, Unfit};
 use std::{io, os::unix::net::UnixStream};

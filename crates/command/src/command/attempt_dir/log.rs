@@ -1,10 +1,10 @@
 //! Reading a command's log by place, while it is written and after.
 
 use super::{
-    attempt_dir::AttemptDir,
+    AttemptDir,
     segments::{self, Segment},
-    utf8::{orphans, unfinished},
 };
+use crate::command::utf8::{orphans, unfinished};
 use longhaul_core::{skip_partial, terminal_text};
 use longhaul_private_dir::open_file;
 use longhaul_runtime::{LogChunk, LogRange};

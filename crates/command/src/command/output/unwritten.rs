@@ -1,6 +1,6 @@
 //! What the log says of commands whose output cannot be written, as on a full disk.
 
-use super::record::ExitRecord;
+use crate::command::attempt_dir::record::ExitRecord;
 use longhaul_core::{FailureLine, FailureStreak};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -11,11 +11,11 @@ const QUIET: Duration = Duration::from_secs(10);
 
 /// The commands of a server that ended without all of their output, while there are such. All write to one disk.
 #[derive(Debug, Default)]
-pub(super) struct UnwrittenOutput(Mutex<FailureStreak>);
+pub(crate) struct UnwrittenOutput(Mutex<FailureStreak>);
 
 impl UnwrittenOutput {
     /// A command has ended.
-    pub(super) fn ended(&self, exit: &ExitRecord, now: Duration) {
+    pub(crate) fn ended(&self, exit: &ExitRecord, now: Duration) {
         let mut commands = self.0.lock();
         let Some(error) = &exit.write_error else {
             // One that wrote nothing says nothing about the disk.

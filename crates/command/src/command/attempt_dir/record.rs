@@ -119,7 +119,7 @@ fn is_false(value: &bool) -> bool {
 
 impl ExitRecord {
     /// A command that ended with `ended`, without output.
-    pub(super) fn without_output(ended: CommandEnd, ended_at: UnixMillis) -> Self {
+    pub(crate) fn without_output(ended: CommandEnd, ended_at: UnixMillis) -> Self {
         Self {
             ended,
             stopped: None,
@@ -138,18 +138,18 @@ impl ExitRecord {
 
 /// A line from a supervisor to its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SupervisorEvent {
+pub(crate) struct SupervisorEvent {
     /// The newest output, the last 2 KiB of the stream that was written to last. From a supervisor of an earlier release, of both streams.
-    pub(super) tail: String,
+    pub(crate) tail: String,
     /// The same of the other stream.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) other: String,
+    pub(crate) other: String,
     /// Whether `tail` is of standard error, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) is_stderr: Option<bool>,
+    pub(crate) is_stderr: Option<bool>,
 }
 
 /// Bytes of each output that are read for its status.
-pub(super) const EVENT_TAIL: usize = 2 * 1024;
+pub(crate) const EVENT_TAIL: usize = 2 * 1024;
 /// Bytes of each output that are kept for a result that says what went wrong.
-pub(super) const QUOTED: usize = 8 * 1024;
+pub(crate) const QUOTED: usize = 8 * 1024;

@@ -76,10 +76,10 @@ pub struct Template {
 }
 
 /// What may be left out, and what may begin with `-`.
-pub(super) struct Rules<'a> {
-    pub(super) optional: &'a BTreeSet<String>,
-    pub(super) allow_leading_dash: &'a BTreeSet<String>,
-    pub(super) integers: &'a BTreeSet<String>,
+pub(crate) struct Rules<'a> {
+    pub(crate) optional: &'a BTreeSet<String>,
+    pub(crate) allow_leading_dash: &'a BTreeSet<String>,
+    pub(crate) integers: &'a BTreeSet<String>,
 }
 
 impl Template {
@@ -157,7 +157,7 @@ impl Template {
     }
 
     /// What stands before the first placeholder.
-    pub(super) fn literal_prefix(&self) -> &str {
+    pub(crate) fn literal_prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Literal(text)) => text,
             _ => "",
@@ -165,7 +165,7 @@ impl Template {
     }
 
     /// Refuses a placeholder that is not among `names`.
-    pub(super) fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
+    pub(crate) fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
         for part in &self.parts {
             if let Part::Property { name, column } = part
                 && !names.contains(name)
@@ -185,7 +185,7 @@ impl Template {
     }
 
     /// Appends the arguments this element of a command line becomes: none, one, or one per element of an array.
-    pub(super) fn expand_argument(
+    pub(crate) fn expand_argument(
         &self,
         arguments: &Arguments<'_>,
         rules: &Rules<'_>,
@@ -222,7 +222,7 @@ impl Template {
     }
 
     /// The text with every placeholder replaced; what is absent leaves nothing behind.
-    pub(super) fn expand_text(
+    pub(crate) fn expand_text(
         &self,
         arguments: &Arguments<'_>,
         rules: &Rules<'_>,
@@ -280,7 +280,7 @@ impl Rules<'_> {
 }
 
 /// Names as people list them.
-pub(super) fn list_of(names: &BTreeSet<String>) -> String {
+pub(crate) fn list_of(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }
