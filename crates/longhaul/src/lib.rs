@@ -1,10 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod arguments;
 mod ask;
-mod build_id;
-mod completion;
 mod content;
 mod context;
 mod durable;
@@ -14,113 +11,51 @@ pub mod guide {
     #[doc = include_str!("running_guide.md")]
     pub mod running {}
 }
-mod handle;
-mod low_level;
-mod message;
+mod handler;
+mod parts;
 mod prompt;
-mod request_handler;
 mod resource;
-mod schema;
-mod serve;
 mod server;
-mod start;
-mod storage;
+mod serving;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
 mod tool;
 
-pub use arguments::{Arguments, NoArguments};
 pub use ask::{
     Ask, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Root, SampleTool, ToolChoice, UrlElicitation,
 };
 #[doc(hidden)]
 pub use ask::{Elicitation, RootsQuestion, Sampling, UrlQuestion};
-pub use completion::{CompletionRequest, IntoCompletions};
-pub use content::{Content, Icon, ResourceContents, Role};
+pub use content::{Content, Icon, ResourceContents, Role, message::Message};
 pub use context::{CancellationCheck, ClientInfo, Era, ProgressValue, RequestContext, TaskContext};
 #[doc(hidden)]
 pub use durable::{BranchFutures, JoinBranches, SelectBranches, StepResult, TryJoinBranches};
 pub use durable::{Call, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError};
 pub use error::{AskError, CallError, ChangeError, DefinitionError, DefinitionErrors, Error};
-pub use handle::ServerHandle;
-pub use low_level::{CallAnswer, MethodParams, MethodResult, ToolCall};
-pub use message::Message;
+pub use handler::{Arguments, CompletionRequest, IntoCompletions, NoArguments, RequestHandler};
+#[cfg(feature = "admin")]
+pub use parts::admin;
+#[cfg(feature = "postgres")]
+pub use parts::postgres;
+pub use parts::{auth, internals};
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
-pub use request_handler::RequestHandler;
 pub use resource::{IntoResourceOutput, Resource, ResourceOutput, ResourceTemplate};
-pub use serve::{HttpListener, ServeError, ToAddress};
-pub use server::Server;
+pub use server::{CallAnswer, MethodParams, MethodResult, Server, ToolCall};
+pub use serving::{
+    handle::ServerHandle,
+    serve::{HttpListener, ServeError, ToAddress},
+};
 pub use tool::{IntoToolOutput, Json, Tool, ToolHandler, ToolOutput, ToolResult};
 
-/// The crates that this one is made of, for stores, executors and transports of your own, and to name the types inside errors. Their API
-/// changes more often than that of this crate.
-///
-/// ```
-/// use longhaul::{AskError, JournalError, internals::core::store::ApplyError};
-///
-/// /// Whether the store failed, so that another attempt may succeed.
-/// fn is_store_failure(error: &AskError) -> bool {
-///     use ApplyError::Store;
-///     matches!(error, AskError::Task(Store(_)) | AskError::Journal(JournalError::Task(Store(_))))
-/// }
-/// ```
-pub mod internals {
-    pub use longhaul_core as core;
-    pub use longhaul_runtime as runtime;
-    pub use longhaul_server as server;
-    pub use longhaul_store as store;
-}
-
-pub use longhaul_core::{BoxFuture, EventLimits, EventStore, EventStream, KeptEvent, SessionKey, UnixMillis};
-pub use longhaul_core::{Capability, ClientCapabilities as Capabilities};
 pub use longhaul_core::{
-    Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
+    BoxFuture, Capability, ClientCapabilities as Capabilities, EventLimits, EventStore, EventStream, Json as RawJson,
+    KeptEvent, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, SessionKey, StopReason, TaskId,
+    TaskPolicy, UnixMillis,
 };
 pub use longhaul_runtime::{JournalError, Question};
-#[cfg(feature = "admin")]
-pub mod admin {
-    //! Operating a server: see [`Server::admin`](crate::Server::admin). Needs the feature `admin`.
-
-    pub use longhaul_admin::{AdminError, AdminKeyFileError, AdminSettings, SameUserUnavailable};
-}
-
-#[cfg(feature = "postgres")]
-pub mod postgres {
-    //! Tasks in a PostgreSQL database, version 14 or later, that several servers share. Needs the feature `postgres`.
-    //!
-    //! Each server is a node: any of them answers for every task, and when one dies, the others go on with its durable tasks once its lease has run
-    //! out. Give each the same tools.
-    //!
-    //! ```no_run
-    //! use longhaul::{Server, Tool, postgres::{PostgresOptions, PostgresStore}};
-    //! use std::sync::Arc;
-    //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-    //! let store = PostgresStore::open("postgres://jobs@127.0.0.1/jobs", PostgresOptions::default()).await?;
-    //! Server::new("jobs", "1.0.0")
-    //!     .tool(Tool::new("hello", async || "Hello!"))
-    //!     .store(Arc::new(store))
-    //!     .serve_http("127.0.0.1:8080")
-    //!     .await?;
-    //! # Ok(()) }
-    //! ```
-
-    pub use longhaul_store_postgres::{DatabaseReport, PostgresOpenError, PostgresOptions, PostgresStore};
-}
-
-pub mod auth {
-    //! Who may use a server over HTTP: see [`Server::authenticator`](crate::Server::authenticator).
-    //!
-    //! With the feature `auth` there are authenticators for API keys, for tokens of OAuth issuers, and for processes of the user who runs the server.
-
-    #[cfg(feature = "auth")]
-    pub use longhaul_auth::{keys, oauth, same_user};
-    pub use longhaul_server::auth::*;
-}
-
-pub use longhaul_server::audit;
 pub use longhaul_server::{
-    Limits, Received, Transport,
+    Limits, Received, Transport, audit,
     http::{AllowedOrigin, HostName, HttpOptions, PublicUrl, Tls, TlsError, TrustedProxy},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};

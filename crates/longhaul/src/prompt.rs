@@ -3,9 +3,8 @@
 use crate::{
     CompletionRequest, Content, DefinitionError, Error, Icon, IntoCompletions, Message, RequestContext, RequestHandler,
     ServerHandle,
-    completion::Completions,
     content::icons_json,
-    request_handler::{BoxedRequestHandler, TextArguments, properties},
+    handler::{BoxedRequestHandler, Completions, TextArguments, properties},
     tool,
 };
 use longhaul_core::{BoxFuture, Json};

@@ -3,9 +3,8 @@
 use crate::{
     CompletionRequest, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler, ResourceContents,
     Role, ServerHandle,
-    completion::Completions,
     content::{Annotations, icons_json},
-    request_handler::{BoxedRequestHandler, TextArguments, required},
+    handler::{BoxedRequestHandler, Completions, TextArguments, required},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{HandlerError, ResourceHandler, UriTemplate};

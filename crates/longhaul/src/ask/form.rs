@@ -1,6 +1,6 @@
 //! Forms: the flat schemas that a user can be asked to fill in.
 
-use crate::schema;
+use crate::handler::schema;
 use longhaul_wire::{FieldKind, Form as WireForm, FormChoice, FormField, TextFormat};
 use schemars::JsonSchema;
 use serde_json::{Number, Value};

@@ -1,7 +1,7 @@
 //! Sampling: questions to the client's model.
 
 use super::{Ask, AskError, QuestionKind};
-use crate::{Content, Message, RequestContext, Role, message, schema};
+use crate::{Content, Message, RequestContext, Role, content::message, handler::schema};
 use longhaul_core::{BoxFuture, Capability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

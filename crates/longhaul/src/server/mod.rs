@@ -1,11 +1,14 @@
-//! The server's builder.
+//! The builder of a server, and how it starts.
 
+mod build_id;
 mod low_level;
+mod start;
+mod storage;
+
+pub use low_level::{CallAnswer, MethodParams, MethodResult, ToolCall};
 
 use crate::{
-    Icon, Prompt, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
-    low_level::{AuthorFunctions, Method},
-    serve::stop_signal,
+    Icon, Prompt, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool, serving::serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, EventStore, Quota, Store, store::NewNode};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
@@ -15,6 +18,7 @@ use longhaul_server::{
     auth::{Authentication, Authenticator},
     http::{HttpOptions, Tls},
 };
+use low_level::{AuthorFunctions, Method};
 use std::{
     io::{self, Write as _},
     path::PathBuf,

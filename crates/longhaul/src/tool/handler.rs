@@ -3,8 +3,7 @@
 use super::{IntoToolOutput, ToolOutput};
 use crate::{
     Arguments, Error, TaskContext,
-    arguments::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read},
-    schema,
+    handler::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read, schema},
 };
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value};

@@ -10,7 +10,9 @@ pub use handler::ToolHandler;
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 
-use crate::{Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, schema, time::whole_millis};
+use crate::{
+    Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, handler::schema, time::whole_millis,
+};
 use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_command::in_process;

@@ -1,6 +1,6 @@
 //! The result of a tool.
 
-use crate::{Content, Error, schema};
+use crate::{Content, Error, handler::schema};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

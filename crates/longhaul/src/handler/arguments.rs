@@ -1,6 +1,6 @@
 //! The arguments of handlers, and which parameters a handler may have.
 
-use crate::schema;
+use super::schema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;

@@ -1,12 +1,12 @@
 //! Starting a server, and what a running one offers.
 
+use super::{
+    Storage, build_id,
+    low_level::{AuthorFunctions, Method},
+};
 use crate::{
     ChangeError, DefinitionError, DefinitionErrors, Prompt, Resource, ResourceTemplate, ServeError, Server,
-    ServerHandle, Tool, build_id,
-    content::icons_json,
-    handle::RunningServer,
-    low_level::{AuthorFunctions, Method},
-    server::Storage,
+    ServerHandle, Tool, content::icons_json, serving::handle::RunningServer,
 };
 #[cfg(feature = "admin")]
 use longhaul_admin::PreparedAdmin;
@@ -20,6 +20,7 @@ impl ServerHandle {
     pub(crate) async fn start(server: Server) -> Result<Self, ServeError> {
         let handle = Self::stopped();
         let ports = Ports::system();
+        let identity = server.identity();
         let catalog = handle.catalog(
             server.tools,
             server.prompts,
@@ -35,16 +36,13 @@ impl ServerHandle {
         let opened = open(server.storage, server.accept_restored, &ports).await?;
         let (mut store, node) = (opened.store, opened.node);
         #[cfg(feature = "admin")]
-        let admin = match (server.admin, data_dir) {
-            (None, _) => None,
-            (Some(_), None) => return Err(ServeError::AdminWithoutDataDir),
-            (Some(settings), Some(data_dir)) => {
+        let admin = match server.admin {
+            None => None,
+            Some(settings) => {
+                let data_dir = data_dir.ok_or(ServeError::AdminWithoutDataDir)?;
                 let prepared = PreparedAdmin::new(settings, &data_dir, &ports).await?;
-                Some(
-                    prepared
-                        .with_reads_only(opened.reads_only)
-                        .with_drain_timeout(server.drain_timeout),
-                )
+                let prepared = prepared.with_reads_only(opened.reads_only);
+                Some(prepared.with_drain_timeout(server.drain_timeout))
             }
         };
         if let Some(wrap) = server.wrap_store {
@@ -81,28 +79,7 @@ impl ServerHandle {
             may_begin: server.authentication.may_begin(),
         })
         .await?;
-        if recovered != Recovered::default() {
-            let Recovered {
-                attempts,
-                orphaned_calls,
-                live,
-            } = recovered;
-            tracing::info!(
-                attempts,
-                orphaned_calls,
-                ?live,
-                "recovered the tasks of an earlier process"
-            );
-        }
-        let icons = icons_json(&server.icons).map(|icons| icons.to_string());
-        let mut identity = ServerInfo::new(&server.name, &server.version).with_details(
-            server.title.as_deref(),
-            server.website.as_deref(),
-            icons.as_deref(),
-        );
-        if let Some(instructions) = server.instructions {
-            identity = identity.with_instructions(instructions);
-        }
+        log_recovered(recovered);
         let exposure = Exposure::of(&server.authentication, &server.http, server.tls.is_some());
         let protocol = ProtocolServer::new(ProtocolServerOptions {
             engine: engine.clone(),
@@ -227,6 +204,39 @@ impl ServerHandle {
         let template = template.build(self)?;
         self.change(|catalog| catalog.put_template(template))
     }
+}
+
+impl Server {
+    /// What clients see of it.
+    fn identity(&self) -> ServerInfo {
+        let icons = icons_json(&self.icons).map(|icons| icons.to_string());
+        let identity = ServerInfo::new(&self.name, &self.version).with_details(
+            self.title.as_deref(),
+            self.website.as_deref(),
+            icons.as_deref(),
+        );
+        match &self.instructions {
+            Some(instructions) => identity.with_instructions(instructions.clone()),
+            None => identity,
+        }
+    }
+}
+
+fn log_recovered(recovered: Recovered) {
+    if recovered == Recovered::default() {
+        return;
+    }
+    let Recovered {
+        attempts,
+        orphaned_calls,
+        live,
+    } = recovered;
+    tracing::info!(
+        attempts,
+        orphaned_calls,
+        ?live,
+        "recovered the tasks of an earlier process"
+    );
 }
 
 /// The mistakes found so far.

@@ -1,6 +1,7 @@
 //! Completion of arguments while the user types them.
 
-use crate::{Error, RequestContext, ServerHandle, request_handler::TextArguments};
+use super::request_handler::TextArguments;
+use crate::{Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Completer, HandlerError};
 use std::{collections::HashMap, sync::Arc};

@@ -1,9 +1,7 @@
 //! The functions of prompts, resources and resource templates.
 
-use crate::{
-    Arguments, Error, RequestContext,
-    arguments::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read},
-};
+use super::arguments::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read};
+use crate::{Arguments, Error, RequestContext};
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,5 +1,7 @@
 //! Content blocks: the parts of results and messages.
 
+pub(crate) mod message;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,6 +1,7 @@
 //! Where a server stores its tasks, as its builder is told.
 
-use crate::{Server, server::Storage};
+use super::Storage;
+use crate::Server;
 use longhaul_core::{Store, store::NewNode};
 use std::{path::Path, sync::Arc, time::Duration};
 

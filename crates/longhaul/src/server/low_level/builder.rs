@@ -1,10 +1,7 @@
 //! Answering below tools, prompts and resources.
 
-use super::Server;
-use crate::{
-    Error, MethodParams, MethodResult, RequestContext,
-    low_level::{Method, extension, method, notification, subscription},
-};
+use super::{Method, extension, method, notification, subscription};
+use crate::{Error, MethodParams, MethodResult, RequestContext, server::Server};
 use std::sync::Arc;
 
 impl Server {

@@ -1,5 +1,6 @@
 //! Below tools, prompts and resources: methods, calls, notifications and subscriptions that the author answers with functions of JSON.
 
+mod builder;
 pub(crate) mod extension;
 pub(crate) mod method;
 pub(crate) mod notification;
