@@ -3,26 +3,18 @@
 //! Results go to standard output, everything else to standard error.
 
 mod attack;
+mod check;
 mod cluster;
-mod conformance;
-mod counts;
-mod coverage;
 mod crash;
-mod crates;
-mod deny;
-mod dist;
 mod durability;
 mod fuzz;
-mod hosts;
-mod interop;
-mod node;
 mod page;
+mod peers;
 mod proxies;
 mod release;
 mod requirement;
 mod sim;
 mod site;
-mod size;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -41,11 +33,11 @@ enum Task {
     /// Run all tests, and install what they need
     Test(test::Args),
     /// Run the official conformance suite against the fixture server
-    Conformance(conformance::Args),
+    Conformance(peers::conformance::Args),
     /// Run clients of other projects against the fixture server, and our client against their servers
-    Interop(interop::Args),
+    Interop(peers::interop::Args),
     /// Run the hosts that people use, with a scripted model, against our server
-    Hosts(hosts::Args),
+    Hosts(peers::hosts::Args),
     /// Run the pages of an operator in Debian's Chromium
     Page(page::Args),
     /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
@@ -59,23 +51,23 @@ enum Task {
     /// Show with strace that nothing is acknowledged before it is on disk
     Durability(durability::Args),
     /// Count the instructions that the hot requests take
-    Counts(counts::Args),
+    Counts(check::counts::Args),
     /// Measure the gateway beside other proxies in front of the same server
     Proxies(proxies::Args),
     /// Fuzz for as long as you like
     Fuzz(fuzz::Args),
     /// Make the artefacts of a release
-    Dist(dist::Args),
+    Dist(release::dist::Args),
     /// Check that this commit can be released, and print the commands that publish it
     Release(release::Args),
     /// Make a site of the documents
     Site(site::Args),
     /// Package the crates as they are published
-    Crates(crates::Args),
+    Crates(release::crates::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
     Coverage,
     /// Count the lines of code of each crate, and hold them to a table
-    Size(size::Args),
+    Size(check::size::Args),
     /// Check dependencies: licenses, bans, sources
     Deny,
     /// The command that the server runs in the crash test
@@ -89,26 +81,26 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test(args) => boxed(test::run(&args)),
-        Task::Conformance(args) => boxed(conformance::run(&args)),
-        Task::Interop(args) => boxed(interop::run(&args)),
-        Task::Hosts(args) => boxed(hosts::run(&args)),
+        Task::Conformance(args) => boxed(peers::conformance::run(&args)),
+        Task::Interop(args) => boxed(peers::interop::run(&args)),
+        Task::Hosts(args) => boxed(peers::hosts::run(&args)),
         Task::Page(args) => boxed(page::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
         Task::Cluster(args) => boxed(cluster::run(&args)),
         Task::Attack(args) => boxed(attack::run(&args)),
         Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
-        Task::Counts(args) => boxed(counts::run(&args)),
+        Task::Counts(args) => boxed(check::counts::run(&args)),
         Task::Proxies(args) => boxed(proxies::run(&args)),
         Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
-        Task::Dist(args) => boxed(dist::run(&args)),
+        Task::Dist(args) => boxed(release::dist::run(&args)),
         Task::Release(args) => boxed(release::run(&args)),
         Task::Site(args) => boxed(site::run(&args)),
-        Task::Crates(args) => boxed(crates::run(&args)),
-        Task::Coverage => boxed(coverage::run()),
-        Task::Size(args) => boxed(size::run(&args)),
-        Task::Deny => boxed(deny::run()),
+        Task::Crates(args) => boxed(release::crates::run(&args)),
+        Task::Coverage => boxed(check::coverage::run()),
+        Task::Size(args) => boxed(check::size::run(&args)),
+        Task::Deny => boxed(check::deny::run()),
         Task::Worker(args) => return harness::commands::work(&args),
     };
     match done {

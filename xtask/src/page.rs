@@ -1,11 +1,13 @@
 //! `cargo xtask page`: the pages of an operator in a real browser.
 
 use crate::{
-    interop::{
-        InteropError,
-        peer::{node_scripts, source},
+    peers::{
+        interop::{
+            InteropError,
+            peer::{node_scripts, source},
+        },
+        node::Node,
     },
-    node::Node,
     requirement::{self, RequirementError},
 };
 use harness::{

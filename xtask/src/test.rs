@@ -1,10 +1,13 @@
 //! `cargo xtask test`: runs all tests, one part after the other.
 
 use crate::{
-    attack, cluster, conformance, counts, coverage, crash, crates, deny, dist, durability, hosts, interop, page,
+    attack,
+    check::{counts, coverage, deny, size},
+    cluster, crash, durability, page,
+    peers::{conformance, hosts, interop},
+    release::{crates, dist},
     requirement::{self, RequirementError},
     sim::{self, SimError},
-    size,
 };
 use harness::{clock, process, rounds::RunError, workspace};
 use serde_json::json;

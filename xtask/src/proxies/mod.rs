@@ -7,7 +7,7 @@ mod measure;
 mod proxy;
 mod upstream;
 
-use crate::{interop::InteropError, requirement::RequirementError};
+use crate::{peers::interop::InteropError, requirement::RequirementError};
 use harness::{
     mcp::RequestError,
     process::{self, ProcessError},

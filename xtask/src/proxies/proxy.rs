@@ -1,7 +1,7 @@
 //! The proxies: how each is installed and started in front of a server that is a child of it.
 
 use super::ProxiesError;
-use crate::{
+use crate::peers::{
     interop::peer::{node_packages, python_packages},
     node::Node,
 };

@@ -10,7 +10,8 @@ mod suite;
 mod upstreams;
 mod verdict;
 
-use crate::{interop::InteropError, requirement::RequirementError};
+use super::interop::InteropError;
+use crate::requirement::RequirementError;
 use case::{Case, Side};
 use harness::{
     process::ProcessError, replicas::Replicas, rounds::RunError, server::ServerError, side_by_side, workspace,
@@ -102,7 +103,7 @@ pub(crate) enum ConformanceError {
         kept: PathBuf,
     },
     #[error(
-        "{unexplained} differences between a server and itself behind the gateway are not as xtask/src/conformance/differences.txt lists them; the suite's output is in {kept}"
+        "{unexplained} differences between a server and itself behind the gateway are not as xtask/src/peers/conformance/differences.txt lists them; the suite's output is in {kept}"
     )]
     Differs { unexplained: usize, kept: PathBuf },
     #[error(

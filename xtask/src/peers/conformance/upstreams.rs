@@ -1,7 +1,7 @@
 //! The servers that are compared with themselves behind the gateway.
 
 use super::{Args, ConformanceError};
-use crate::interop::{peer, server_peer};
+use crate::peers::interop::{peer, server_peer};
 use clap::ValueEnum as _;
 use harness::{server::Server, workspace};
 use std::{net::SocketAddr, path::Path, process::Command, time::Duration};

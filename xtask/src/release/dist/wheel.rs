@@ -6,7 +6,7 @@ use super::{
     program::{Glibc, PackagedProgram},
     registry, share, source, write, write_program,
 };
-use crate::interop::peer;
+use crate::peers::interop::peer;
 use harness::{process, workspace};
 use std::{
     env, fs,

@@ -184,7 +184,7 @@ pub(super) fn test(out: &Path) -> Result<(), DistError> {
     write_program(&program, include_bytes!("counts_interrupts.sh"))?;
     let mut terminal = home.command("python3");
     terminal
-        .arg(workspace::root().join("xtask/src/dist/terminal.py"))
+        .arg(workspace::root().join("xtask/src/release/dist/terminal.py"))
         .arg(&launcher);
     let said = home.output(&mut terminal)?.expect(NAME)?.out;
     check(NAME, said.contains("interrupts: 1\r\nexit code 7"), said)?;

@@ -4,7 +4,7 @@ use super::{
     InteropError, Transport,
     peer::{self, node_packages},
 };
-use crate::node::Node;
+use crate::peers::node::Node;
 use harness::{clock, server::Server};
 use rustix::fs::{FlockOperation, flock};
 use std::sync::atomic::{AtomicU16, Ordering};

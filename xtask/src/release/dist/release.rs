@@ -16,8 +16,8 @@ pub(crate) fn placeholders() -> Vec<String> {
     let values = [
         ("`homepage` in Cargo.toml", HOMEPAGE),
         ("`repository` in Cargo.toml", env!("CARGO_PKG_REPOSITORY")),
-        ("`NAME` in xtask/src/dist/registry.rs", registry::NAME),
-        ("`MAINTAINER` in xtask/src/dist/deb.rs", deb::MAINTAINER),
+        ("`NAME` in xtask/src/release/dist/registry.rs", registry::NAME),
+        ("`MAINTAINER` in xtask/src/release/dist/deb.rs", deb::MAINTAINER),
     ];
     let left = values.into_iter().filter(|(_, value)| value.contains(PLACEHOLDER));
     left.map(|(place, value)| format!("{place} is a placeholder: {value}"))

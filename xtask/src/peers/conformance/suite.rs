@@ -6,7 +6,7 @@ use super::{
     verdict::{Check, Verdict},
 };
 use crate::{
-    node::{self, Node},
+    peers::node::{self, Node},
     requirement,
 };
 use harness::{process::ProcessError, workspace};

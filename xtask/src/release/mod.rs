@@ -1,9 +1,9 @@
 //! `cargo xtask release --dry-run`: checks whether this commit can be released, and prints the commands that would publish it. It publishes nothing.
 
-use crate::{
-    crates::{self, CratesError},
-    dist,
-};
+pub(crate) mod crates;
+pub(crate) mod dist;
+
+use crates::CratesError;
 use harness::{
     process::{self, ProcessError},
     workspace,

@@ -1,7 +1,7 @@
 //! What the tests of artefacts share: an empty home, and the use of a program that is installed there.
 
 use super::{DistError, VERSION, at, check, make_folder, remove_folder, share::Layout};
-use crate::interop::peer;
+use crate::peers::interop::peer;
 use harness::{
     clock,
     process::{self, ProcessError},

@@ -5,14 +5,14 @@
 
 mod report;
 
-use crate::{
+use super::{
     interop::{
         InteropError,
         peer::{node_packages, source},
     },
     node::Node,
-    requirement::{self, RequirementError},
 };
+use crate::requirement::{self, RequirementError};
 use harness::{clock, process::ProcessError, side_by_side, workspace};
 use report::{CaseResult, Report};
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use super::{
     peer::{self, Peer},
     server_peer::Programs,
 };
-use crate::node::Node;
+use crate::peers::node::Node;
 use harness::server::Server;
 use std::{
     fs,

@@ -5,7 +5,7 @@ use super::{
     peer::{self, node_packages, python_packages},
     server_peer::Programs,
 };
-use crate::node::Node;
+use crate::peers::node::Node;
 use serde_json::{Map, Value, json};
 use std::{ffi::OsStr, path::Path, process::Command};
 

@@ -1,7 +1,7 @@
 //! The program that is packaged.
 
 use super::{DistError, VERSION, make_folder};
-use crate::interop::peer;
+use crate::peers::interop::peer;
 use harness::{
     process::{self, ProcessError},
     workspace,

@@ -1,6 +1,6 @@
 //! `cargo xtask coverage`: checks that the tests which docs/protocol-coverage.md names for each requirement exist.
 
-use crate::conformance::{self, ConformanceError};
+use crate::peers::conformance::{self, ConformanceError};
 use harness::workspace;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,7 @@
 
 use super::InteropError;
 use crate::{
-    node::{self, Node},
+    peers::node::{self, Node},
     requirement::{self, RequirementError},
 };
 use harness::{process, workspace};
