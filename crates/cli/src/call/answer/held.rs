@@ -171,34 +171,8 @@ pub(super) async fn answer(
             None => break Ok(()),
         }
     };
-    if delivered == 0 && !answered.is_empty() {
-        // The end of the task may be seen before the server's word that it has taken the answer.
-        let mut limit = SystemClock.sleep(LONGEST_PAUSE);
-        loop {
-            tokio::select! {
-                biased;
-                message = questions.0.recv() => match message {
-                    Some(Message::Delivered) => delivered += 1,
-                    Some(Message::Asked(_) | Message::TooLate) => continue,
-                    None => {}
-                },
-                () = &mut limit => {}
-            }
-            break;
-        }
-    }
-    if delivered > 0 {
-        for AskedQuestion { question, .. } in &others {
-            let tool = named.call().map(|call| call.tool.as_str());
-            output::note(&format!(
-                "the task also asks: {}",
-                text_of_task(question, tool, task.id())
-            ));
-            output::note(&match question.key {
-                Some(_) => waiting::how_to_answer(&named.server, task.id(), question),
-                None => waiting::how_to_be_asked(&named.server, task.id()),
-            });
-        }
+    if delivered > 0 || (!answered.is_empty() && is_taken_after_end(&mut questions).await) {
+        tell_others(named, task, &others);
         if others.is_empty() && ended.is_ok() && !has_gone_to_its_end(task).await {
             tell_to_wait(named, task).await;
         }
@@ -207,17 +181,53 @@ pub(super) async fn answer(
     }
     ended?;
     let status = task.get().await?.status;
-    Err(Failure::refused(match (status.is_final(), answered.is_empty()) {
+    Err(not_taken(status, !answered.is_empty()))
+}
+
+/// Whether the server has taken the answer: the end of the task may be seen before its word.
+async fn is_taken_after_end(questions: &mut Questions) -> bool {
+    let mut limit = SystemClock.sleep(LONGEST_PAUSE);
+    loop {
+        tokio::select! {
+            biased;
+            message = questions.0.recv() => match message {
+                Some(Message::Delivered) => return true,
+                Some(Message::Asked(_) | Message::TooLate) => {}
+                None => return false,
+            },
+            () = &mut limit => return false,
+        }
+    }
+}
+
+/// Tells what the task asks besides, and how to answer it.
+fn tell_others(named: &NamedTask, task: &TaskHandle, others: &[AskedQuestion]) {
+    for AskedQuestion { question, .. } in others {
+        let tool = named.call().map(|call| call.tool.as_str());
+        output::note(&format!(
+            "the task also asks: {}",
+            text_of_task(question, tool, task.id())
+        ));
+        output::note(&match question.key {
+            Some(_) => waiting::how_to_answer(&named.server, task.id(), question),
+            None => waiting::how_to_be_asked(&named.server, task.id()),
+        });
+    }
+}
+
+/// Why no answer has reached the task.
+fn not_taken(status: TaskStatus, was_asked: bool) -> Failure {
+    Failure::refused(match (status.is_final(), was_asked) {
         (true, _) => format!("the task has ended ({})", states::of_task(status)),
-        (false, true) => format!(
+        (false, false) => format!(
             "the server has not asked within {} s; some servers ask only once, and this one may have asked another client",
             LONGEST_SILENCE.as_secs()
         ),
-        (false, false) => format!(
+        (false, true) => format!(
             "the server has not taken the answer within {} s",
             LONGEST_SILENCE.as_secs()
         ),
-    }))
+    })
 }
 
 /// What is asked within a moment of a question that has no answer yet. An error with the end of the task, if it ends meanwhile.

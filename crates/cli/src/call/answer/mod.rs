@@ -20,7 +20,7 @@ use crate::{
     servers::{self, Server, notice::with_notice},
 };
 use longhaul_client::{
-    Form, InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    Connection, Form, InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{BoxFuture, Clock};
 use serde_json::{Map, Value, json};
@@ -111,7 +111,6 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     snapshot.input_requests = open;
     // The session of the task, which may be of another revision than a new one.
     let is_modern = task.connection().server().await?.is_modern();
-    let mut keys = Vec::new();
     let asks_nothing = || {
         let state = output::plain(states::of_snapshot(&snapshot), "");
         let lost = match is_modern || snapshot.status.is_final() {
@@ -120,24 +119,44 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         };
         Failure::refused(format!("the task asks nothing now ({state}){lost}"))
     };
+    let chosen = choose(&snapshot.input_requests, args, &words, asks_nothing)?;
+    let keys = answer_each(&connection, &task, &snapshot, chosen, args, &words).await?;
+    match is_modern {
+        true => tell_what_is_open(&named, &task).await,
+        false => held::tell_what_else_it_asks(&named, &task, questions, &keys).await,
+    }
+    client.close().await;
+    Ok(Exit::Answered)
+}
+
+/// Answers questions one after the other, and returns their keys. One that somebody else has answered is an error only if none is left.
+async fn answer_each(
+    connection: &Connection,
+    task: &TaskHandle,
+    snapshot: &TaskSnapshot,
+    chosen: Vec<InputRequest>,
+    args: &args::Answer,
+    words: &Words,
+) -> Result<Vec<String>, Failure> {
+    let mut keys = Vec::new();
     let mut elsewhere = None;
-    for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
+    for question in chosen {
         if let Some(failure) = elsewhere.take() {
             output::note(&format!("longhaul: {failure}"));
         }
         let key = question.key.clone().unwrap_or_default();
-        let withdrawn = until_withdrawn(&task, &key, &snapshot);
+        let withdrawn = until_withdrawn(task, &key, snapshot);
         let taken = async {
             let response = respond(&question, args, words.clone(), withdrawn).await?;
-            let sent = with_notice(connection.address(), send(&task, &key, response)).await;
+            let sent = with_notice(connection.address(), send(task, &key, response)).await;
             match sent {
                 Ok(()) => Ok(()),
-                Err(error) => Err(not_taken(&task, &key, error).await),
+                Err(error) => Err(not_taken(task, &key, error).await),
             }
         };
         match taken.await {
             Ok(()) => {
-                answered(&task, Some(&key), args.json);
+                answered(task, Some(&key), args.json);
                 keys.push(key);
             }
             // The others may still be open.
@@ -151,12 +170,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         }
         output::note(&format!("longhaul: {failure}"));
     }
-    match is_modern {
-        true => tell_what_is_open(&named, &task).await,
-        false => held::tell_what_else_it_asks(&named, &task, questions, &keys).await,
-    }
-    client.close().await;
-    Ok(Exit::Answered)
+    Ok(keys)
 }
 
 /// Reads how the task stands now, which is recorded, and tells what it still asks. The answer was taken, whatever comes of this.
