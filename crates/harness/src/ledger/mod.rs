@@ -127,7 +127,8 @@ impl<C: LedgerCall> Ledger<C> {
             records.newly_ended.push(task.to_owned());
             records.open -= 1;
         }
-        records.violations
+        records
+            .violations
             .extend(what.map(|what| Invariant::OWN_RESULT.violated(what)));
         seen
     }
@@ -169,7 +170,11 @@ impl<C: LedgerCall> Ledger<C> {
     /// Every task whose deletion was requested, and whether it was acknowledged.
     pub fn deleted(&self) -> Vec<(String, bool)> {
         let records = self.records();
-        records.deleted.iter().map(|(task, done)| (task.clone(), *done)).collect()
+        records
+            .deleted
+            .iter()
+            .map(|(task, done)| (task.clone(), *done))
+            .collect()
     }
 
     /// Something was wrong.
@@ -210,7 +215,10 @@ impl<C: LedgerCall> Ledger<C> {
     /// Those that have not been seen to end.
     pub fn open_tasks(&self) -> Vec<String> {
         let records = self.records();
-        let open = records.order.iter().filter(|task| records.entries[*task].outcome.is_none());
+        let open = records
+            .order
+            .iter()
+            .filter(|task| records.entries[*task].outcome.is_none());
         open.cloned().collect()
     }
 

@@ -2,7 +2,8 @@
 
 use crate::{checker::describe, disk, executor::Process, planted_fault::PlantedFault, world::World};
 use longhaul_core::{
-    Event, Fence, InputKey, Store as _, Task, TaskId,
+    Event, Fence, InputKey, Task, TaskId,
+    store::TaskStore as _,
     store::{ApplyError, Change, Claimed, CreateError, Created, NewTask, Record, UnwrittenCall},
 };
 
