@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 const DATABASE: &str = "longhaul.db";
 const LOG: &str = "longhaul.db-wal";
+const LOG_HEADER: u64 = 32;
 
 /// What is certain to be on the disk.
 #[derive(Default)]
@@ -44,7 +45,8 @@ struct SyncedState {
 struct Disk {
     directory: TempDir,
     keeps_files: bool,
-    log_length: Mutex<u64>,
+    /// The length and the header of the log after the latest commit: a log that was truncated begins with another header.
+    log: Mutex<(u64, Vec<u8>)>,
     synced: Mutex<SyncedState>,
 }
 
@@ -53,14 +55,14 @@ impl Disk {
         Arc::new(Self {
             directory: tempfile::tempdir().unwrap(),
             keeps_files,
-            log_length: Mutex::default(),
+            log: Mutex::default(),
             synced: Mutex::default(),
         })
     }
 
     fn open(self: &Arc<Self>) -> Arc<SqliteStore> {
         // Closing has removed the log.
-        *self.log_length.lock().unwrap() = 0;
+        *self.log.lock().unwrap() = (0, Vec::new());
         Arc::new(SqliteStore::open(self.directory.path(), self.options()).unwrap())
     }
 
@@ -82,8 +84,12 @@ impl Disk {
 
     /// A transaction that wrote nothing is never synced.
     fn committed(&self, connection: &Connection) {
-        let length = fs::metadata(self.file(LOG)).unwrap().len();
-        let has_written = std::mem::replace(&mut *self.log_length.lock().unwrap(), length) != length;
+        let file = fs::File::open(self.file(LOG)).unwrap();
+        let length = file.metadata().unwrap().len();
+        let mut header = Vec::new();
+        file.take(LOG_HEADER).read_to_end(&mut header).unwrap();
+        let log = (length, header);
+        let has_written = std::mem::replace(&mut *self.log.lock().unwrap(), log.clone()) != log;
         let level: i64 = connection
             .pragma_query_value(None, "synchronous", |row| row.get(0))
             .unwrap();
