@@ -1,82 +1,46 @@
 //! Tasks in a PostgreSQL database that many nodes share.
 //!
-//! - Creates and changes of tasks go through the `writer`, which makes all that wait in one transaction (`batch`): it locks the rows, decides with the same code as
+//! - Creates and changes of tasks go through the writer, which makes all that wait in one transaction (`change`): it locks the rows, decides with the same code as
 //!   every other store, writes what has changed with one statement for each table, commits, and only then answers.
-//! - What is not one task's change is a transaction of its own (`work`): claims, leases, permits, deletion.
+//! - What is not one task's change is a transaction of its own (`connection/work.rs`): claims, leases, permits, deletion.
 //! - Reads use any connection, and see what was committed when they begin.
 //!
-//! - Events of other nodes come by `LISTEN` (`notifications`). Without them a node finds what others have done when it reads again.
+//! - Events of other nodes come by `LISTEN` (`event`). Without them a node finds what others have done when it reads again.
 //!
-//! - Behind a pooler in transaction mode nothing outlasts a transaction: its settings are set within it, and its statements are not prepared (`types`).
+//! - Behind a pooler in transaction mode nothing outlasts a transaction: its settings are set within it, and its statements are not prepared (`connection/types.rs`).
 
-mod address;
-mod batch;
-mod clock;
-mod connections;
-mod deletion;
-mod effects;
+mod change;
+mod connection;
+mod event;
 mod executor;
-mod fault;
-mod inspection;
-mod ledger;
-mod locks;
-mod messages;
-mod met_lock;
-mod nodes;
-mod notifications;
-mod open_error;
+mod node;
 mod options;
 mod origin;
-mod pauses;
-mod permits;
-mod quota_turns;
-mod read;
+mod query;
 mod relocation;
-mod request;
-mod row;
 mod schema;
-mod search;
-mod session;
-mod sessions;
-mod signing_keys;
+mod statement;
 mod store;
-mod take;
-mod text;
-mod tls;
-mod tls_fault;
-mod traffic;
-mod transaction;
-mod types;
-mod work;
-mod writer;
-mod writes;
 
-pub use inspection::DatabaseReport;
-pub use open_error::PostgresOpenError;
+pub use connection::open_error::PostgresOpenError;
 pub use options::PostgresOptions;
 pub use origin::Copied;
+pub use query::inspection::DatabaseReport;
 pub use relocation::{MoveError, MoveProgress, Moved, abandon_move, move_tasks};
 
-use address::Address;
-use batch::KnownSpecs;
-use clock::Clock;
-use connections::Connections;
-use effects::PublishedState;
+use change::{
+    Part, Request, RequestAnswer, batch::KnownSpecs, quota_turns::NearQuotas, request::PendingRequest, writer::Writer,
+};
+use connection::{Address, Connections, session, transact, types::Types};
+use event::{PublishedState, notifications::Notifications, sessions};
 use executor::spawn;
-use fault::Fault;
-use ledger::Part;
 use longhaul_core::{Millis, Principal, store::StoreError};
-use notifications::Notifications;
 use options::RESERVED;
 use origin::{Establish, HostFile, HostFileContents, Identity};
-use quota_turns::NearQuotas;
-use request::{PendingRequest, Request, RequestAnswer};
+use query::inspection;
+use statement::{Clock, Fault, transaction::PoolerSettings};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
-use transaction::PoolerSettings;
-use types::Types;
-use work::transact;
-use writer::Writer;
 
 /// Events of so many commits wait for their connection to the database.
 const MOST_UNTOLD: usize = 1_024;
@@ -290,11 +254,11 @@ impl PostgresStore {
     /// # Errors
     /// When that cannot be read.
     pub async fn has_moved_here(&self, id: &str) -> Result<bool, StoreError> {
-        let read = async || -> Result<bool, fault::Fault> {
+        let read = async || -> Result<bool, Fault> {
             let connection = self.connections.get().await?;
             relocation::is_known(&connection, id).await
         };
-        read().await.map_err(fault::Fault::into_store_error)
+        read().await.map_err(Fault::into_store_error)
     }
 
     /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.

@@ -11,11 +11,8 @@
 //! numbers of nodes and attempts may be given again that were lost with the old one. So nodes begin anew on a new timeline, with numbers of their own.
 
 use crate::{
-    fault::Fault,
-    row::{self, PostgresRow},
-    text::encode,
-    transaction::{Execute, Tx},
-    work::{Work, take_turn},
+    connection::{Work, take_turn},
+    statement::{Execute, Fault, PostgresRow, Tx, encode, row},
 };
 use longhaul_store::task_row::Row as _;
 use serde_json::{Value, json};

@@ -2,12 +2,10 @@
 
 use crate::{
     PostgresOpenError, PostgresOptions,
-    connections::Connections,
+    connection::{Connections, locks, quoted},
     executor::pause,
-    fault::{Fault, Retries},
-    inspection, locks,
-    session::quoted,
-    transaction::{Execute, Tx},
+    query::inspection,
+    statement::{Execute, Fault, Retries, Tx},
 };
 use longhaul_core::store::StoreError;
 use std::time::Duration;

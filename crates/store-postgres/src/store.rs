@@ -2,17 +2,18 @@
 
 use crate::{
     PostgresStore,
-    deletion::{Delete, WHENEVER},
-    effects::{Effects, OutgoingNotification},
-    ledger, messages, nodes, notifications,
+    change::{
+        Request, RequestAnswer,
+        deletion::{Delete, WHENEVER},
+        ledger,
+        signing_keys::RotateKeys,
+    },
+    connection::{Work, locks, transact, work::Statement},
+    event::{Effects, OutgoingNotification, messages, notifications, pauses},
+    node::{nodes, permits, take},
     origin::{self, HostFileContents},
-    pauses, permits, read,
-    request::{Request, RequestAnswer},
-    search,
-    signing_keys::RotateKeys,
-    take,
-    text::encode,
-    work::{Statement, transact},
+    query::{read, search},
+    statement::{Fault, Param, Retries, encode, texts},
 };
 use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
@@ -41,7 +42,7 @@ impl PostgresStore {
     }
 
     /// Makes a change that takes tasks, and tells of them.
-    async fn take(&self, work: &impl crate::work::Work<Answer = take::TakenTasks>) -> Result<Vec<Claimed>, StoreError> {
+    async fn take(&self, work: &impl Work<Answer = take::TakenTasks>) -> Result<Vec<Claimed>, StoreError> {
         let (taken, effects) = transact(&self.connections, work).await?;
         self.published.committed(effects);
         Ok(taken)
@@ -91,16 +92,13 @@ macro_rules! ask {
 macro_rules! read {
     ($store:expr, |$connection:ident| $question:expr) => {
         Box::pin(async move {
-            let mut retries = crate::fault::Retries::default();
+            let mut retries = Retries::default();
             loop {
                 match ask!($store.connections, settle, |$connection| $question).await {
                     Ok(answer) => return Ok(answer),
                     Err(fault) => {
-                        let fault = crate::locks::named(&$store.connections, fault).await;
-                        retries
-                            .wait(fault)
-                            .await
-                            .map_err(crate::fault::Fault::into_store_error)?;
+                        let fault = locks::named(&$store.connections, fault).await;
+                        retries.wait(fault).await.map_err(Fault::into_store_error)?;
                     }
                 }
             }
@@ -112,7 +110,7 @@ macro_rules! read {
 macro_rules! read_anywhere {
     ($store:expr, |$connection:ident| $question:expr) => {
         Box::pin(async move {
-            let mut retries = crate::fault::Retries::default();
+            let mut retries = Retries::default();
             loop {
                 let fault = match ask!($store.connections, settle, |$connection| $question).await {
                     Ok(answer) => return Ok(answer),
@@ -123,11 +121,8 @@ macro_rules! read_anywhere {
                 {
                     return Ok(answer);
                 }
-                let fault = crate::locks::named(&$store.connections, fault).await;
-                retries
-                    .wait(fault)
-                    .await
-                    .map_err(crate::fault::Fault::into_store_error)?;
+                let fault = locks::named(&$store.connections, fault).await;
+                retries.wait(fault).await.map_err(Fault::into_store_error)?;
             }
         })
     };
@@ -235,7 +230,7 @@ impl QueueStore for PostgresStore {
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (id, kind, definition) = (spec.id.as_str(), encode(&spec.kind), spec.definition.as_str());
-            let params: Vec<crate::transaction::Param<'_>> = vec![&id, &kind, &definition];
+            let params: Vec<Param<'_>> = vec![&id, &kind, &definition];
             transact(&self.connections, &Statement { sql: PUT_SPEC, params }).await
         })
     }
@@ -249,7 +244,7 @@ impl QueueStore for PostgresStore {
         let tool = encode(tool).into_owned();
         let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
         Box::pin(async move {
-            let params: Vec<crate::transaction::Param<'_>> = vec![&tool, &concurrency];
+            let params: Vec<Param<'_>> = vec![&tool, &concurrency];
             transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
         })
     }
@@ -311,7 +306,7 @@ impl TimerStore for PostgresStore {
 
     fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            let params: Vec<crate::transaction::Param<'_>> = vec![&at.0];
+            let params: Vec<Param<'_>> = vec![&at.0];
             transact(&self.connections, &Statement { sql: HASTEN, params }).await
         })
     }
@@ -380,7 +375,7 @@ impl LeaseStore for PostgresStore {
     fn await_earlier_writes(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let sql = nodes::AWAIT_EARLIER_WRITES;
-            let params: Vec<crate::transaction::Param<'_>> = vec![&node.0];
+            let params: Vec<Param<'_>> = vec![&node.0];
             transact(&self.connections, &Statement { sql, params }).await
         })
     }
@@ -433,8 +428,8 @@ impl LeaseStore for PostgresStore {
     fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
         let host = encode(&host.0).into_owned();
         Box::pin(async move {
-            let ids = crate::row::texts(&ids);
-            let params: Vec<crate::transaction::Param<'_>> = vec![&host, &ids];
+            let ids = texts(&ids);
+            let params: Vec<Param<'_>> = vec![&host, &ids];
             let sql = REMOVE_TOMBSTONES;
             transact(&self.connections, &Statement { sql, params }).await
         })

@@ -5,14 +5,9 @@ mod tables;
 
 use crate::{
     PostgresOpenError, PostgresOptions,
-    address::Address,
-    clock::Clock,
-    connections::Connections,
-    fault::Fault,
+    connection::{Address, Connections, take_turn},
     schema,
-    text::encode,
-    transaction::{Connection, Execute, Tx},
-    work::take_turn,
+    statement::{Clock, Connection, Execute, Fault, Tx, encode},
 };
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_store::{Relocation, SqliteOpenError as SourceError};

@@ -1,7 +1,10 @@
 //! The rows of one table, read by a thread of their own while those before are sent.
 
 use super::{MoveError, MoveProgress, tables::Table};
-use crate::{executor::blocking, fault::Fault, text::encode, transaction::Tx};
+use crate::{
+    executor::blocking,
+    statement::{Fault, Tx, encode},
+};
 use longhaul_store::{Relocation, SqliteOpenError};
 use parking_lot::Mutex;
 use rusqlite::types::Value;

@@ -1,6 +1,6 @@
 //! Which column of the SQLite database goes to which column here.
 
-use crate::row::insert_columns;
+use crate::statement::row::insert_columns;
 
 /// A table that is copied.
 pub(super) struct Table {
@@ -23,6 +23,10 @@ impl Table {
         let read: Vec<&str> = self.columns.iter().map(|(_, expression)| *expression).collect();
         format!("SELECT {} {}", read.join(", "), self.from)
     }
+}
+
+fn table(name: &'static str, columns: Vec<(&'static str, &'static str)>, from: &'static str) -> Table {
+    Table { name, columns, from }
 }
 
 /// Columns that have the same names there.
@@ -51,34 +55,26 @@ fn of_tasks() -> Vec<(&'static str, &'static str)> {
 /// `permits` (they end with their node), and what only the other store has.
 pub(super) fn tables() -> Vec<Table> {
     vec![
-        Table {
-            name: "specs",
-            columns: same(["id", "kind", "definition"]),
-            from: "FROM specs",
-        },
-        Table {
-            name: "tasks",
-            columns: of_tasks(),
-            from: "FROM tasks t",
-        },
-        Table {
-            name: "arguments",
-            columns: vec![("task", "t.id"), ("json", "json"), ("requestor", "requestor")],
-            from: "FROM arguments JOIN tasks t ON t.seq = task",
-        },
-        Table {
-            name: "outcomes",
-            columns: vec![
+        table("specs", same(["id", "kind", "definition"]), "FROM specs"),
+        table("tasks", of_tasks(), "FROM tasks t"),
+        table(
+            "arguments",
+            vec![("task", "t.id"), ("json", "json"), ("requestor", "requestor")],
+            "FROM arguments JOIN tasks t ON t.seq = task",
+        ),
+        table(
+            "outcomes",
+            vec![
                 ("task", "t.id"),
                 ("json", "json"),
                 ("code", "code"),
                 ("message", "message"),
             ],
-            from: "FROM outcomes JOIN tasks t ON t.seq = task",
-        },
-        Table {
-            name: "inputs",
-            columns: vec![
+            "FROM outcomes JOIN tasks t ON t.seq = task",
+        ),
+        table(
+            "inputs",
+            vec![
                 ("task", "t.id"),
                 ("key", "key"),
                 ("name", "name"),
@@ -89,11 +85,11 @@ pub(super) fn tables() -> Vec<Table> {
                 ("settled_at", "settled_at"),
                 ("answered_by", "answered_by"),
             ],
-            from: "FROM inputs i JOIN tasks t ON t.seq = i.task",
-        },
-        Table {
-            name: "journal",
-            columns: vec![
+            "FROM inputs i JOIN tasks t ON t.seq = i.task",
+        ),
+        table(
+            "journal",
+            vec![
                 ("task", "t.id"),
                 ("seq", "j.seq"),
                 ("kind", "kind"),
@@ -105,17 +101,17 @@ pub(super) fn tables() -> Vec<Table> {
                 ("name", "name"),
                 ("value", "value"),
             ],
-            from: "FROM journal j JOIN tasks t ON t.seq = j.task",
-        },
-        Table {
-            name: "task_hosts",
-            columns: vec![("task", "id"), ("host", "attempt_host")],
-            from: "FROM tasks WHERE attempt_host IS NOT NULL",
-        },
+            "FROM journal j JOIN tasks t ON t.seq = j.task",
+        ),
+        table(
+            "task_hosts",
+            vec![("task", "id"), ("host", "attempt_host")],
+            "FROM tasks WHERE attempt_host IS NOT NULL",
+        ),
         // None of them holds a lease any more.
-        Table {
-            name: "nodes",
-            columns: vec![
+        table(
+            "nodes",
+            vec![
                 ("id", "id"),
                 ("host", "host"),
                 ("opened_at", "opened_at"),
@@ -124,42 +120,26 @@ pub(super) fn tables() -> Vec<Table> {
                 ("lost_at", "opened_at"),
                 ("losses_seen", "0"),
             ],
-            from: "FROM nodes",
-        },
-        Table {
-            name: "usage",
-            columns: vec![
+            "FROM nodes",
+        ),
+        table(
+            "usage",
+            vec![
                 ("principal", "principal"),
                 ("part", "0"),
                 ("live", "live"),
                 ("bytes", "bytes"),
             ],
-            from: "FROM usage",
-        },
-        Table {
-            name: "usage_in_all",
-            columns: vec![("part", "0"), ("live", "live"), ("bytes", "bytes")],
-            from: "FROM usage_in_all",
-        },
-        Table {
-            name: "tool_limits",
-            columns: same(["tool", "concurrency"]),
-            from: "FROM tool_limits",
-        },
-        Table {
-            name: "paused_tools",
-            columns: same(["tool"]),
-            from: "FROM paused_tools",
-        },
-        Table {
-            name: "signing_keys",
-            columns: same(["purpose", "id", "secret"]),
-            from: "FROM signing_keys",
-        },
-        Table {
-            name: "ended_sessions",
-            columns: same(["session", "until"]),
-            from: "FROM ended_sessions",
-        },
+            "FROM usage",
+        ),
+        table(
+            "usage_in_all",
+            vec![("part", "0"), ("live", "live"), ("bytes", "bytes")],
+            "FROM usage_in_all",
+        ),
+        table("tool_limits", same(["tool", "concurrency"]), "FROM tool_limits"),
+        table("paused_tools", same(["tool"]), "FROM paused_tools"),
+        table("signing_keys", same(["purpose", "id", "secret"]), "FROM signing_keys"),
+        table("ended_sessions", same(["session", "until"]), "FROM ended_sessions"),
     ]
 }
