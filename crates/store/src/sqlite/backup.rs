@@ -1,6 +1,6 @@
 //! A copy of the whole store while it is in use.
 
-use super::{DATABASE, SqliteOpenError, connection, fault::Fault, schema};
+use super::{DATABASE, Fault, SqliteOpenError, connection, schema};
 use longhaul_core::{
     TaskId,
     store::{Counts, StoreError},

@@ -1,9 +1,8 @@
 //! What a data directory is like while no server runs on it.
 
 use super::{
-    DATABASE, RelocationRecord, SqliteOpenError, connection, directory,
-    node_file::{Disagreement, NodeFile},
-    read, relocation, schema,
+    DATABASE, Disagreement, RelocationRecord, SqliteOpenError, connection, directory, directory::NodeFile, read,
+    relocation, schema,
 };
 use longhaul_core::store::Counts;
 use rusqlite::Connection;

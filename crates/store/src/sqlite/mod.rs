@@ -1,61 +1,45 @@
 //! One SQLite file in one directory.
 //!
-//! The way of a change: the caller's future sends an `operation` to the `writer` thread, which runs all waiting operations in one
+//! The way of a change: the caller's future sends an operation to the writer thread (`change`), which runs all waiting operations in one
 //! transaction, commits it with an fsync, and only then answers their callers. Reads do not pass the writer: they use connections of their
-//! own (`readers`), which see what was committed when they begin.
+//! own (`query`), which see what was committed when they begin.
 
 mod backup;
-mod commit_effects;
+mod change;
 mod connection;
-mod database_file_check;
 mod directory;
 mod directory_report;
-mod ended;
-mod fault;
-mod fault_injection;
-mod filesystem;
-mod host_file;
-mod journal;
-mod ledger;
-mod node_file;
 mod open_error;
-mod operation;
 mod options;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod power_loss;
-mod read;
-mod readers;
-mod refused_writes;
+mod query;
 mod relocation;
-mod reserve;
-mod row;
 mod schema;
-mod search;
 mod store;
-mod transaction;
-mod write;
-mod writer;
 
 pub use backup::{CopyError, DatabaseCopy};
-pub use directory::STOPPING;
+pub use connection::fault_injection::InjectedFault;
+pub use directory::{STOPPING, node_file::Disagreement, reserve::RESERVE_FILE};
 pub use directory_report::DirectoryReport;
-pub use fault_injection::InjectedFault;
-pub use node_file::Disagreement;
 pub use open_error::SqliteOpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, RESERVE_BYTES, SqliteOptions};
 pub use relocation::{Relocation, RelocationError, RelocationRecord};
-pub use reserve::RESERVE_FILE;
 
-use commit_effects::PublishedState;
-use directory::Directory;
+use change::{
+    Needs, Tx,
+    commit_effects::PublishedState,
+    operation::PendingOperation,
+    write,
+    writer::{Message, Writer},
+};
+use connection::Fault;
+use directory::{Directory, NodeFile, Reserve};
 use longhaul_core::{HostId, NodeId, Principal, UnixMillis, store::StoreError};
-use node_file::NodeFile;
-use operation::{Needs, PendingOperation};
 use parking_lot::Mutex;
-use readers::Readers;
-use reserve::Reserve;
+use query::{read, readers::Readers};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -67,8 +51,6 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
-use transaction::Tx;
-use writer::{Message, Writer};
 
 /// The database's name in the data directory.
 const DATABASE: &str = "longhaul.db";

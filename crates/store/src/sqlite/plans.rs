@@ -1,6 +1,6 @@
 //! The cost of a read must not grow with the number of ended tasks, so every statement must use its index.
 
-use super::{SqliteOptions, SqliteStore, journal, ledger, read, search, write};
+use super::{SqliteOptions, SqliteStore, change::ledger, query::journal, query::search, read, write};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
     store::{NewTask, QueueStore, TaskStore},

@@ -10,7 +10,7 @@
 //! From the first step on no server starts on the tasks of the data directory, so no task runs in two places. After a crash the shared database says
 //! whether the copy was committed. Releases that do not know the table `relocation` refuse the newer schema.
 
-use super::{DATABASE, SqliteOpenError, connection, directory::Directory, node_file::Disagreement, read, schema};
+use super::{DATABASE, Disagreement, SqliteOpenError, connection, directory::Directory, read, schema};
 use longhaul_core::{HostId, TaskId, UnixMillis};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! [`Store`] over SQLite.
 
-use super::{NEEDS_ROOM, SqliteStore, journal, operation::Needs, read, search, write};
+use super::{NEEDS_ROOM, Needs, SqliteStore, query::journal, query::search, read, write};
 use crate::{backend, decision::Decision, usage};
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,

@@ -10,11 +10,11 @@ use std::{
 };
 
 /// The files that commits go to, as they were when they were opened.
-pub(super) struct DatabaseFileCheck([(PathBuf, Metadata); 2]);
+pub(crate) struct DatabaseFileCheck([(PathBuf, Metadata); 2]);
 
 impl DatabaseFileCheck {
     /// Records the identity of `database` and its write-ahead log.
-    pub(super) fn note(database: &Path) -> io::Result<Self> {
+    pub(crate) fn note(database: &Path) -> io::Result<Self> {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         let log = PathBuf::from(log);
@@ -29,7 +29,7 @@ impl DatabaseFileCheck {
     ///
     /// # Errors
     /// The file that is missing or replaced. Errors of the file system itself are ignored.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         for (path, metadata) in &self.0 {
             if let Ok(false) = is_at(metadata, path) {
                 return Err(format!(

@@ -20,9 +20,9 @@ macro_rules! select_tasks {
         )
     };
 }
-pub(super) use select_tasks;
+pub(crate) use select_tasks;
 
-pub(super) use crate::task_row::MORE;
+pub(crate) use crate::task_row::MORE;
 
 impl ToSql for Cell<'_> {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
@@ -37,7 +37,7 @@ impl ToSql for Cell<'_> {
 }
 
 /// Writes a new row and returns its `seq`. A definition that was never put violates `tasks.spec NOT NULL`.
-pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
+pub(crate) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
          retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempt_changes, attempts_used, updated_at, ready_at, announced_until, retry_until, ended_at, status, progress, progress_total, open_inputs, \
@@ -51,7 +51,7 @@ pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&
 }
 
 /// Writes what differs between `before` and `after`, and nothing else: SQLite leaves every index alone whose columns are not named.
-pub(super) fn update(connection: &Connection, seq: i64, before: &Task, after: &Task) -> Result<()> {
+pub(crate) fn update(connection: &Connection, seq: i64, before: &Task, after: &Task) -> Result<()> {
     let (before, after) = (changing(before), changing(after));
     let differs = |column: &usize| before[*column] != after[*column];
     let changed: Vec<usize> = (0..CHANGING.len()).filter(differs).collect();
@@ -83,7 +83,7 @@ fn bind<'a>(statement: &mut CachedStatement<'_>, cells: impl IntoIterator<Item =
 }
 
 /// Stores the outcome of a task. A cancelled task has only its state.
-pub(super) fn insert_outcome(connection: &Connection, seq: i64, outcome: &Outcome) -> Result<()> {
+pub(crate) fn insert_outcome(connection: &Connection, seq: i64, outcome: &Outcome) -> Result<()> {
     let Some((json, code, message)) = outcome_columns(outcome) else {
         return Ok(());
     };
@@ -118,20 +118,20 @@ impl task_row::Row for Row<'_> {
 }
 
 /// Reads the task from a row of [`select_tasks`], with its `seq`.
-pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
+pub(crate) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
     Ok((row.get(0)?, task_row::task(row)?))
 }
 
 /// Reads the outcome of `task` from the columns `json, code, message` of `outcomes`, beginning at `at`.
-pub(super) fn outcome(row: &Row<'_>, at: usize, task: &Task) -> Result<Option<Outcome>> {
+pub(crate) fn outcome(row: &Row<'_>, at: usize, task: &Task) -> Result<Option<Outcome>> {
     task_row::outcome(row, at, task)
 }
 
 /// Reads a JSON text that was checked before it was stored.
-pub(super) fn json(row: &Row<'_>, column: usize) -> Result<Json> {
+pub(crate) fn json(row: &Row<'_>, column: usize) -> Result<Json> {
     task_row::json(row, column)
 }
 
-pub(super) fn id(row: &Row<'_>, column: usize) -> Result<TaskId> {
+pub(crate) fn id(row: &Row<'_>, column: usize) -> Result<TaskId> {
     task_row::id(row, column)
 }

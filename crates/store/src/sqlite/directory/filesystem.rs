@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 /// The kind of network file system that `path` is on, if it is on one that we know.
 #[cfg(target_os = "linux")]
-pub(super) fn network_kind(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn network_kind(path: &Path) -> io::Result<Option<String>> {
     use std::os::linux::fs::MetadataExt;
     let device = std::fs::metadata(path)?.st_dev();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -16,7 +16,7 @@ pub(super) fn network_kind(path: &Path) -> io::Result<Option<String>> {
 
 /// Unknown on other systems.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn network_kind(_path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn network_kind(_path: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 

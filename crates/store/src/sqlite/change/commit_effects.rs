@@ -11,12 +11,12 @@ use std::{collections::HashMap, sync::Arc};
 
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
-pub(super) struct CommitEffects {
+pub(crate) struct CommitEffects {
     events: Vec<StoreEvent>,
     sessions: Vec<SessionEffect>,
     deleted: Vec<TaskId>,
     /// The log has values that its owner had deleted.
-    pub(super) truncates_log: bool,
+    pub(crate) truncates_log: bool,
 }
 
 enum SessionEffect {
@@ -26,7 +26,7 @@ enum SessionEffect {
 
 impl CommitEffects {
     /// A task was created or changed. With the record, if it has just ended: none of its questions is open then.
-    pub(super) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
+    pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
         let record = |outcome: &Outcome| {
             Arc::new(Record {
                 task: task.clone(),
@@ -41,15 +41,15 @@ impl CommitEffects {
         self.events.extend(StoreEvent::queue_ready(task));
     }
 
-    pub(super) fn deleted(&mut self, id: &TaskId) {
+    pub(crate) fn deleted(&mut self, id: &TaskId) {
         self.deleted.push(id.clone());
     }
 
-    pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
+    pub(crate) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
         self.sessions.push(SessionEffect::Ended(session.clone(), until));
     }
 
-    pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
+    pub(crate) fn sessions_forgotten(&mut self, at: UnixMillis) {
         self.sessions.push(SessionEffect::Forgotten(at));
     }
 }
@@ -57,16 +57,16 @@ impl CommitEffects {
 /// Committed state that is kept in memory: the listeners, the set of ended sessions, which every legacy request reads, and cached records
 /// of ended tasks.
 #[derive(Default)]
-pub(super) struct PublishedState {
+pub(crate) struct PublishedState {
     listeners: Mutex<Vec<StoreListener>>,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
-    pub(super) ended: EndedRecords,
-    pub(super) commits: CommitCounter,
+    pub(crate) ended: EndedRecords,
+    pub(crate) commits: CommitCounter,
 }
 
 impl PublishedState {
     /// Loads the ended sessions from the file.
-    pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare("SELECT session, until FROM ended_sessions")?;
         let session = |row: &rusqlite::Row<'_>| {
             let name: String = row.get(0)?;
@@ -81,23 +81,23 @@ impl PublishedState {
         })
     }
 
-    pub(super) fn listen(&self, listener: StoreListener) {
+    pub(crate) fn listen(&self, listener: StoreListener) {
         self.listeners.lock().push(listener);
     }
 
-    pub(super) fn session_ended(&self, session: &SessionKey) -> bool {
+    pub(crate) fn session_ended(&self, session: &SessionKey) -> bool {
         let ended = self.ended_sessions.read();
         ended.contains_key(session)
     }
 
     /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
-    pub(super) fn may_end(&self, session: &SessionKey) -> bool {
+    pub(crate) fn may_end(&self, session: &SessionKey) -> bool {
         let ended = self.ended_sessions.read();
         ended.len() < MAX_ENDED_SESSIONS || ended.contains_key(session)
     }
 
     /// Call it before the acknowledgement: a caller that ended a session or deleted a task then sees that.
-    pub(super) fn publish_ends(&self, effects: &mut CommitEffects) {
+    pub(crate) fn publish_ends(&self, effects: &mut CommitEffects) {
         self.ended.deleted(&effects.deleted);
         if effects.sessions.is_empty() {
             return;
@@ -114,7 +114,7 @@ impl PublishedState {
         }
     }
 
-    pub(super) fn publish_events(&self, effects: &CommitEffects) {
+    pub(crate) fn publish_events(&self, effects: &CommitEffects) {
         if effects.events.is_empty() {
             return;
         }

@@ -1,6 +1,11 @@
-//! Opening connections, each with the settings of its use.
+//! Opening connections, each with the settings of its use, and what their errors mean.
 
-use super::{InjectedFault, fault, open_error::SqliteOpenError, schema};
+pub(super) mod fault;
+pub(super) mod fault_injection;
+
+pub(super) use fault::Fault;
+
+use super::{InjectedFault, open_error::SqliteOpenError, schema};
 use longhaul_private_dir::check_named;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};

@@ -1,11 +1,11 @@
 //! One change on its way to the writer, and its answer on the way back.
 
-use super::transaction::Tx;
+use super::Tx;
 use longhaul_core::store::StoreError;
 use tokio::sync::oneshot;
 
 /// A change as the writer sees it. It can be run again after its transaction was rolled back.
-pub(super) trait Operation: Send {
+pub(crate) trait Operation: Send {
     /// Runs inside the writer's transaction and keeps the answer. On an error the whole transaction is rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()>;
     /// Sends the answer to the waiting caller.
@@ -18,23 +18,23 @@ pub(super) trait Operation: Send {
     fn size_hint_bytes(&self) -> usize;
     /// Whether it may wait for others to commit with: see [`Change::can_wait`](longhaul_core::store::Change::can_wait).
     fn can_be_deferred(&self) -> bool;
-    /// Whether it may use the room that is [reserved](super::reserve) for what makes room, and for a start.
+    /// Whether it may use the room that is [reserved](crate::sqlite::directory::reserve) for what makes room, and for a start.
     fn may_use_reserve(&self) -> bool;
 }
 
 /// What the writer takes into account before it runs a change.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Needs {
+pub(crate) struct Needs {
     /// See [`Operation::size_hint_bytes`].
-    pub(super) size_hint_bytes: usize,
+    pub(crate) size_hint_bytes: usize,
     /// See [`Operation::can_be_deferred`].
-    pub(super) can_be_deferred: bool,
+    pub(crate) can_be_deferred: bool,
     /// See [`Operation::may_use_reserve`].
-    pub(super) may_use_reserve: bool,
+    pub(crate) may_use_reserve: bool,
 }
 
 /// A change whose caller waits for the answer.
-pub(super) struct PendingOperation<W, T, E> {
+pub(crate) struct PendingOperation<W, T, E> {
     work: W,
     needs: Needs,
     answer: Option<Result<T, E>>,
@@ -43,7 +43,7 @@ pub(super) struct PendingOperation<W, T, E> {
 
 impl<W, T, E> PendingOperation<W, T, E> {
     /// The change, and the receiver of its answer.
-    pub(super) fn new(needs: Needs, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
+    pub(crate) fn new(needs: Needs, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (reply_to, answer) = oneshot::channel();
         let pending = Self {
             work,

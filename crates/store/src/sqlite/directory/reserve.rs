@@ -27,13 +27,13 @@ use std::{
 /// The name of the file in the data directory.
 pub const RESERVE_FILE: &str = "reserve";
 /// With less room than this a disk counts as full, and so do the free pages of a database. The log needs some, too, when the reserve is there. Bytes.
-pub(super) const LEAST_ROOM: u64 = 4 << 20;
+pub(crate) const LEAST_ROOM: u64 = 4 << 20;
 
 /// The file is released in so many parts.
 const PARTS: u64 = 4;
 
 /// The reserve of a data directory.
-pub(super) struct Reserve {
+pub(crate) struct Reserve {
     path: PathBuf,
     /// 0 if there is to be none.
     bytes: u64,
@@ -47,7 +47,7 @@ pub(super) struct Reserve {
 
 impl Reserve {
     /// That of `directory`, which this process owns. A part is released if the disk is full, since a start needs room.
-    pub(super) fn at_start(directory: &Path, bytes: u64) -> io::Result<Self> {
+    pub(crate) fn at_start(directory: &Path, bytes: u64) -> io::Result<Self> {
         let reserve = Self {
             path: directory.join(RESERVE_FILE),
             bytes,
@@ -66,23 +66,23 @@ impl Reserve {
     }
 
     /// Whether there is to be one, and it is not whole.
-    pub(super) fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Relaxed)
     }
 
     /// Whether payloads are refused.
-    pub(super) fn refuses_payloads(&self) -> bool {
+    pub(crate) fn refuses_payloads(&self) -> bool {
         self.refuses_payloads.load(Ordering::Relaxed)
     }
 
     /// While it is in use: so many bytes of the database's file are free.
-    pub(super) fn note_free_pages(&self, bytes: u64) {
+    pub(crate) fn note_free_pages(&self, bytes: u64) {
         self.refuses_payloads
             .store(self.is_in_use() && bytes < LEAST_ROOM, Ordering::Relaxed);
     }
 
     /// Gives a part of its room to whoever writes next. Returns whether there was any to give that could help.
-    pub(super) fn release(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         let _file = self.lock();
         let len = self.found().map_or(0, |found| found.len());
         if self.bytes == 0 || len == 0 || self.lacks_inodes_alone() {
@@ -106,7 +106,7 @@ impl Reserve {
     }
 
     /// Makes it whole if it is in use and there is room.
-    pub(super) fn take(&self) {
+    pub(crate) fn take(&self) {
         if !self.is_in_use() {
             return;
         }

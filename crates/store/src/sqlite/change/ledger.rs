@@ -3,27 +3,26 @@
 //! The counts are rows, changed in the same transaction as what they count. So they are right after every crash, and are never computed
 //! from what is stored. A transaction of many changes writes each count once, at its end.
 
-use super::read;
-use crate::usage::UsageChange;
+use crate::{sqlite::query::read, usage::UsageChange};
 use longhaul_core::{Principal, Usage};
 use rusqlite::{Connection, Result, params};
 use std::collections::HashMap;
 
 const ADD_USAGE: &str = "INSERT INTO usage (principal, live, bytes) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET live = live + excluded.live, bytes = bytes + excluded.bytes";
-pub(super) const ADD_TOTAL_USAGE: &str = "UPDATE usage_in_all SET live = live + ?1, bytes = bytes + ?2 WHERE one = 1";
+pub(crate) const ADD_TOTAL_USAGE: &str = "UPDATE usage_in_all SET live = live + ?1, bytes = bytes + ?2 WHERE one = 1";
 /// A principal without tasks has no row.
-pub(super) const DELETE_EMPTY_USAGE: &str = "DELETE FROM usage WHERE principal = ?1 AND live = 0 AND bytes = 0";
+pub(crate) const DELETE_EMPTY_USAGE: &str = "DELETE FROM usage WHERE principal = ?1 AND live = 0 AND bytes = 0";
 
 /// Changes of usage that the transaction has not written yet.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     by_principal: HashMap<Principal, UsageChange>,
     in_all: UsageChange,
 }
 
 impl Ledger {
-    pub(super) fn add(&mut self, principal: &Principal, change: UsageChange) {
+    pub(crate) fn add(&mut self, principal: &Principal, change: UsageChange) {
         if change == UsageChange::default() {
             return;
         }
@@ -37,7 +36,7 @@ impl Ledger {
     }
 
     /// The usage as the transaction sees it.
-    pub(super) fn usage(&self, connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
+    pub(crate) fn usage(&self, connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
         let change = match of {
             Some(principal) => self.by_principal.get(principal).copied().unwrap_or_default(),
             None => self.in_all,
@@ -46,7 +45,7 @@ impl Ledger {
     }
 
     /// Writes the collected differences, before the commit.
-    pub(super) fn write(&self, connection: &Connection) -> Result<()> {
+    pub(crate) fn write(&self, connection: &Connection) -> Result<()> {
         if self.by_principal.is_empty() {
             return Ok(());
         }

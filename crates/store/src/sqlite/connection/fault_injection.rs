@@ -15,7 +15,7 @@ pub enum InjectedFault {
 
 impl InjectedFault {
     /// The `synchronous` pragma of the writer.
-    pub(super) fn synchronous(injected_fault: Option<Self>) -> &'static str {
+    pub(crate) fn synchronous(injected_fault: Option<Self>) -> &'static str {
         match injected_fault {
             Some(Self::SynchronousOff) => "OFF",
             _ => "FULL",
@@ -23,19 +23,19 @@ impl InjectedFault {
     }
 
     /// Whether to acknowledge before the commit. The commit is then delayed, so that a crash can happen in between.
-    pub(super) fn acknowledges_early(injected_fault: Option<Self>) -> bool {
+    pub(crate) fn acknowledges_early(injected_fault: Option<Self>) -> bool {
         injected_fault == Some(Self::AcknowledgeBeforeCommit)
     }
 
     /// The pause between an early acknowledgement and its commit. It is longer than most pauses between two changes under load, so that nearly every
     /// kill loses something; with a few milliseconds a run of 40 kills could lose nothing.
     #[expect(clippy::disallowed_methods, reason = "an injected fault, for tests only")]
-    pub(super) fn delay_commit() {
+    pub(crate) fn delay_commit() {
         std::thread::sleep(Duration::from_millis(50));
     }
 
     /// Whether commit number `nth`, counted from 0, is to fail.
-    pub(super) fn commit_fails(injected_fault: Option<Self>, nth: u64) -> bool {
+    pub(crate) fn commit_fails(injected_fault: Option<Self>, nth: u64) -> bool {
         matches!(injected_fault, Some(Self::CommitFailsAfter(good)) if nth >= good)
     }
 }

@@ -3,17 +3,16 @@
 //! A change answers `Ok(Ok(_))` when it was made, `Ok(Err(_))` when it was refused and *nothing was written*, and `Err(_)` when SQLite
 //! failed, in which case the whole transaction is rolled back.
 
-use super::{
-    connection, journal,
-    read::{self, bound},
-    row::{self, MORE, select_tasks},
-    transaction::Tx,
-};
+use super::Tx;
 use crate::{
     backend::{Backend, Insertion},
     code::{self, ANSWERED_BY},
     decision::{Decision, EntryWrite, InputWrite},
     refusal,
+    sqlite::{
+        connection,
+        query::{MORE, bound, journal, read, row, select_tasks},
+    },
     usage::{self, UsageChange},
 };
 use longhaul_core::{
@@ -24,31 +23,31 @@ use longhaul_core::{
 use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, Row, ffi, params};
 use std::sync::Arc;
 
-pub(super) const CLAIM: &str = select_tasks!(
+pub(crate) const CLAIM: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_queued CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE tasks.state = 0 AND tool = ?1 AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
 );
-pub(super) const ADOPT: &str = select_tasks!(
+pub(crate) const ADOPT: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE attempt_state < 3 AND attempt_node < ?1 ORDER BY attempt_node, tasks.id LIMIT ?2"
 );
 /// With the bytes that are deleted with it; SQLite knows the lengths without reading the values.
-pub(super) const DELETABLE: &str = "SELECT seq, principal, \
+pub(crate) const DELETABLE: &str = "SELECT seq, principal, \
      (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
      + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0) \
      + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0) \
      + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0) \
      FROM tasks WHERE id = ?1 AND delete_at <= ?2";
-pub(super) const SET_ANSWER: &str =
+pub(crate) const SET_ANSWER: &str =
     "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4, answered_by = ?5 WHERE task = ?1 AND key = ?2";
-pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
-pub(super) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
+pub(crate) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
+pub(crate) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
      WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
-pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
+pub(crate) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
 /// A task and all that belongs to it.
-pub(super) const DELETE: [&str; 5] = [
+pub(crate) const DELETE: [&str; 5] = [
     "DELETE FROM journal WHERE task = ?1",
     "DELETE FROM inputs WHERE task = ?1",
     "DELETE FROM outcomes WHERE task = ?1",
@@ -184,7 +183,7 @@ fn write_input(tx: &Tx<'_>, seq: i64, question: &InputWrite<'_>) -> Result<()> {
 }
 
 /// [`longhaul_core::store::QueueStore::claim`].
-pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed>, StoreError>> {
+pub(crate) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed>, StoreError>> {
     let event = Event::Claimed {
         node: claim.node,
         host: claim.host.clone(),
@@ -202,7 +201,7 @@ pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
 /// [`longhaul_core::store::LeaseStore::adopt`].
 ///
 /// A data directory is one host. Earlier releases called it `data-dir`, and its id is a new one if the file `host` was lost.
-pub(super) fn adopt(
+pub(crate) fn adopt(
     tx: &mut Tx<'_>,
     node: NodeId,
     limit: usize,
@@ -244,13 +243,13 @@ fn take(
 }
 
 /// [`longhaul_core::store::TimerStore::make_timers_due`].
-pub(super) fn make_timers_due(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
+pub(crate) fn make_timers_due(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
     tx.connection.prepare_cached(HASTEN)?.execute([at.0])?;
     Ok(Ok(()))
 }
 
 /// [`longhaul_core::store::TaskStore::delete`].
-pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
+pub(crate) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
     forget_sessions(tx, at)?;
     delete_due(tx, ids, at).map(Ok)
 }
@@ -260,7 +259,7 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
 /// SQLite overwrites the values with zeros, also in pages that become free and would otherwise not be written. That is too much to write for all that
 /// expires. The write-ahead log still has the values, until it is truncated. So have unused parts of pages from which SQLite has moved rows to
 /// others: `secure_delete` does not clear what rebalancing a tree leaves behind, and only `VACUUM` does.
-pub(super) fn delete_ended(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
+pub(crate) fn delete_ended(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
     forget_sessions(tx, at)?;
     connection::overwrite_deleted(tx.connection, true)?;
     let deleted = delete_due(tx, ids, UnixMillis(i64::MAX));
@@ -291,7 +290,7 @@ fn delete_due(tx: &mut Tx<'_>, ids: &[TaskId], due: UnixMillis) -> Result<usize>
 /// [`longhaul_core::store::LeaseStore::open_node`].
 ///
 /// The number was noted outside of the database before.
-pub(super) fn open_node(
+pub(crate) fn open_node(
     tx: &mut Tx<'_>,
     node: NodeId,
     host: &HostId,
@@ -305,7 +304,7 @@ pub(super) fn open_node(
 }
 
 /// [`longhaul_core::store::LeaseStore::record_removal`].
-pub(super) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Result<Result<(), StoreError>> {
+pub(crate) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached("UPDATE nodes SET removals = ?2 WHERE id = ?1")?
         .execute([node.0, removals])?;
@@ -313,7 +312,7 @@ pub(super) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Resu
 }
 
 /// [`longhaul_core::store::QueueStore::put_spec`].
-pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), StoreError>> {
+pub(crate) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached("INSERT INTO specs (id, kind, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?
         .execute(params![spec.id.as_str(), &spec.kind, spec.definition.as_str()])?;
@@ -321,7 +320,7 @@ pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), St
 }
 
 /// [`longhaul_core::store::QueueStore::put_limit`].
-pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>) -> Result<Result<(), StoreError>> {
+pub(crate) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>) -> Result<Result<(), StoreError>> {
     let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
     tx.connection
         .prepare_cached(
@@ -333,7 +332,7 @@ pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>)
 }
 
 /// [`longhaul_core::store::QueueStore::set_paused`].
-pub(super) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Result<(), StoreError>> {
+pub(crate) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Result<(), StoreError>> {
     let sql = match paused {
         true => "INSERT INTO paused_tools (tool) VALUES (?) ON CONFLICT DO NOTHING",
         false => "DELETE FROM paused_tools WHERE tool = ?",
@@ -343,7 +342,7 @@ pub(super) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Re
 }
 
 /// [`longhaul_core::store::SessionStore::signing_keys`].
-pub(super) fn signing_keys(
+pub(crate) fn signing_keys(
     tx: &mut Tx<'_>,
     purpose: &str,
     fresh: &SigningKey,
@@ -364,7 +363,7 @@ pub(super) fn signing_keys(
 }
 
 /// [`longhaul_core::store::SessionStore::end_session`].
-pub(super) fn end_session(tx: &mut Tx<'_>, session: &SessionKey, until: UnixMillis) -> Result<Result<(), StoreError>> {
+pub(crate) fn end_session(tx: &mut Tx<'_>, session: &SessionKey, until: UnixMillis) -> Result<Result<(), StoreError>> {
     tx.connection
         .prepare_cached(
             "INSERT INTO ended_sessions (session, until) VALUES (?, ?) \

@@ -4,7 +4,7 @@
 //! when the file was made, for people, and random characters. It never changes afterwards, also when the directory is moved or copied: the store
 //! leases it to one node at a time. With SQLite in the same directory, the lock of the directory does.
 
-use super::SqliteOpenError;
+use crate::sqlite::SqliteOpenError;
 use longhaul_core::HostId;
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 use std::{
@@ -26,7 +26,7 @@ const RANDOM: usize = 12;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The id of the host, which is made at the first start. Only the owner of the directory may call it.
-pub(super) fn read_or_create(dir: &PrivateDir) -> Result<HostId, SqliteOpenError> {
+pub(crate) fn read_or_create(dir: &PrivateDir) -> Result<HostId, SqliteOpenError> {
     let path = dir.path().join(NAME);
     let failed = |source| SqliteOpenError::Io {
         action: "use",

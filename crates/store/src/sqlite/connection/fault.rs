@@ -1,20 +1,20 @@
 //! What SQLite's errors mean for a request.
 
-use super::SqliteOpenError;
+use crate::sqlite::SqliteOpenError;
 use longhaul_core::store::StoreError;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
 use std::io;
 
 /// An error of SQLite's, with the operating system's error if it is known.
-pub(super) struct Fault {
-    pub(super) error: Error,
+pub(crate) struct Fault {
+    pub(crate) error: Error,
     /// Of the system call that failed.
     errno: Option<i32>,
 }
 
 impl Fault {
     /// Of a statement that has just failed on `connection`, before another one runs there.
-    pub(super) fn of(error: Error, connection: &Connection) -> Self {
+    pub(crate) fn of(error: Error, connection: &Connection) -> Self {
         Self {
             error,
             errno: errno(connection),
@@ -22,7 +22,7 @@ impl Fault {
     }
 
     /// The error for the caller. SQLite's texts name tables and columns, never their values.
-    pub(super) fn to_store_error(&self) -> StoreError {
+    pub(crate) fn to_store_error(&self) -> StoreError {
         if is_locked(&self.error) {
             return StoreError::Locked;
         }
@@ -46,7 +46,7 @@ fn errno(connection: &Connection) -> Option<i32> {
 }
 
 /// Replaces SQLite's "disk I/O error" at a start with the system's error, such as "File too large".
-pub(super) fn name_refused_write(error: SqliteOpenError, connection: &Connection) -> SqliteOpenError {
+pub(crate) fn name_refused_write(error: SqliteOpenError, connection: &Connection) -> SqliteOpenError {
     match (error, errno(connection)) {
         (SqliteOpenError::Sqlite { path, source }, Some(errno)) if is_refused_write(&source) => SqliteOpenError::Io {
             action: "write to",
@@ -72,7 +72,7 @@ fn means_no_room(errno: i32) -> bool {
 }
 
 /// Whether another process holds what is needed.
-pub(super) fn is_locked(error: &Error) -> bool {
+pub(crate) fn is_locked(error: &Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
@@ -83,7 +83,7 @@ pub(super) fn is_locked(error: &Error) -> bool {
 ///
 /// `SQLITE_FULL` is `ENOSPC`. A quota, a size limit or a failing disk comes as a failed write, and the index of the write-ahead log
 /// cannot grow either on a full disk. None of them leaves anything half-written behind.
-pub(super) fn is_refused_write(error: &Error) -> bool {
+pub(crate) fn is_refused_write(error: &Error) -> bool {
     let extended = error.sqlite_error().map(|inner| inner.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
         || matches!(
@@ -93,7 +93,7 @@ pub(super) fn is_refused_write(error: &Error) -> bool {
 }
 
 /// Whether it is unknown what the disk holds.
-pub(super) fn is_fsync(error: &Error) -> bool {
+pub(crate) fn is_fsync(error: &Error) -> bool {
     let extended = error.sqlite_error().map(|inner| inner.extended_code);
     matches!(extended, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
 }

@@ -1,6 +1,6 @@
 //! [`longhaul_core::store::SearchStore::search`].
 
-use super::row::{self, select_tasks};
+use super::{row, select_tasks};
 use longhaul_core::store::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 use rusqlite::{Connection, Result, ToSql};
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ const ALL: Statements = statements!("", "");
 
 /// Every statement, for the test that reads their plans.
 #[cfg(test)]
-pub(super) fn statements() -> impl Iterator<Item = &'static str> {
+pub(crate) fn statements() -> impl Iterator<Item = &'static str> {
     [OF_PARENT, OPEN, UNSUCCESSFUL, OF_PRINCIPAL, ALL]
         .into_iter()
         .flat_map(|statements| [statements.newest_first, statements.oldest_first])
@@ -62,7 +62,7 @@ fn chosen(filter: &TaskFilter) -> (Statements, Option<&str>) {
 }
 
 /// Rows are read one by one, so what the page does not look at costs nothing.
-pub(super) fn page(connection: &Connection, search: &TaskSearch) -> Result<FoundTasks> {
+pub(crate) fn page(connection: &Connection, search: &TaskSearch) -> Result<FoundTasks> {
     let (statements, value) = chosen(&search.filter);
     let (sql, first) = match search.order {
         // Sorts after every id, and before.

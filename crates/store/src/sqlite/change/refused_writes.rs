@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const OVER_AFTER: Duration = Duration::from_secs(10);
 
 /// The refusals since the first one, while they go on.
-pub(super) struct RefusedWrites {
+pub(crate) struct RefusedWrites {
     refusals: FailureStreak,
     /// What times are counted from.
     opened: Instant,
@@ -31,7 +31,7 @@ impl Default for RefusedWrites {
 
 impl RefusedWrites {
     /// A write was refused.
-    pub(super) fn refused(&mut self, why: &StoreError) {
+    pub(crate) fn refused(&mut self, why: &StoreError) {
         let advice = if *why == StoreError::Full {
             FULL_DISK_ADVICE
         } else {
@@ -50,7 +50,7 @@ impl RefusedWrites {
     }
 
     /// A write was done.
-    pub(super) fn done(&mut self) {
+    pub(crate) fn done(&mut self) {
         if !self.go_on() {
             return;
         }
@@ -62,7 +62,7 @@ impl RefusedWrites {
     }
 
     /// Whether they are refused now.
-    pub(super) fn go_on(&self) -> bool {
+    pub(crate) fn go_on(&self) -> bool {
         self.refusals.goes_on()
     }
 }

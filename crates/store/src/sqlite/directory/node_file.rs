@@ -26,7 +26,7 @@
 //! A directory that was restored as a whole agrees with itself. So whoever restores it adds `restored` to the file, with the time of the backup, and the
 //! first step of a start removes it.
 
-use super::SqliteOpenError;
+use crate::sqlite::SqliteOpenError;
 use longhaul_core::{NodeId, UnixMillis, push_timestamp};
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 #[cfg(target_os = "linux")]
@@ -127,32 +127,32 @@ struct NodeFileContents {
 
 /// The latest start in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct LatestNode {
-    pub(super) id: i64,
+pub(crate) struct LatestNode {
+    pub(crate) id: i64,
     /// Whether it was recorded in the file; earlier releases had no such file.
-    pub(super) noted: bool,
+    pub(crate) noted: bool,
     /// How often it has removed folders of attempts.
-    pub(super) removals: i64,
+    pub(crate) removals: i64,
 }
 
 /// The file in a directory.
 #[derive(Debug, Clone)]
-pub(super) struct NodeFile {
+pub(crate) struct NodeFile {
     directory: PathBuf,
 }
 
 impl NodeFile {
-    pub(super) fn in_directory(dir: &PrivateDir) -> Self {
+    pub(crate) fn in_directory(dir: &PrivateDir) -> Self {
         Self::of(dir.path().to_owned())
     }
 
     /// That of a directory which this process need not own.
-    pub(super) fn of(directory: PathBuf) -> Self {
+    pub(crate) fn of(directory: PathBuf) -> Self {
         Self { directory }
     }
 
     /// Why the file and the database are not of the same time, if they are not.
-    pub(super) fn disagreement(&self, database: LatestNode) -> Result<Option<Disagreement>, SqliteOpenError> {
+    pub(crate) fn disagreement(&self, database: LatestNode) -> Result<Option<Disagreement>, SqliteOpenError> {
         let noted = self.read().map_err(|source| SqliteOpenError::Io {
             action: "use",
             path: self.directory.join(NAME),
@@ -162,7 +162,7 @@ impl NodeFile {
     }
 
     /// Step 1 of a start. Returns its number, which is greater than every number in the file and in the database.
-    pub(super) fn note_opening(&self, database: LatestNode) -> io::Result<NodeId> {
+    pub(crate) fn note_opening(&self, database: LatestNode) -> io::Result<NodeId> {
         let noted = self.read()?.and_then(Result::ok);
         let highest = noted.map_or(0, |noted| noted.latest.max(noted.opening.unwrap_or(0)));
         let opening = highest.max(database.id) + 1;
@@ -176,7 +176,7 @@ impl NodeFile {
     }
 
     /// Step 3 of a start, and step 2 of its removals.
-    pub(super) fn note_opened(&self, node: NodeId, removals: i64) -> io::Result<()> {
+    pub(crate) fn note_opened(&self, node: NodeId, removals: i64) -> io::Result<()> {
         self.replace(NodeFileContents {
             latest: node.0,
             removals,
@@ -186,7 +186,7 @@ impl NodeFile {
     }
 
     /// Records that all of the directory, the latest start included, comes from a backup. The next start is to accept that, and removes the record.
-    pub(super) fn note_restored(&self, node: NodeId, removals: i64, taken: UnixMillis) -> io::Result<()> {
+    pub(crate) fn note_restored(&self, node: NodeId, removals: i64, taken: UnixMillis) -> io::Result<()> {
         self.replace(NodeFileContents {
             latest: node.0,
             removals,

@@ -1,6 +1,6 @@
 //! Reading: short reads on the caller's thread, long ones on a thread of their own.
 
-use super::{SqliteOpenError, connection, fault::Fault};
+use crate::sqlite::{Fault, SqliteOpenError, connection};
 use longhaul_core::store::StoreError;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
@@ -17,14 +17,14 @@ const MOST_CONNECTIONS: usize = 4;
 type ReadJob = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The connections that read.
-pub(super) struct Readers {
+pub(crate) struct Readers {
     connections: Vec<Mutex<Connection>>,
     questions: Option<Sender<ReadJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Readers {
-    pub(super) fn open(path: &Path) -> Result<Self, SqliteOpenError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, SqliteOpenError> {
         let count = std::thread::available_parallelism()
             .map_or(2, usize::from)
             .clamp(2, MOST_CONNECTIONS);
@@ -48,7 +48,7 @@ impl Readers {
     }
 
     /// Runs a read of a few microseconds on the caller's thread.
-    pub(super) fn at_once<T>(
+    pub(crate) fn at_once<T>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
@@ -56,7 +56,7 @@ impl Readers {
     }
 
     /// Runs a read whose cost grows with its result, without blocking the caller's thread.
-    pub(super) async fn in_turn<T: Send + 'static>(
+    pub(crate) async fn in_turn<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {

@@ -1,9 +1,15 @@
-//! The data directory: private, local, and owned by one process.
+//! The data directory: private, local, and owned by one process. Beside the database it has the files `lock`, `host`, `node` and `reserve`.
 
-use super::{
-    DATABASE, SqliteOpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile,
-    reserve::Reserve,
-};
+pub(super) mod database_file_check;
+mod filesystem;
+mod host_file;
+pub(super) mod node_file;
+pub(super) mod reserve;
+
+pub(super) use self::{node_file::NodeFile, reserve::Reserve};
+
+use super::{DATABASE, SqliteOpenError};
+use database_file_check::DatabaseFileCheck;
 use longhaul_core::{HostId, plain_line};
 use longhaul_private_dir::{PrivateDir, check_file, is_at, open_named, read_named_text};
 use rustix::{

@@ -19,7 +19,7 @@ const MAX_RECORD_BYTES: u64 = MAX_BYTES / 16;
 const RECORD_OVERHEAD: u64 = 768;
 
 /// The cached records, within [`MAX_BYTES`] bytes.
-pub(super) struct EndedRecords(Mutex<RecordCache>);
+pub(crate) struct EndedRecords(Mutex<RecordCache>);
 
 struct RecordCache {
     records: Cache<TaskId, Arc<Record>, Weight>,
@@ -28,7 +28,7 @@ struct RecordCache {
 
 /// A record is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Absent {
+pub(crate) struct Absent {
     /// How many commits had deleted something. What was read before the next one may be deleted.
     deletions: u64,
 }
@@ -46,7 +46,7 @@ impl Default for EndedRecords {
 
 impl EndedRecords {
     /// The record, or the state before it is read, for [`keep`](Self::keep).
-    pub(super) fn find(&self, id: &TaskId) -> Result<Arc<Record>, Absent> {
+    pub(crate) fn find(&self, id: &TaskId) -> Result<Arc<Record>, Absent> {
         let cached = self.0.lock();
         cached.records.get(id).map(Arc::clone).ok_or(Absent {
             deletions: cached.deletions,
@@ -54,7 +54,7 @@ impl EndedRecords {
     }
 
     /// Caches a record that was read after it was found `absent`, if it can change no more.
-    pub(super) fn keep(&self, absent: Absent, record: &Record) {
+    pub(crate) fn keep(&self, absent: Absent, record: &Record) {
         let settled = record.task.announced && record.task.delete_at().is_some();
         if !settled || weight(record) > MAX_RECORD_BYTES {
             return;
@@ -67,7 +67,7 @@ impl EndedRecords {
     }
 
     /// Call it after the commit that deleted them, and before its acknowledgement.
-    pub(super) fn deleted(&self, ids: &[TaskId]) {
+    pub(crate) fn deleted(&self, ids: &[TaskId]) {
         if ids.is_empty() {
             return;
         }

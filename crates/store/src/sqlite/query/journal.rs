@@ -22,15 +22,15 @@ macro_rules! select_entries {
 }
 
 const INSERT: &str = "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-pub(super) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
-pub(super) const REWRITE: &str =
+pub(crate) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
+pub(crate) const REWRITE: &str =
     "UPDATE journal SET value = ?3, epoch = coalesce(?4, epoch) WHERE task = ?1 AND seq = ?2";
-pub(super) const READ: &str = select_entries!("", "");
+pub(crate) const READ: &str = select_entries!("", "");
 /// The index covers the entries of this kind's number, so the statement names the number too.
-pub(super) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
+pub(crate) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
 
 /// Writes one entry, and returns how many bytes it replaced.
-pub(super) fn write(connection: &Connection, task: i64, entry: &EntryWrite<'_>) -> Result<i64> {
+pub(crate) fn write(connection: &Connection, task: i64, entry: &EntryWrite<'_>) -> Result<i64> {
     match entry {
         EntryWrite::Appended(entry) => {
             connection.prepare_cached(INSERT)?.execute(params![
@@ -60,7 +60,7 @@ pub(super) fn write(connection: &Connection, task: i64, entry: &EntryWrite<'_>) 
 }
 
 /// [`longhaul_core::store::JournalStore::journal`] by [`READ`], [`longhaul_core::store::JournalStore::emitted`] by [`EMITTED`].
-pub(super) fn read(connection: &Connection, sql: &str, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
+pub(crate) fn read(connection: &Connection, sql: &str, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = connection.prepare_cached(sql)?;
     let entries = statement.query_map(params![id.as_str(), after, bound(limit)], entry)?;
     entries.collect()

@@ -6,14 +6,14 @@ use longhaul_core::{Outcome, Principal, SessionKey, Task, TaskId, UnixMillis, Us
 use rusqlite::{Connection, Error};
 
 /// The transaction that a change runs in.
-pub(super) struct Tx<'c> {
-    pub(super) connection: &'c Connection,
+pub(crate) struct Tx<'c> {
+    pub(crate) connection: &'c Connection,
     effects: CommitEffects,
     ledger: Ledger,
 }
 
 impl<'c> Tx<'c> {
-    pub(super) fn begin(connection: &'c Connection) -> Result<Self, Error> {
+    pub(crate) fn begin(connection: &'c Connection) -> Result<Self, Error> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Self {
             connection,
@@ -23,39 +23,39 @@ impl<'c> Tx<'c> {
     }
 
     /// Writes the collected usage. The caller commits.
-    pub(super) fn end(self) -> Result<CommitEffects, Error> {
+    pub(crate) fn end(self) -> Result<CommitEffects, Error> {
         self.ledger.write(self.connection)?;
         Ok(self.effects)
     }
 
     /// Changes the usage of `principal`.
-    pub(super) fn add_usage(&mut self, principal: &Principal, change: UsageChange) {
+    pub(crate) fn add_usage(&mut self, principal: &Principal, change: UsageChange) {
         self.ledger.add(principal, change);
     }
 
     /// The usage as this transaction sees it: of a principal, or of all.
-    pub(super) fn usage_of(&self, of: Option<&Principal>) -> Result<Usage, Error> {
+    pub(crate) fn usage_of(&self, of: Option<&Principal>) -> Result<Usage, Error> {
         self.ledger.usage(self.connection, of)
     }
 
-    pub(super) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
+    pub(crate) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
         self.effects.changed(after, outcome);
     }
 
-    pub(super) fn deleted(&mut self, id: &TaskId) {
+    pub(crate) fn deleted(&mut self, id: &TaskId) {
         self.effects.deleted(id);
     }
 
     /// The log is truncated soon after the commit.
-    pub(super) fn truncates_log(&mut self) {
+    pub(crate) fn truncates_log(&mut self) {
         self.effects.truncates_log = true;
     }
 
-    pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
+    pub(crate) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
         self.effects.session_ended(session, until);
     }
 
-    pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
+    pub(crate) fn sessions_forgotten(&mut self, at: UnixMillis) {
         self.effects.sessions_forgotten(at);
     }
 }

@@ -1,11 +1,9 @@
 //! Statements that only read.
 
-use super::{
-    node_file::LatestNode,
-    row::{self, MORE, select_tasks},
-};
+use super::{MORE, row, select_tasks};
 use crate::{
     code,
+    sqlite::directory::node_file::LatestNode,
     task_row::{self, Row as _},
 };
 use longhaul_core::{
@@ -16,88 +14,88 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, R
 use std::sync::Arc;
 
 /// Every statement has a name, so that a test can read its query plan. `+` keeps the owner from choosing the index: an id is enough.
-pub(super) const GET: &str = select_tasks!(
+pub(crate) const GET: &str = select_tasks!(
     ", outcomes.json, outcomes.code, outcomes.message",
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq \
      WHERE tasks.id = ?1 AND +principal = ?2 AND announced = 1"
 );
-pub(super) const PEEK: &str = select_tasks!(
+pub(crate) const PEEK: &str = select_tasks!(
     ", outcomes.json, outcomes.code, outcomes.message",
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq WHERE tasks.id = ?1"
 );
-pub(super) const VERSION: &str = "SELECT version FROM tasks WHERE id = ?1";
-pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
-pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at, answered_by FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
-pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
+pub(crate) const VERSION: &str = "SELECT version FROM tasks WHERE id = ?1";
+pub(crate) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
+pub(crate) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at, answered_by FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
+pub(crate) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
      ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2";
-pub(super) const INPUTS: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
+pub(crate) const INPUTS: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
     ON inputs.task = tasks.seq WHERE tasks.id = ?1 ORDER BY asked_at, key LIMIT ?2";
-pub(super) const REQUESTOR: &str =
+pub(crate) const REQUESTOR: &str =
     "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
-pub(super) const ARGUMENTS: &str =
+pub(crate) const ARGUMENTS: &str =
     "SELECT json FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
-pub(super) const USAGE: &str = "SELECT live, bytes FROM usage WHERE principal = ?1";
-pub(super) const USAGE_IN_ALL: &str = "SELECT live, bytes FROM usage_in_all WHERE one = 1";
-pub(super) const SPEC: &str = "SELECT id, kind, definition FROM specs WHERE id = ?1";
-pub(super) const LIST_OWNED: &str = select_tasks!(
+pub(crate) const USAGE: &str = "SELECT live, bytes FROM usage WHERE principal = ?1";
+pub(crate) const USAGE_IN_ALL: &str = "SELECT live, bytes FROM usage_in_all WHERE one = 1";
+pub(crate) const SPEC: &str = "SELECT id, kind, definition FROM specs WHERE id = ?1";
+pub(crate) const LIST_OWNED: &str = select_tasks!(
     "",
     "INDEXED BY tasks_of_principal CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 1 AND principal = ?1 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
 );
-pub(super) const LIST_SESSION: &str = select_tasks!(
+pub(crate) const LIST_SESSION: &str = select_tasks!(
     "",
     "INDEXED BY tasks_session CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 1 AND principal = ?1 AND session = ?4 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
 );
-pub(super) const LIVE: &str = select_tasks!(
+pub(crate) const LIVE: &str = select_tasks!(
     "",
     "INDEXED BY tasks_live CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 1 AND tasks.state < 3 AND +principal = ?1 AND session = ?2 AND tasks.id > ?3 \
      ORDER BY tasks.id LIMIT ?4"
 );
-pub(super) const DUE: &str = select_tasks!(
+pub(crate) const DUE: &str = select_tasks!(
     "",
     "INDEXED BY tasks_wake CROSS JOIN specs ON specs.seq = tasks.spec WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2"
 );
-pub(super) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
-pub(super) const LIMITS: &str = "SELECT tool, concurrency FROM tool_limits WHERE concurrency IS NOT NULL ORDER BY tool";
-pub(super) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued_of_principal \
+pub(crate) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
+pub(crate) const LIMITS: &str = "SELECT tool, concurrency FROM tool_limits WHERE concurrency IS NOT NULL ORDER BY tool";
+pub(crate) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued_of_principal \
      WHERE state = 0 AND tool = ?1 AND principal = ?2 AND (ready_at, id) < (?3, ?4) ORDER BY ready_at, id LIMIT ?5)";
-pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
-pub(super) const EXPIRED: &str =
+pub(crate) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
+pub(crate) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
-pub(super) const ORPHANED_CALLS: &str = select_tasks!(
+pub(crate) const ORPHANED_CALLS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND retry_until IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
 );
-pub(super) const HELD_ATTEMPTS: &str = "SELECT id, attempt_epoch, stop_reason FROM tasks INDEXED BY tasks_working \
+pub(crate) const HELD_ATTEMPTS: &str = "SELECT id, attempt_epoch, stop_reason FROM tasks INDEXED BY tasks_working \
      WHERE attempt_state < 3 AND attempt_node = ?1 ORDER BY id";
-pub(super) const HELD: &str = select_tasks!(
+pub(crate) const HELD: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE tasks.id = ?1 AND attempt_state < 3 AND attempt_node = ?2"
 );
-pub(super) const NEXT_READY: &str =
+pub(crate) const NEXT_READY: &str =
     "SELECT min(ready_at) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1";
 /// Jumps from tool to tool in the index instead of walking through every queue.
-pub(super) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
+pub(crate) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
          SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 \
          UNION ALL \
          SELECT (SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool > queued.tool) \
          FROM queued WHERE queued.tool IS NOT NULL \
      ) SELECT tool FROM queued WHERE tool IS NOT NULL";
-pub(super) const CHILDREN: &str = select_tasks!(
+pub(crate) const CHILDREN: &str = select_tasks!(
     "",
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent = ?1 AND tasks.state < 3 AND tasks.stop_at IS NULL ORDER BY tasks.id LIMIT ?2"
 );
-pub(super) const STARTED_BY: &str = select_tasks!(
+pub(crate) const STARTED_BY: &str = select_tasks!(
     "",
     "INDEXED BY tasks_started CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent = ?1 AND tasks.id > ?2 ORDER BY tasks.id LIMIT ?3"
 );
-pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
+pub(crate) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent IS NOT NULL AND tasks.state < 3 AND tasks.stop_at IS NULL AND NOT EXISTS ( \
@@ -105,37 +103,37 @@ pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
      ) ORDER BY tasks.parent, tasks.id LIMIT ?1"
 );
 /// Reads live tasks only.
-pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
-pub(super) const COUNT_RUNNING: &str =
+pub(crate) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
+pub(crate) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
-pub(super) const COUNT_SUSPENDED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
-pub(super) const COUNT_BLOCKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_blocked WHERE state = -1";
-pub(super) const LIVE_TASKS: &str = "SELECT tool, state, count(*), sum(open_inputs <> ''), min(ready_at) \
+pub(crate) const COUNT_SUSPENDED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
+pub(crate) const COUNT_BLOCKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_blocked WHERE state = -1";
+pub(crate) const LIVE_TASKS: &str = "SELECT tool, state, count(*), sum(open_inputs <> ''), min(ready_at) \
      FROM tasks INDEXED BY tasks_open WHERE ended_at IS NULL GROUP BY tool, state ORDER BY tool, state";
-pub(super) const BLOCKED: &str = select_tasks!(
+pub(crate) const BLOCKED: &str = select_tasks!(
     "",
     "INDEXED BY tasks_blocked CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.state = -1 AND tasks.id > ?1 ORDER BY tasks.id LIMIT ?2"
 );
-pub(super) const KEYED: &str = select_tasks!(
+pub(crate) const KEYED: &str = select_tasks!(
     ", idempotency_digest",
     "INDEXED BY tasks_keyed CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE principal = ?1 AND tool = ?2 AND idempotency_key = ?3"
 );
-pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
+pub(crate) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
 /// [`longhaul_core::store::TaskStore::get`].
-pub(super) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result<Option<Record>> {
+pub(crate) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result<Option<Record>> {
     record(connection, GET, params![id.as_str(), scope.principal.as_str()])
 }
 
 /// [`longhaul_core::store::TaskStore::get_unscoped`].
-pub(super) fn get_unscoped(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
+pub(crate) fn get_unscoped(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
     record(connection, PEEK, params![id.as_str()])
 }
 
 /// [`longhaul_core::store::TaskStore::versions`].
-pub(super) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<(TaskId, u64)>> {
+pub(crate) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<(TaskId, u64)>> {
     let mut statement = connection.prepare_cached(VERSION)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
@@ -146,7 +144,7 @@ pub(super) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<
 }
 
 /// The task of the call with this key, and the digest of its arguments.
-pub(super) fn find_by_idempotency_key(
+pub(crate) fn find_by_idempotency_key(
     connection: &Connection,
     principal: &Principal,
     tool: &str,
@@ -179,7 +177,7 @@ fn record(connection: &Connection, sql: &str, by: impl Params) -> Result<Option<
 }
 
 /// A task with its `seq`, for a change of it.
-pub(super) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, Task)>> {
+pub(crate) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, Task)>> {
     connection
         .prepare_cached(LOAD)?
         .query_row([id.as_str()], row::task)
@@ -187,7 +185,7 @@ pub(super) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, 
 }
 
 /// [`longhaul_core::store::JournalStore::input`].
-pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
+pub(crate) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
     connection
         .prepare_cached(INPUT)?
         .query_row([id.as_str(), key.as_str()], read_input)
@@ -195,14 +193,14 @@ pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Res
 }
 
 /// [`longhaul_core::store::JournalStore::inputs`].
-pub(super) fn inputs(connection: &Connection, id: &TaskId, limit: usize) -> Result<Vec<Input>> {
+pub(crate) fn inputs(connection: &Connection, id: &TaskId, limit: usize) -> Result<Vec<Input>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(INPUTS)?;
     statement.query_map(params![id.as_str(), limit], read_input)?.collect()
 }
 
 /// [`longhaul_core::store::TaskStore::requestor`].
-pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
+pub(crate) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
     connection
         .prepare_cached(REQUESTOR)?
         .query_row([id.as_str()], |row| row::json(row, 0))
@@ -210,7 +208,7 @@ pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<J
 }
 
 /// [`longhaul_core::store::TaskStore::arguments`].
-pub(super) fn arguments(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
+pub(crate) fn arguments(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
     connection
         .prepare_cached(ARGUMENTS)?
         .query_row([id.as_str()], |row| row::json(row, 0))
@@ -235,7 +233,7 @@ fn read_input(row: &Row<'_>) -> Result<Input> {
 }
 
 /// [`longhaul_core::store::QueueStore::spec`].
-pub(super) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSpec>> {
+pub(crate) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSpec>> {
     let spec = |row: &Row<'_>| {
         Ok(ToolSpec {
             id: SpecId::named(row.get::<_, Arc<str>>(0)?),
@@ -250,7 +248,7 @@ pub(super) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSp
 }
 
 /// [`longhaul_core::store::SearchStore::list`].
-pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page> {
+pub(crate) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page> {
     // Sorts after every id.
     let before = before.map_or("~", TaskId::as_str);
     let one_more = bound(limit.saturating_add(1));
@@ -270,13 +268,13 @@ pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskI
     Ok(Page { tasks, more })
 }
 
-pub(super) fn has_tasks_of(connection: &Connection, principal: &Principal) -> Result<bool> {
+pub(crate) fn has_tasks_of(connection: &Connection, principal: &Principal) -> Result<bool> {
     let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = ?1)")?;
     statement.query_row([principal.as_str()], |row| row.get(0))
 }
 
 /// [`longhaul_core::store::SearchStore::find`].
-pub(super) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>> {
+pub(crate) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -> Result<Vec<Task>> {
     let limit = bound(limit);
     // Sorts before every id.
     let or_first = |after: &Option<TaskId>| after.as_ref().map_or("", TaskId::as_str).to_owned();
@@ -296,20 +294,20 @@ pub(super) fn find(connection: &Connection, lookup: &TaskLookup, limit: usize) -
 }
 
 /// [`longhaul_core::store::TimerStore::next_wake`].
-pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
+pub(crate) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection.prepare_cached(NEXT_WAKE)?.query_row([], |row| row.get(0))?;
     Ok(earliest.map(UnixMillis))
 }
 
 /// [`longhaul_core::store::QueueStore::paused`].
-pub(super) fn paused(connection: &Connection) -> Result<Vec<Arc<str>>> {
+pub(crate) fn paused(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached("SELECT tool FROM paused_tools ORDER BY tool")?;
     let tools = statement.query_map([], |row| row.get(0))?;
     tools.collect()
 }
 
 /// [`longhaul_core::store::QueueStore::limits`].
-pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
+pub(crate) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
     let mut statement = connection.prepare_cached(LIMITS)?;
     let limits = statement.query_map([], |row| {
         let most: i64 = row.get(1)?;
@@ -322,7 +320,7 @@ pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
 }
 
 /// [`longhaul_core::store::QueueStore::queued_before`].
-pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -> Result<usize> {
+pub(crate) fn queued_before(connection: &Connection, task: &Task, most: usize) -> Result<usize> {
     let by = params![
         &task.tool,
         task.owner.principal.as_str(),
@@ -337,13 +335,13 @@ pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -
 }
 
 /// [`longhaul_core::store::TimerStore::newest_created_at`].
-pub(super) fn newest_created_at(connection: &Connection) -> Result<Option<UnixMillis>> {
+pub(crate) fn newest_created_at(connection: &Connection) -> Result<Option<UnixMillis>> {
     let newest = connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0));
     Ok(newest.optional()?.map(UnixMillis))
 }
 
 /// [`longhaul_core::store::QueueStore::next_ready`].
-pub(super) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
+pub(crate) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection
         .prepare_cached(NEXT_READY)?
         .query_row([tool], |row| row.get(0))?;
@@ -351,14 +349,14 @@ pub(super) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<U
 }
 
 /// [`longhaul_core::store::TimerStore::expired`].
-pub(super) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<TaskId>> {
+pub(crate) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<TaskId>> {
     let mut statement = connection.prepare_cached(EXPIRED)?;
     let ids = statement.query_map(params![at.0, bound(limit)], |row| row::id(row, 0))?;
     ids.collect()
 }
 
 /// [`longhaul_core::Renewal::held`](longhaul_core::store::Renewal::held).
-pub(super) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec<HeldAttempt>> {
+pub(crate) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec<HeldAttempt>> {
     let mut statement = connection.prepare_cached(HELD_ATTEMPTS)?;
     let held = statement.query_map([node.0], |row| {
         Ok(HeldAttempt {
@@ -374,7 +372,7 @@ pub(super) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec
 }
 
 /// [`longhaul_core::store::TaskStore::held`].
-pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result<Option<Claimed>> {
+pub(crate) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result<Option<Claimed>> {
     let mut statement = connection.prepare_cached(HELD)?;
     let claimed = |row: &Row<'_>| {
         Ok(Claimed {
@@ -387,14 +385,14 @@ pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result
 }
 
 /// [`longhaul_core::store::QueueStore::queued_tools`].
-pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
+pub(crate) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached(QUEUED_TOOLS)?;
     let tools = statement.query_map([], |row| row.get(0))?;
     tools.collect()
 }
 
 /// [`longhaul_core::store::SearchStore::counts`].
-pub(super) fn counts(connection: &Connection) -> Result<Counts> {
+pub(crate) fn counts(connection: &Connection) -> Result<Counts> {
     // One transaction, so that a task on its way from queued to running is counted once.
     let snapshot = connection.unchecked_transaction()?;
     let count = |sql| snapshot.prepare_cached(sql)?.query_row([], number);
@@ -407,7 +405,7 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
 }
 
 /// [`longhaul_core::store::SearchStore::live_tasks`].
-pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
+pub(crate) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
     let group = |row: &Row<'_>| {
         Ok(LiveTasks {
             tool: row.get(0)?,
@@ -423,7 +421,7 @@ pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
 }
 
 /// [`longhaul_core::store::SearchStore::usage`].
-pub(super) fn usage(connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
+pub(crate) fn usage(connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
     let usage = |row: &Row<'_>| {
         Ok(Usage {
             live: row.get::<_, i64>(0)?.cast_unsigned(),
@@ -443,7 +441,7 @@ fn number(row: &Row<'_>) -> Result<u64> {
 }
 
 /// The keys of [`longhaul_core::store::SessionStore::signing_keys`], as far as there are any.
-pub(super) fn signing_keys(connection: &Connection, purpose: &str) -> Result<Vec<SigningKey>> {
+pub(crate) fn signing_keys(connection: &Connection, purpose: &str) -> Result<Vec<SigningKey>> {
     let key = |row: &Row<'_>| {
         Ok(SigningKey {
             id: row.get(0)?,
@@ -461,12 +459,12 @@ fn tasks(mut statement: CachedStatement<'_>, by: impl Params) -> Result<Vec<Task
 }
 
 /// A limit as SQLite counts.
-pub(super) fn bound(limit: usize) -> i64 {
+pub(crate) fn bound(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// The latest start of a server.
-pub(super) fn latest_node(connection: &Connection) -> Result<LatestNode> {
+pub(crate) fn latest_node(connection: &Connection) -> Result<LatestNode> {
     let row = |row: &Row<'_>| {
         Ok(LatestNode {
             id: row.get(0)?,

@@ -6,16 +6,16 @@
 //! itself). A savepoint for each change was measured to cost a fifth of the writer's time.
 
 use super::{
-    InjectedFault,
+    Tx,
     commit_effects::{CommitEffects, PublishedState},
-    connection,
-    database_file_check::DatabaseFileCheck,
-    fault::{self, Fault},
     operation::Operation,
-    options::{OnFatal, SqliteOptions},
     refused_writes::RefusedWrites,
-    reserve::{LEAST_ROOM, Reserve},
-    transaction::Tx,
+};
+use crate::sqlite::{
+    Fault, InjectedFault, connection,
+    connection::fault,
+    directory::{Reserve, database_file_check::DatabaseFileCheck, reserve::LEAST_ROOM},
+    options::{OnFatal, SqliteOptions},
 };
 use longhaul_core::store::StoreError;
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
@@ -44,7 +44,7 @@ const LOG_LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
 const RESERVE_RETRY: Duration = Duration::from_secs(2);
 
 /// A message in the writer's queue.
-pub(super) enum Message {
+pub(crate) enum Message {
     Execute(Box<dyn Operation>),
     /// Commit what is queued, then stop.
     Close,
@@ -126,7 +126,7 @@ impl Drop for PanicGuard {
 }
 
 /// The state of the writer thread.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     connection: Connection,
     queue: Receiver<Message>,
     /// Changes to run before those still in the queue.
@@ -153,7 +153,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
+    pub(crate) fn new(
         mut connection: Connection,
         queue: Receiver<Message>,
         in_flight: Arc<AtomicUsize>,
@@ -190,7 +190,7 @@ impl Writer {
     }
 
     /// Runs until [`Message::Close`], until all senders are dropped, or until the state of the disk is unknown.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let _watch = PanicGuard(self.options.on_fatal.clone());
         while !self.closing {
             self.look_at_reserve();
