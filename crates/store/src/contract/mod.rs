@@ -27,38 +27,16 @@ use std::{pin::Pin, sync::Arc};
 
 pub(crate) mod fixture;
 
-pub mod acknowledged_is_kept;
-pub mod all_or_nothing;
-pub mod blocked;
-pub mod calls;
-pub mod claims;
-pub mod counts;
+mod changes;
+mod creation;
 pub mod differential;
-pub mod done_is_final;
-pub mod hints;
-pub mod idempotent_creation;
-pub mod inputs_answered_once;
-pub mod isolation;
-pub mod journal;
-pub mod leases;
-pub mod lineage;
-pub mod lists;
-pub mod live_is_never_deleted;
-pub mod numbered_changes;
-pub mod permits;
-pub mod queues;
-pub mod quotas;
-pub mod recovery;
-pub mod replacement;
-pub mod requestor;
-pub mod searches;
+mod execution;
+mod lookups;
+mod nodes;
 pub mod sessions;
 pub mod signing_keys;
-pub mod specs;
-pub mod stale_fences;
-pub mod suspension;
-pub mod timers;
-pub mod tombstones;
+
+pub use self::{changes::*, creation::*, execution::*, lookups::*, nodes::*};
 
 /// A store under test.
 pub trait Subject: Send {

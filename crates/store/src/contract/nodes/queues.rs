@@ -1,0 +1,111 @@
+//! Which queues there are.
+
+use crate::contract::{NewSubject, fixture::*};
+use longhaul_core::{Principal, UnixMillis, store::ToolLimit};
+
+/// Each tool with a queue, once, and when its first task is ready.
+pub async fn queues_are_known_by_their_tools(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.queued_tools().await, Ok(vec![]));
+    for (name, tool, at) in [
+        ("a", "pack", 30),
+        ("b", "hash", 20),
+        ("c", "pack", 10),
+        ("d", "pack", 40),
+    ] {
+        let mut new = new_task(name, fixture.node, at);
+        new.header.tool = tool.into();
+        fixture.create(new).await;
+    }
+    let tools = fixture.store.queued_tools().await.expect("the tools");
+    assert_eq!(tools.iter().map(|tool| &**tool).collect::<Vec<_>>(), ["hash", "pack"]);
+    assert_eq!(fixture.store.next_ready("pack").await, Ok(Some(UnixMillis(10))));
+    assert_eq!(fixture.store.next_ready("hash").await, Ok(Some(UnixMillis(20))));
+    assert_eq!(fixture.store.next_ready("has").await, Ok(None));
+    fixture.claim("hash", 1, 100).await;
+    fixture.claim("pack", 1, 100).await;
+    assert_eq!(fixture.store.next_ready("hash").await, Ok(None));
+    assert_eq!(fixture.store.next_ready("pack").await, Ok(Some(UnixMillis(30))));
+    assert_eq!(fixture.store.queued_tools().await.expect("the tools").len(), 1);
+}
+
+/// Counts the tasks of its principal before a task, up to a limit, in the order in which tasks are claimed.
+pub async fn the_position_in_a_queue_is_known(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let mut tasks = Vec::new();
+    for (name, principal, tool, at) in [
+        ("a", "alice", "pack", 30),
+        ("b", "alice", "hash", 5),
+        ("c", "alice", "pack", 10),
+        ("d", "alice", "pack", 30),
+        ("e", "bob", "pack", 11),
+        ("f", "bob", "pack", 12),
+        ("g", "bob", "pack", 40),
+    ] {
+        let mut new = new_task(name, fixture.node, at);
+        new.header.owner.principal = Principal::named(principal);
+        new.header.tool = tool.into();
+        tasks.push(fixture.create(new).await);
+    }
+    for (task, most, before) in [
+        (0, 9, 1),
+        (1, 9, 0),
+        (2, 9, 0),
+        (3, 9, 2),
+        (3, 1, 1),
+        (4, 9, 0),
+        (5, 9, 1),
+        (6, 9, 2),
+    ] {
+        assert_eq!(
+            fixture.store.queued_before(&tasks[task], most).await,
+            Ok(before),
+            "{}",
+            tasks[task].id
+        );
+    }
+    fixture.claim("pack", 1, 100).await;
+    assert_eq!(fixture.store.queued_before(&tasks[3], 9).await, Ok(1));
+    assert_eq!(fixture.store.queued_before(&tasks[6], 9).await, Ok(2));
+}
+
+/// The limit that was put last, over a restart.
+pub async fn limits_are_kept_by_tool(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.limits().await, Ok(vec![]));
+    for (tool, most) in [
+        ("pack", Some(1)),
+        ("hash", Some(2)),
+        ("pack", Some(3)),
+        ("hash", None),
+        ("look", None),
+    ] {
+        fixture.store.put_limit(tool, most).await.expect("it is written");
+    }
+    let fixture = fixture.restart().await;
+    assert_eq!(
+        fixture.store.limits().await,
+        Ok(vec![ToolLimit {
+            tool: "pack".into(),
+            concurrency: 3
+        }])
+    );
+}
+
+/// A pause lasts over a restart, until it is ended. The store itself gives paused tools' tasks to whoever claims them.
+pub async fn pauses_are_kept_by_tool(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.paused().await, Ok(vec![]));
+    for (tool, paused) in [
+        ("pack", true),
+        ("hash", true),
+        ("look", true),
+        ("pack", true),
+        ("look", false),
+        ("never", false),
+    ] {
+        fixture.store.set_paused(tool, paused).await.expect("it is written");
+    }
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.store.paused().await, Ok(vec!["hash".into(), "pack".into()]));
+}
