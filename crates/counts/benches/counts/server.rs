@@ -118,7 +118,7 @@ async fn serve() -> Arc<ProtocolServer> {
     .unwrap();
     let protocol = ProtocolServer::new(ProtocolServerOptions {
         engine,
-        identity: longhaul_server::ServerInfo::new("counted", "1"),
+        server_info: longhaul_server::ServerInfo::new("counted", "1"),
         max_body: 1 << 20,
         strict_headers: false,
         limits: Limits::default(),

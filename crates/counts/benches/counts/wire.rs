@@ -16,7 +16,7 @@ const NOW: UnixMillis = UnixMillis(1_795_165_260_000);
 
 struct Writing {
     record: Record,
-    identity: ServerInfo,
+    server_info: ServerInfo,
     out: String,
 }
 
@@ -69,7 +69,7 @@ fn record() -> Writing {
             outcome,
             inputs: Vec::new(),
         },
-        identity: ServerInfo::new("counted", "1"),
+        server_info: ServerInfo::new("counted", "1"),
         out: String::with_capacity(1024),
     }
 }
@@ -117,7 +117,7 @@ fn peer_tree(body: Vec<u8>) -> (Vec<u8>, serde_json::Value) {
 #[library_benchmark]
 #[bench::modern(record())]
 fn write_get_modern(mut written: Writing) -> Writing {
-    modern::tasks::write_get(&mut written.out, &written.record, None, &written.identity, NOW);
+    modern::tasks::write_get(&mut written.out, &written.record, None, &written.server_info, NOW);
     black_box(written)
 }
 

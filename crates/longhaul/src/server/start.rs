@@ -20,7 +20,7 @@ impl ServerHandle {
     pub(crate) async fn start(server: Server) -> Result<Self, ServeError> {
         let handle = Self::stopped();
         let ports = Ports::system();
-        let identity = server.identity();
+        let server_info = server.server_info();
         let catalog = handle.catalog(
             server.tools,
             server.prompts,
@@ -83,7 +83,7 @@ impl ServerHandle {
         let exposure = Exposure::of(&server.authentication, &server.http, server.tls.is_some());
         let protocol = ProtocolServer::new(ProtocolServerOptions {
             engine: engine.clone(),
-            identity,
+            server_info,
             max_body: server.max_body,
             strict_headers: server.strict_headers,
             limits: server.limits,
@@ -208,16 +208,16 @@ impl ServerHandle {
 
 impl Server {
     /// What clients see of it.
-    fn identity(&self) -> ServerInfo {
+    fn server_info(&self) -> ServerInfo {
         let icons = icons_json(&self.icons).map(|icons| icons.to_string());
-        let identity = ServerInfo::new(&self.name, &self.version).with_details(
+        let server_info = ServerInfo::new(&self.name, &self.version).with_details(
             self.title.as_deref(),
             self.website.as_deref(),
             icons.as_deref(),
         );
         match &self.instructions {
-            Some(instructions) => identity.with_instructions(instructions.clone()),
-            None => identity,
+            Some(instructions) => server_info.with_instructions(instructions.clone()),
+            None => server_info,
         }
     }
 }

@@ -64,7 +64,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
     .await?;
     let protocol = ProtocolServer::new(ProtocolServerOptions {
         engine: engine.clone(),
-        identity: longhaul_server::ServerInfo::new(env!("CARGO_CRATE_NAME"), env!("CARGO_PKG_VERSION")),
+        server_info: longhaul_server::ServerInfo::new(env!("CARGO_CRATE_NAME"), env!("CARGO_PKG_VERSION")),
         max_body: 32 << 20,
         strict_headers: false,
         limits: longhaul_server::Limits::default(),

@@ -76,7 +76,7 @@ pub(crate) async fn answer(
         named: named.clone(),
     };
     let failure = FailureWriter::of(request, handler::not_found(RpcError::unknown_tool(&named, None)));
-    let write = handler::result_writer(&interaction.identity, request.caller.generation);
+    let write = handler::result_writer(&interaction.server_info, request.caller.generation);
     let handler: Handler<CallAnswer> = Box::new(move |cx| author.call(called, cx));
     let finish: Finish<CallAnswer> = Box::new(move |answer, notifications| match answer {
         Ok(CallAnswer::CallOf { tool, arguments }) => pass_on.to(tool, arguments, notifications),

@@ -272,7 +272,7 @@ fn answer_with(
     handler: handler::Handler,
     failed: impl Fn() -> Option<RpcError> + Send + 'static,
 ) -> Result<Answer, RpcError> {
-    let (identity, generation) = (Arc::clone(&interaction.identity), request.caller.generation);
+    let (server_info, generation) = (Arc::clone(&interaction.server_info), request.caller.generation);
     handler::answer_with(
         interaction,
         request,
@@ -281,7 +281,7 @@ fn answer_with(
         Box::new(move |_| failed()),
         Box::new(move |out, id, result| match generation {
             Generation::Legacy => legacy::tools::write_called(out, id, result),
-            Generation::Modern => modern::tools::write_called(out, id, result, &identity),
+            Generation::Modern => modern::tools::write_called(out, id, result, &server_info),
         }),
     )
 }

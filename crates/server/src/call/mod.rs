@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// What calls of tools need.
 pub(crate) struct Calls {
     engine: Engine,
-    identity: Arc<ServerInfo>,
+    server_info: Arc<ServerInfo>,
     interaction: Arc<Interaction>,
     between_rounds: CallsBetweenRounds,
     mirrored_headers: MirroredHeaders,
@@ -35,7 +35,7 @@ impl Calls {
     pub(crate) fn new(interaction: &Arc<Interaction>) -> Self {
         Self {
             engine: interaction.engine.clone(),
-            identity: Arc::clone(&interaction.identity),
+            server_info: Arc::clone(&interaction.server_info),
             interaction: Arc::clone(interaction),
             between_rounds: CallsBetweenRounds::default(),
             mirrored_headers: MirroredHeaders::default(),

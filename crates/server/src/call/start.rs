@@ -435,7 +435,7 @@ pub(super) fn created(
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
         Generation::Legacy => legacy::tasks::write_created(out, task, hint, now),
-        Generation::Modern => modern::tasks::write_created(out, task, &calls.identity, now),
+        Generation::Modern => modern::tasks::write_created(out, task, &calls.server_info, now),
     });
     Response::of(text)
 }

@@ -49,7 +49,7 @@ pub(crate) enum List {
 /// What lists need.
 pub(crate) struct Lists {
     engine: Engine,
-    identity: Arc<ServerInfo>,
+    server_info: Arc<ServerInfo>,
     /// Where senders are told apart, what one may list is not for others.
     cache_scope: CacheScope,
     /// Signs where the next page begins.
@@ -76,7 +76,7 @@ impl Lists {
     pub(crate) fn new(interaction: &Interaction, cursors: Signer) -> Self {
         Self {
             engine: interaction.engine.clone(),
-            identity: Arc::clone(&interaction.identity),
+            server_info: Arc::clone(&interaction.server_info),
             cache_scope: match interaction.admission.access.everyone() {
                 Some(_) => CacheScope::Public,
                 None => CacheScope::Private,
@@ -220,7 +220,7 @@ impl PageRequest<'_> {
         match dialect {
             Dialect::Legacy(_) => legacy::list::write(&mut out, kind, &entries, next),
             Dialect::Modern { .. } => {
-                modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.identity)
+                modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.server_info)
             }
         }
         (out, next.is_some())
@@ -245,7 +245,7 @@ impl PageRequest<'_> {
         // A client that declares tasks follows them itself.
         let follows_tasks = self.dialect == Dialect::Modern { declares_tasks: true };
         let follow_tools = match next.is_none() && !follows_tasks {
-            true => follow_tools::listed(self.snapshot, self.handoff, self.lists.identity.title()),
+            true => follow_tools::listed(self.snapshot, self.handoff, self.lists.server_info.title()),
             false => Vec::new(),
         };
         let allowed = follow_tools
@@ -255,7 +255,7 @@ impl PageRequest<'_> {
         match self.dialect {
             Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
             Dialect::Modern { .. } => {
-                modern::tools::write_list(out, &entries, next, self.cache(), &self.lists.identity)
+                modern::tools::write_list(out, &entries, next, self.cache(), &self.lists.server_info)
             }
         }
         next.is_some()

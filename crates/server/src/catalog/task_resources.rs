@@ -89,7 +89,7 @@ pub(crate) fn is_uri(uri: &str) -> bool {
 /// An unknown task, another principal's and one without the resource are answered alike.
 pub(crate) async fn read(
     engine: &Engine,
-    identity: &ServerInfo,
+    server_info: &ServerInfo,
     request: &AdmittedRequest<'_>,
     uri: &str,
 ) -> Result<Answer, RpcError> {
@@ -102,7 +102,7 @@ pub(crate) async fn read(
     let task = record.map_err(store_failed)?.ok_or_else(not_found)?.task;
     let reading = TaskReadRequest {
         engine,
-        identity,
+        server_info,
         request,
         uri,
         parsed: &part,
@@ -118,7 +118,7 @@ pub(crate) async fn read(
 /// A request for a part of its sender's task.
 struct TaskReadRequest<'a> {
     engine: &'a Engine,
-    identity: &'a ServerInfo,
+    server_info: &'a ServerInfo,
     request: &'a AdmittedRequest<'a>,
     uri: &'a str,
     parsed: &'a TaskUri,
@@ -187,7 +187,7 @@ impl TaskReadRequest<'_> {
         Ok(Answer::result(self.request.id, |out| {
             match self.request.caller.generation {
                 Generation::Legacy => legacy::resources::write_output(out, &page),
-                Generation::Modern => modern::resources::write_output(out, &page, CACHE, self.identity),
+                Generation::Modern => modern::resources::write_output(out, &page, CACHE, self.server_info),
             }
         }))
     }
@@ -223,7 +223,7 @@ impl TaskReadRequest<'_> {
     fn text(&self, content: &TextContent<'_>) -> Answer {
         Answer::result(self.request.id, |out| match self.request.caller.generation {
             Generation::Legacy => legacy::resources::write_content(out, content),
-            Generation::Modern => modern::resources::write_content(out, content, CACHE, self.identity),
+            Generation::Modern => modern::resources::write_content(out, content, CACHE, self.server_info),
         })
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn call(
         None,
         handler_of(own, params),
         handler::not_found(not_found()),
-        handler::result_writer(&interaction.identity, request.caller.generation),
+        handler::result_writer(&interaction.server_info, request.caller.generation),
     )
 }
 
@@ -66,8 +66,8 @@ pub(crate) async fn call_standard(
         _ => (None, not_found()),
     };
     let writer = match method.is_cacheable() {
-        true => handler::cacheable_result_writer(&methods.identity, generation, resources_read::READ_CACHE),
-        false => handler::result_writer(&methods.identity, generation),
+        true => handler::cacheable_result_writer(&methods.server_info, generation, resources_read::READ_CACHE),
+        false => handler::result_writer(&methods.server_info, generation),
     };
     handler::answer_with(
         interaction,
@@ -111,7 +111,7 @@ pub(crate) fn call_fallback(
         None,
         Box::new(move |cx| fallback.call(method, params, cx)),
         handler::not_found(not_found),
-        handler::result_writer(&interaction.identity, generation),
+        handler::result_writer(&interaction.server_info, generation),
     )
 }
 

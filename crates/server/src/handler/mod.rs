@@ -43,24 +43,24 @@ pub(crate) type Finish<T = Json> = Box<
 >;
 
 /// Writes a handler's result as it is.
-pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) -> Writer {
-    let identity = Arc::clone(identity);
+pub(crate) fn result_writer(server_info: &Arc<ServerInfo>, generation: Generation) -> Writer {
+    let server_info = Arc::clone(server_info);
     Box::new(move |out, id, result| match generation {
         Generation::Legacy => legacy::result::write(out, id, result),
-        Generation::Modern => modern::result::write(out, id, result, None, &identity),
+        Generation::Modern => modern::result::write(out, id, result, None, &server_info),
     })
 }
 
 /// Writes the result of a cacheable method, with these caching hints unless the handler has set others.
 pub(crate) fn cacheable_result_writer(
-    identity: &Arc<ServerInfo>,
+    server_info: &Arc<ServerInfo>,
     generation: Generation,
     default: CacheHints,
 ) -> Writer {
-    let identity = Arc::clone(identity);
+    let server_info = Arc::clone(server_info);
     Box::new(move |out, id, result| match generation {
         Generation::Legacy => legacy::result::write_cacheable(out, id, result),
-        Generation::Modern => modern::result::write(out, id, result, Some(default), &identity),
+        Generation::Modern => modern::result::write(out, id, result, Some(default), &server_info),
     })
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The context for notifications and requests to clients.
 pub(crate) struct Interaction {
     pub(crate) engine: Engine,
-    pub(crate) identity: Arc<ServerInfo>,
+    pub(crate) server_info: Arc<ServerInfo>,
     pub(crate) shutdown: Shutdown,
     pub(crate) admission: Arc<Admission>,
     /// The audit log, if there is one.

@@ -27,6 +27,6 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         .ok_or_else(|| RpcError::invalid_params("Call not found"))?;
     Ok(Answer::result(request.id, |out| match request.caller.generation {
         Generation::Legacy => legacy::tasks::write_call_status(out, &task),
-        Generation::Modern => modern::tasks::write_call_status(out, &task, &methods.identity),
+        Generation::Modern => modern::tasks::write_call_status(out, &task, &methods.server_info),
     }))
 }

@@ -28,7 +28,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         None,
         handler,
         handler::not_found(RpcError::invalid_params("There is nothing to complete here")),
-        handler::result_writer(&methods.identity, request.caller.generation),
+        handler::result_writer(&methods.server_info, request.caller.generation),
     )
 }
 

@@ -29,7 +29,7 @@ use std::{borrow::Cow, sync::Arc};
 /// What methods need to answer a request.
 pub(crate) struct Methods {
     pub(crate) engine: Engine,
-    pub(crate) identity: Arc<ServerInfo>,
+    pub(crate) server_info: Arc<ServerInfo>,
     pub(crate) lists: Lists,
     pub(crate) calls: Arc<Calls>,
     pub(crate) interaction: Arc<Interaction>,
@@ -37,10 +37,12 @@ pub(crate) struct Methods {
 
 impl Methods {
     pub(crate) fn new(interaction: &Arc<Interaction>, cursors: Signer) -> Self {
-        let Interaction { engine, identity, .. } = &**interaction;
+        let Interaction {
+            engine, server_info, ..
+        } = &**interaction;
         Self {
             engine: engine.clone(),
-            identity: Arc::clone(identity),
+            server_info: Arc::clone(server_info),
             lists: Lists::new(interaction, cursors),
             calls: Arc::new(Calls::new(interaction)),
             interaction: Arc::clone(interaction),
@@ -53,16 +55,16 @@ impl Methods {
     /// answer is the same for all clients.
     pub(crate) fn described(&self, handoff: ConnectionHandoff) -> Cow<'_, ServerInfo> {
         let snapshot = self.engine.catalog().snapshot();
-        let follow = follow_tools::instructions(&snapshot, handoff, self.identity.title());
+        let follow = follow_tools::instructions(&snapshot, handoff, self.server_info.title());
         if snapshot.instructions.is_none() && snapshot.server_info.is_none() && follow.is_none() {
-            return Cow::Borrowed(&self.identity);
+            return Cow::Borrowed(&self.server_info);
         }
-        let mut described = ServerInfo::clone(&self.identity);
+        let mut described = ServerInfo::clone(&self.server_info);
         if let Some(info) = &snapshot.server_info {
             described = described.presenting(info.as_str());
         }
         let parts = [
-            self.identity.instructions(),
+            self.server_info.instructions(),
             snapshot.instructions.as_deref(),
             follow.as_deref(),
         ];

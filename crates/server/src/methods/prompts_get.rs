@@ -27,7 +27,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         round,
         handler,
         handler::not_found(unknown()),
-        handler::result_writer(&methods.identity, request.caller.generation),
+        handler::result_writer(&methods.server_info, request.caller.generation),
     )
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let params = request.params.read_resource()?;
     match resources::find(&methods.engine.catalog().snapshot(), &params.uri) {
         Some((handler, variables)) => read_with(methods, request, &params, handler, variables),
-        None => task_resources::read(&methods.engine, &methods.identity, request, &params.uri).await,
+        None => task_resources::read(&methods.engine, &methods.server_info, request, &params.uri).await,
     }
 }
 
@@ -45,7 +45,7 @@ fn read_with(
         Round::of(&methods.interaction, request, round_request(params))?,
         Box::new(move |cx| reader.read(uri, variables, cx)),
         handler::not_found(not_found),
-        handler::cacheable_result_writer(&methods.identity, generation, READ_CACHE),
+        handler::cacheable_result_writer(&methods.server_info, generation, READ_CACHE),
     )
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             }))
         }
         (Ok(_) | Err(CancelError::Done(_)), Generation::Modern) => Ok(Answer::result(request.id, |out| {
-            modern::tasks::write_ack(out, &methods.identity);
+            modern::tasks::write_ack(out, &methods.server_info);
         })),
         (Err(CancelError::Done(task)), Generation::Legacy) => {
             Err(RpcError::cannot_cancel(legacy::tasks::status(&task).as_str()))

@@ -14,7 +14,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     match deleted {
         Ok(()) => Ok(Answer::result(request.id, |out| match request.caller.generation {
             Generation::Legacy => out.push_str("{}"),
-            Generation::Modern => modern::tasks::write_ack(out, &methods.identity),
+            Generation::Modern => modern::tasks::write_ack(out, &methods.server_info),
         })),
         Err(DeleteError::NotFound) => Err(RpcError::task_not_found()),
         Err(DeleteError::Store(error)) => Err(store_failed(error)),

@@ -25,7 +25,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let now = engine.ports().clock.read();
     Ok(Answer::result(request.id, |out| match request.caller.generation {
         Generation::Legacy => legacy::tasks::write_get(out, &record, exit.as_deref(), now),
-        Generation::Modern => modern::tasks::write_get(out, &record, exit.as_deref(), &methods.identity, now),
+        Generation::Modern => modern::tasks::write_get(out, &record, exit.as_deref(), &methods.server_info, now),
     }))
 }
 
@@ -66,7 +66,7 @@ pub(super) fn write_core(
 ) -> Answer {
     let now = methods.engine.ports().clock.read();
     Answer::result(request.id, |out| {
-        modern::tasks::write_core_task(out, record, exit, &methods.identity, now);
+        modern::tasks::write_core_task(out, record, exit, &methods.server_info, now);
     })
 }
 

@@ -32,7 +32,7 @@ pub struct ProtocolServerOptions {
     /// Runs the tasks.
     pub engine: Engine,
     /// The server's name, its version, and what else clients are shown of it.
-    pub identity: ServerInfo,
+    pub server_info: ServerInfo,
     /// The largest body accepted, in bytes.
     pub max_body: usize,
     /// Refuse requests for tasks that leave `Mcp-Name` out, too.
@@ -76,7 +76,7 @@ impl ProtocolServer {
     pub async fn new(options: ProtocolServerOptions) -> Result<Self, ProtocolServerError> {
         let ProtocolServerOptions {
             engine,
-            identity,
+            server_info,
             max_body,
             strict_headers,
             limits,
@@ -102,7 +102,7 @@ impl ProtocolServer {
         let sessions = Arc::new(Sessions::new(session_ids, engine.node_id(), clock.now()));
         let interaction = Arc::new(Interaction {
             engine: engine.clone(),
-            identity: Arc::new(identity),
+            server_info: Arc::new(server_info),
             shutdown: shutdown.clone(),
             admission: Arc::clone(&admission),
             auditor: audit.map(|audit| Auditor::new(audit, clock)),

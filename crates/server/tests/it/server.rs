@@ -151,7 +151,7 @@ impl Server {
         .unwrap();
         let protocol = ProtocolServer::new(ProtocolServerOptions {
             engine: engine.clone(),
-            identity: longhaul_server::ServerInfo::new("tested", "1"),
+            server_info: longhaul_server::ServerInfo::new("tested", "1"),
             max_body: MAX_BODY,
             strict_headers: options.strict_headers,
             limits: options.limits,

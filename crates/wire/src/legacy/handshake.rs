@@ -3,7 +3,7 @@
 use crate::{capability::server::ServerCapabilities, protocol::Version, result::ServerInfo};
 
 /// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
-pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, identity: &ServerInfo) {
+pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, server_info: &ServerInfo) {
     out.push_str(r#"{"protocolVersion":""#);
     out.push_str(version.as_str());
     out.push_str(r#"","capabilities":{"#);
@@ -20,7 +20,7 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
         out.push_str(r#""cancel":{},"requests":{"tools":{"call":{}}}}"#);
     }
     out.push_str(r#"},"serverInfo":"#);
-    out.push_str(identity.info());
-    identity.push_instructions(out);
+    out.push_str(server_info.info());
+    server_info.push_instructions(out);
     out.push('}');
 }

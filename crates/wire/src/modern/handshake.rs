@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Appends the DiscoverResult. It lists every served revision, also the legacy ones.
-pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: CacheHints, identity: &ServerInfo) {
+pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: CacheHints, server_info: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push_str(r#","supportedVersions":"#);
     write_versions(out, &Version::ALL);
@@ -22,8 +22,8 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
     let any = features.push_extensions(out, any, own, &relayed.extensions);
     ServerCapabilities::push_relayed(out, any, "experimental", &relayed.experimental);
     out.push('}');
-    identity.push_instructions(out);
+    server_info.push_instructions(out);
     cache.push_members(out);
-    identity.push_full_meta(out);
+    server_info.push_full_meta(out);
     out.push('}');
 }

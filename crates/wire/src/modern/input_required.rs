@@ -13,7 +13,7 @@ pub fn write<'a>(
     out: &mut String,
     requests: impl IntoIterator<Item = (&'a str, &'a str)>,
     state: Option<&str>,
-    identity: &ServerInfo,
+    server_info: &ServerInfo,
 ) {
     out.push_str(r#"{"resultType":"input_required""#);
     let mut requests = requests.into_iter().peekable();
@@ -24,7 +24,7 @@ pub fn write<'a>(
         out.push_str(r#","requestState":"#);
         json::push_string(out, state);
     }
-    identity.push_meta(out);
+    server_info.push_meta(out);
     out.push('}');
 }
 

@@ -11,18 +11,18 @@ pub fn write(
     entries: &[&str],
     next: Option<&str>,
     cache: CacheHints,
-    identity: &ServerInfo,
+    server_info: &ServerInfo,
 ) {
     out.push_str(COMPLETE);
     out.push(',');
     listing.push(out, entries);
-    push_end(out, next, cache, identity);
+    push_end(out, next, cache, server_info);
 }
 
 /// Appends the end of a cacheable result: cursor, caching hints, `_meta` and the brace.
-pub(super) fn push_end(out: &mut String, next: Option<&str>, cache: CacheHints, identity: &ServerInfo) {
+pub(super) fn push_end(out: &mut String, next: Option<&str>, cache: CacheHints, server_info: &ServerInfo) {
     push_next_cursor(out, next);
     cache.push_members(out);
-    identity.push_meta(out);
+    server_info.push_meta(out);
     out.push('}');
 }

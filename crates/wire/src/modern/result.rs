@@ -11,8 +11,8 @@ use longhaul_core::Json;
 
 /// Appends the whole response with a handler's `result`. Adds `resultType`, the server's name and the hints in `cache`, each unless
 /// the handler has set it.
-pub fn write(out: &mut String, id: RequestId<'_>, result: &Json, cache: Option<CacheHints>, identity: &ServerInfo) {
-    let named = [Edit::Default(SERVER_INFO, identity.name())];
+pub fn write(out: &mut String, id: RequestId<'_>, result: &Json, cache: Option<CacheHints>, server_info: &ServerInfo) {
+    let named = [Edit::Default(SERVER_INFO, server_info.name())];
     let edits = [
         Edit::Default("resultType", r#""complete""#),
         Edit::Within("_meta", &named),

@@ -24,7 +24,7 @@ pub fn write_acknowledged(out: &mut String, listen: RequestId<'_>, accepted: &Su
 }
 
 /// Appends the response to `listen`, which ends the subscription.
-pub fn write_end(out: &mut String, listen: RequestId<'_>, identity: &ServerInfo) {
+pub fn write_end(out: &mut String, listen: RequestId<'_>, server_info: &ServerInfo) {
     write_result(out, listen, |out| {
         out.push_str(COMPLETE);
         out.push_str(r#","_meta":{"#);
@@ -32,7 +32,7 @@ pub fn write_end(out: &mut String, listen: RequestId<'_>, identity: &ServerInfo)
         out.push(',');
         json::push_string(out, SERVER_INFO);
         out.push(':');
-        out.push_str(identity.name());
+        out.push_str(server_info.name());
         out.push_str("}}");
     });
 }

@@ -23,7 +23,7 @@ pub fn status(task: &Task) -> TaskStatus {
 }
 
 /// Appends the CreateTaskResult: a flat object without the task's result.
-pub fn write_created(out: &mut String, task: &Task, identity: &ServerInfo, now: impl Into<Now>) {
+pub fn write_created(out: &mut String, task: &Task, server_info: &ServerInfo, now: impl Into<Now>) {
     out.push_str(r#"{"resultType":"task","#);
     TaskView {
         task,
@@ -32,17 +32,17 @@ pub fn write_created(out: &mut String, task: &Task, identity: &ServerInfo, now: 
         now: now.into(),
     }
     .push_members(out, NAMES);
-    identity.push_meta(out);
+    server_info.push_meta(out);
     out.push('}');
 }
 
 /// Appends the GetTaskResult: a DetailedTask. Its `resultType` is `complete` whatever the task's status. `exit`: how the command of a
 /// cancelled task ended, as JSON.
-pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, identity: &ServerInfo, now: impl Into<Now>) {
+pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, server_info: &ServerInfo, now: impl Into<Now>) {
     out.push_str(COMPLETE);
     out.push(',');
     push_detailed(out, record, now);
-    identity.push_meta_of(out, &record.task, exit);
+    server_info.push_meta_of(out, &record.task, exit);
     out.push('}');
 }
 
@@ -52,7 +52,7 @@ pub fn write_core_task(
     out: &mut String,
     record: &Record,
     exit: Option<&str>,
-    identity: &ServerInfo,
+    server_info: &ServerInfo,
     now: impl Into<Now>,
 ) {
     let Record { task, outcome, .. } = record;
@@ -65,23 +65,23 @@ pub fn write_core_task(
         now: now.into(),
     }
     .push_members(out, legacy::tasks::NAMES);
-    identity.push_meta_of(out, task, exit);
+    server_info.push_meta_of(out, task, exit);
     out.push('}');
 }
 
 /// Appends the result of `tasks/update` and `tasks/cancel`, which holds nothing of the task.
-pub fn write_ack(out: &mut String, identity: &ServerInfo) {
+pub fn write_ack(out: &mut String, server_info: &ServerInfo) {
     out.push_str(COMPLETE);
-    identity.push_meta(out);
+    server_info.push_meta(out);
     out.push('}');
 }
 
 /// Appends the result of `dev.longhaul/calls/cancel`: what has become of a call, which may be no task.
-pub fn write_call_status(out: &mut String, task: &Task, identity: &ServerInfo) {
+pub fn write_call_status(out: &mut String, task: &Task, server_info: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push(',');
     legacy::tasks::push_call_status(out, task);
-    identity.push_meta(out);
+    server_info.push_meta(out);
     out.push('}');
 }
 

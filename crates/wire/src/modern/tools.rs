@@ -14,7 +14,7 @@ pub fn write_list(
     tools: &[ToolEntry<'_>],
     next: Option<&str>,
     cache: CacheHints,
-    identity: &ServerInfo,
+    server_info: &ServerInfo,
 ) {
     out.push_str(COMPLETE);
     out.push_str(r#","tools":["#);
@@ -30,13 +30,13 @@ pub fn write_list(
         out.push('}');
     }
     out.push(']');
-    push_end(out, next, cache, identity);
+    push_end(out, next, cache, server_info);
 }
 
 /// Appends the whole response to a plain call with `called`, a CallToolResult. Adds `resultType` and the server's name unless they
 /// are present.
-pub fn write_called(out: &mut String, id: RequestId<'_>, called: &Json, identity: &ServerInfo) {
-    result::write(out, id, called, None, identity);
+pub fn write_called(out: &mut String, id: RequestId<'_>, called: &Json, server_info: &ServerInfo) {
+    result::write(out, id, called, None, server_info);
 }
 
 /// Appends the whole response to a plain call that ended in a JSON-RPC error.

@@ -38,8 +38,8 @@ impl ServerInfo {
     ///
     /// ```
     /// use longhaul_wire::ServerInfo;
-    /// let identity = ServerInfo::new("files", "1.0.0").with_details(Some("Files"), None, None);
-    /// assert_eq!(identity.info(), r#"{"name":"files","version":"1.0.0","title":"Files"}"#);
+    /// let server_info = ServerInfo::new("files", "1.0.0").with_details(Some("Files"), None, None);
+    /// assert_eq!(server_info.info(), r#"{"name":"files","version":"1.0.0","title":"Files"}"#);
     /// ```
     #[must_use]
     pub fn with_details(mut self, title: Option<&str>, website: Option<&str>, icons: Option<&str>) -> Self {
@@ -88,9 +88,9 @@ impl ServerInfo {
     ///
     /// ```
     /// use longhaul_wire::ServerInfo;
-    /// let identity = ServerInfo::new("files", "1.0.0");
-    /// assert_eq!(identity.title(), "files");
-    /// assert_eq!(identity.with_details(Some("Files"), None, None).title(), "Files");
+    /// let server_info = ServerInfo::new("files", "1.0.0");
+    /// assert_eq!(server_info.title(), "files");
+    /// assert_eq!(server_info.with_details(Some("Files"), None, None).title(), "Files");
     /// ```
     pub fn title(&self) -> &str {
         &self.title

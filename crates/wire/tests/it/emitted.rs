@@ -52,7 +52,7 @@ fn a_blocked_task_is_working_and_says_why() {
         ),
     ];
     for (record, status) in cases {
-        let modern = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
+        let modern = respond(|out| modern::tasks::write_get(out, &record, None, &server_info(), NINE));
         let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let pushed = written(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
         for shown in [&modern["result"], &legacy["result"], &pushed["params"]] {
@@ -109,7 +109,7 @@ fn legacy_task_messages_match_the_schema() {
 #[test]
 fn modern_task_messages_match_the_schema_and_have_no_other_members() {
     for record in every_record() {
-        let got = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
+        let got = respond(|out| modern::tasks::write_get(out, &record, None, &server_info(), NINE));
         schema::check("x:res:GetTaskResult", &got);
         let result = &got["result"];
         assert_eq!(result["resultType"], "complete");
@@ -128,7 +128,7 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
         assert_ne!(result["error"]["code"], -32002);
         assert!(result["ttlMs"].is_null() || result["ttlMs"].as_u64().unwrap() > 0);
 
-        let created = respond(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));
+        let created = respond(|out| modern::tasks::write_created(out, &record.task, &server_info(), NINE));
         schema::check("x:res:CreateTaskResult", &created);
         for foreign in [
             "task",
@@ -142,7 +142,7 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
             assert!(created["result"].get(foreign).is_none(), "{foreign}");
         }
         // What a modern client is shown of a legacy task is that task, as a complete result.
-        let mut core = respond(|out| modern::tasks::write_core_task(out, &record, None, &identity(), NINE));
+        let mut core = respond(|out| modern::tasks::write_core_task(out, &record, None, &server_info(), NINE));
         let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let members = core["result"].as_object_mut().unwrap();
         assert_eq!(members.remove("resultType"), Some(json!("complete")));
@@ -162,7 +162,7 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
     }
     schema::check(
         "x:res:CancelTaskResult",
-        &respond(|out| modern::tasks::write_ack(out, &identity())),
+        &respond(|out| modern::tasks::write_ack(out, &server_info())),
     );
 }
 
@@ -298,7 +298,7 @@ fn a_tasks_parent_and_root_are_in_meta() {
     schema::check("25:res:ListTasksResult", &listed);
     shown(&listed["result"]["_meta"]["dev.longhaul/lineage"]["tsk_1"]);
 
-    let got = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
+    let got = respond(|out| modern::tasks::write_get(out, &record, None, &server_info(), NINE));
     schema::check("x:res:GetTaskResult", &got);
     shown(&got["result"]["_meta"]);
     assert!(got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());

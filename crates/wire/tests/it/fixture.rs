@@ -139,14 +139,14 @@ pub(crate) fn cancelled(mut task: Task) -> Record {
     }
 }
 
-pub(crate) fn identity() -> ServerInfo {
+pub(crate) fn server_info() -> ServerInfo {
     ServerInfo::new("acme-tasks", "0.3.0").with_instructions("Slow tools run as tasks.")
 }
 
 /// With all there is to show in a handshake, and nowhere else.
-pub(crate) fn detailed_identity() -> ServerInfo {
+pub(crate) fn detailed_server_info() -> ServerInfo {
     let icons = r#"[{"src":"https://acme.example/i.png"}]"#;
-    identity().with_details(Some("Acme"), Some("https://acme.example"), Some(icons))
+    server_info().with_details(Some("Acme"), Some("https://acme.example"), Some(icons))
 }
 
 /// What of it every result shows.

@@ -1,6 +1,6 @@
 //! Invariant 8: JSON we do not understand is spliced around, never re-serialized.
 
-use crate::fixture::{FRESH, NINE, done, identity, request, task};
+use crate::fixture::{FRESH, NINE, done, request, server_info, task};
 use longhaul_core::{Json, Outcome};
 use longhaul_wire::{legacy, modern};
 use proptest::prelude::*;
@@ -49,14 +49,14 @@ proptest! {
         let mut payload = String::new();
         legacy::tasks::write_payload(&mut payload, asking.id, &record.task.id, None, &outcome);
         let mut called = String::new();
-        modern::tools::write_called(&mut called, asking.id, &Json::trusted(stored.as_str()), &identity());
+        modern::tools::write_called(&mut called, asking.id, &Json::trusted(stored.as_str()), &server_info());
         let given = Json::trusted(stored.as_str());
         let mut read = String::new();
-        modern::result::write(&mut read, asking.id, &given, Some(FRESH), &identity());
+        modern::result::write(&mut read, asking.id, &given, Some(FRESH), &server_info());
         let mut plain = String::new();
         legacy::result::write_cacheable(&mut plain, asking.id, &given);
         let mut got = String::new();
-        modern::tasks::write_get(&mut got, &record, None, &identity(), NINE);
+        modern::tasks::write_get(&mut got, &record, None, &server_info(), NINE);
 
         for (written, where_) in [(&payload, "payload"), (&called, "called"), (&got, "got"), (&read, "read"), (&plain, "plain")] {
             prop_assert!(serde_json::from_str::<serde_json::Value>(written).is_ok(), "{} {}", where_, written);
@@ -84,6 +84,6 @@ fn invariant_8_untouched_results_are_the_same_bytes() {
     let stored = r#"{ "content" : [ ] , "x":1.0E+2,"resultType":"complete", "_meta" : { "io.modelcontextprotocol/serverInfo" : 1 } }"#;
     let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
     let mut out = String::new();
-    modern::tools::write_called(&mut out, asking.id, &Json::trusted(stored), &identity());
+    modern::tools::write_called(&mut out, asking.id, &Json::trusted(stored), &server_info());
     assert_eq!(out, format!(r#"{{"jsonrpc":"2.0","id":1,"result":{stored}}}"#));
 }

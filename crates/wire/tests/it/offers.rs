@@ -1,7 +1,7 @@
 //! What a server offers: handshakes and lists, in both generations.
 
 use crate::{
-    fixture::{FRESH, identity, respond},
+    fixture::{FRESH, respond, server_info},
     schema,
 };
 use longhaul_core::{Json, TaskPolicy};
@@ -116,7 +116,7 @@ proptest! {
     #[test]
     fn both_handshakes_declare_exactly_what_is_offered(features in features()) {
         for version in legacy_versions() {
-            let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
+            let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &server_info()));
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
             if features.tasks || !features.extensions.is_empty() {
@@ -127,7 +127,7 @@ proptest! {
             }
             prop_assert_eq!(&got["result"]["capabilities"], &expected);
         }
-        let got = respond(|out| modern::handshake::write_discover(out, &features, FRESH, &identity()));
+        let got = respond(|out| modern::handshake::write_discover(out, &features, FRESH, &server_info()));
         schema::check("26:res:DiscoverResult", &got);
         let mut expected = expected(&features);
         if features.tasks || !features.extensions.is_empty() {
@@ -165,7 +165,7 @@ fn tools_are_listed_with_all_members() {
         }
         assert_eq!(got["result"], json!({"tools": [expected, expected], "nextCursor": "c"}));
     }
-    let got = respond(|out| modern::tools::write_list(out, &[full, full], Some(""), FRESH, &identity()));
+    let got = respond(|out| modern::tools::write_list(out, &[full, full], Some(""), FRESH, &server_info()));
     schema::check("26:res:ListToolsResult", &got);
     let mut expected = shared;
     expected["outputSchema"] = json!({"type": "array"});
@@ -205,7 +205,7 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
             ..entry
         };
         let mut out = String::new();
-        modern::tools::write_list(&mut out, &[hidden], None, FRESH, &identity());
+        modern::tools::write_list(&mut out, &[hidden], None, FRESH, &server_info());
         assert!(out.contains(members) && !out.contains("outputSchema"), "{out}");
         let shown_to_legacy = if is_object { output } else { "" };
         for version in legacy_versions() {
@@ -220,7 +220,7 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
             assert_eq!(out, format!(r#"{{"tools":[{tool},{tool}]}}"#));
         }
         let mut out = String::new();
-        modern::tools::write_list(&mut out, &[entry], None, FRESH, &identity());
+        modern::tools::write_list(&mut out, &[entry], None, FRESH, &server_info());
         let tool = format!("{{{name},{members}{output}}}");
         assert!(out.contains(&format!(r#""tools":[{tool}]"#)), "{out}");
     }
@@ -245,7 +245,7 @@ fn list_entries_are_written_unchanged() {
         for (entries, next) in [(&[][..], None), (&[entry][..], None), (&[entry, entry], Some("\"c\""))] {
             let plain = respond(|out| legacy::list::write(out, listing, entries, next));
             schema::check(&format!("25:res:{definition}"), &plain);
-            let fresh = respond(|out| modern::list::write(out, listing, entries, next, FRESH, &identity()));
+            let fresh = respond(|out| modern::list::write(out, listing, entries, next, FRESH, &server_info()));
             schema::check(&format!("26:res:{definition}"), &fresh);
             for got in [&plain["result"], &fresh["result"]] {
                 assert_eq!(got[member].as_array().unwrap().len(), entries.len());

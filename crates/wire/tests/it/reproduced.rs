@@ -165,7 +165,7 @@ fn legacy_handshake_tools_questions_and_progress() {
         task_list: true,
         ..ServerCapabilities::default()
     };
-    let got = written(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features, &identity()));
+    let got = written(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features, &server_info()));
     let expected = response_to(LEGACY, "1")["result"].take();
     assert_eq!(without_own(got), expected);
 
@@ -226,16 +226,16 @@ fn legacy_handshake_tools_questions_and_progress() {
 fn modern_answers() {
     let now = NINE.plus(30_000);
     let task = |ttl| task("tsk_4hC1nD8sPq6Zt2Yx", ttl);
-    let identity = identity();
+    let server_info = server_info();
     answers(MODERN, "21", |out, id| {
         write_result(out, id, |out| {
-            modern::tasks::write_created(out, &with_status(task(7_200_000), "Queued."), &identity, now)
+            modern::tasks::write_created(out, &with_status(task(7_200_000), "Queued."), &server_info, now)
         });
     });
     let get = |id: &str, record| {
         answers(MODERN, id, |out, id| {
             write_result(out, id, |out| {
-                modern::tasks::write_get(out, &record, None, &identity, now)
+                modern::tasks::write_get(out, &record, None, &server_info, now)
             })
         });
     };
@@ -253,10 +253,10 @@ fn modern_answers() {
     let died = rpc_error(-32603, "Encoder process died", Some(json!({"exit":137})));
     get("25", done(updated(task(7_200_000), "09:21:40"), died));
     answers(MODERN, "26", |out, id| {
-        write_result(out, id, |out| modern::tasks::write_ack(out, &identity))
+        write_result(out, id, |out| modern::tasks::write_ack(out, &server_info))
     });
     answers(MODERN, "27", |out, id| {
-        write_result(out, id, |out| modern::tasks::write_ack(out, &identity))
+        write_result(out, id, |out| modern::tasks::write_ack(out, &server_info))
     });
 
     let rendered = result(&json!({"content":[{"type":"text","text":"Rendered p-17."}],"isError":false}));
@@ -269,7 +269,7 @@ fn modern_answers() {
     let acknowledged = example(MODERN, "subscriptions/acknowledged", 0);
     assert_eq!(got, serde_json::from_str::<Value>(acknowledged).unwrap());
     answers(MODERN, "30", |out, id| {
-        modern::subscription::write_end(out, id, &identity)
+        modern::subscription::write_end(out, id, &server_info)
     });
     let got = written(|out| modern::tasks::write_notification_for(out, &record, None, listen, now));
     assert_eq!(
@@ -280,7 +280,7 @@ fn modern_answers() {
 
 #[test]
 fn modern_rounds_of_questions() {
-    let identity = identity();
+    let server_info = server_info();
     let round = response_to(MODERN, "40")["result"].take();
     let (question, state) = (
         round["inputRequests"]["who"].to_string(),
@@ -288,7 +288,7 @@ fn modern_rounds_of_questions() {
     );
     answers(MODERN, "40", |out, id| {
         write_result(out, id, |out| {
-            modern::input_required::write(out, [("who", question.as_str())], state, &identity);
+            modern::input_required::write(out, [("who", question.as_str())], state, &server_info);
         });
     });
     let retry = request(example(MODERN, r#""id":41,"method""#, 0));
@@ -301,7 +301,7 @@ fn modern_rounds_of_questions() {
     InputRequest::read(&question).unwrap().check(answer).unwrap();
     answers(MODERN, "42", |out, id| {
         write_result(out, id, |out| {
-            modern::input_required::write(out, [], Some("v1.nonce.01J…mac"), &identity);
+            modern::input_required::write(out, [], Some("v1.nonce.01J…mac"), &server_info);
         });
     });
 }
@@ -372,7 +372,7 @@ fn modern_discovery_and_errors() {
         ttl_ms: 600_000,
         scope: CacheScope::Public,
     };
-    let got = written(|out| modern::handshake::write_discover(out, &features, cache, &identity()));
+    let got = written(|out| modern::handshake::write_discover(out, &features, cache, &server_info()));
     let mut expected = response_to(MODERN, "\"d1\"")["result"].take();
     expected["supportedVersions"] = got["supportedVersions"].clone();
     assert_eq!(got["supportedVersions"][0], "2026-07-28");

@@ -1,7 +1,7 @@
 //! Results of handlers on their way to each generation.
 
 use crate::{
-    fixture::{FRESH, detailed_identity, identity, request, respond, short_info, written},
+    fixture::{FRESH, detailed_server_info, request, respond, server_info, short_info, written},
     schema,
 };
 use longhaul_core::{Json, RpcFailure};
@@ -19,7 +19,7 @@ fn a_tools_result_matches_the_schemas() {
     schema::check("25:res:CallToolResult", &got);
     assert_eq!(got["result"], json!({"content": [], "_meta": {"k": 1}}));
     let plain = Json::trusted(r#"{"content":[],"structuredContent":[1]}"#);
-    let got = written(|out| modern::tools::write_called(out, asking(), &plain, &identity()));
+    let got = written(|out| modern::tools::write_called(out, asking(), &plain, &server_info()));
     schema::check("26:res:CallToolResult", &got);
     assert_eq!(got["result"]["structuredContent"], json!([1]));
     let named = &got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
@@ -47,9 +47,9 @@ fn a_result_that_is_not_an_object_is_an_internal_error() {
     let broken = Json::trusted("[]");
     for answer in [
         written(|out| legacy::tools::write_called(out, asking(), &broken)),
-        written(|out| modern::tools::write_called(out, asking(), &broken, &identity())),
+        written(|out| modern::tools::write_called(out, asking(), &broken, &server_info())),
         written(|out| legacy::result::write(out, asking(), &broken)),
-        written(|out| modern::result::write(out, asking(), &broken, Some(FRESH), &identity())),
+        written(|out| modern::result::write(out, asking(), &broken, Some(FRESH), &server_info())),
     ] {
         schema::check("25:msg:JSONRPCErrorResponse", &answer);
         assert_eq!(answer["error"]["code"], -32603);
@@ -69,8 +69,8 @@ fn a_handlers_result_is_written_for_both_eras() {
         ("CompleteResult", completion, None),
     ] {
         let modern = |given: &Value, cache: Option<CacheHints>| {
-            let identity = detailed_identity();
-            written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &identity))
+            let server_info = detailed_server_info();
+            written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &server_info))
         };
         let write = match cache {
             Some(_) => legacy::result::write_cacheable,
@@ -119,7 +119,7 @@ fn a_text_has_its_position_in_the_log() {
     };
     let got = respond(|out| legacy::resources::write_content(out, &content));
     schema::check("25:res:ReadResourceResult", &got);
-    let got = respond(|out| modern::resources::write_content(out, &content, FRESH, &identity()));
+    let got = respond(|out| modern::resources::write_content(out, &content, FRESH, &server_info()));
     schema::check("26:res:ReadResourceResult", &got);
     assert_eq!(
         got["result"]["contents"][0]["_meta"]["dev.longhaul/log"],
@@ -141,7 +141,7 @@ fn a_completion_has_at_most_a_hundred_values() {
         ),
         (completion::build_result(&none), json!({"values": []})),
     ] {
-        let got = written(|out| modern::result::write(out, asking(), &result, None, &identity()));
+        let got = written(|out| modern::result::write(out, asking(), &result, None, &server_info()));
         schema::check("26:res:CompleteResult", &got);
         assert_eq!(got["result"]["completion"], expected);
         let got = written(|out| legacy::result::write(out, asking(), &result));
@@ -168,7 +168,7 @@ fn a_tasks_output_is_read_block_by_block() {
     };
     let legacy = respond(|out| legacy::resources::write_output(out, &page));
     schema::check("25:res:ReadResourceResult", &legacy);
-    let modern = respond(|out| modern::resources::write_output(out, &page, FRESH, &identity()));
+    let modern = respond(|out| modern::resources::write_output(out, &page, FRESH, &server_info()));
     schema::check("26:res:ReadResourceResult", &modern);
     assert!(modern["result"]["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
     let at = |after| format!("longhaul://task/tsk_1/output?after={after}&limit=1");

@@ -134,7 +134,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
     );
     let task = &records[0].task;
     let mut all = Messages::default();
-    all.add(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features(), &identity()));
+    all.add(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features(), &server_info()));
     all.add(|out| legacy::tools::write_list(out, &[tool()], None, Version::V2025_11_25));
     all.add(|out| legacy::list::write(out, ListKind::Prompts, &[], Some("c")));
     all.add(|out| legacy::result::write_cacheable(out, id, &given));
@@ -189,14 +189,14 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
         ..SubscriptionFilter::default()
     };
     let mut all = Messages::default();
-    all.add(|out| modern::handshake::write_discover(out, &features(), FRESH, &identity()));
-    all.add(|out| modern::tools::write_list(out, &[tool()], None, FRESH, &identity()));
-    all.add(|out| modern::list::write(out, ListKind::Resources, &[], None, FRESH, &identity()));
-    all.add(|out| modern::result::write(out, id, &given, Some(FRESH), &identity()));
-    all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", PAGE)], Some("s"), &identity()));
-    all.add(|out| modern::tasks::write_ack(out, &identity()));
+    all.add(|out| modern::handshake::write_discover(out, &features(), FRESH, &server_info()));
+    all.add(|out| modern::tools::write_list(out, &[tool()], None, FRESH, &server_info()));
+    all.add(|out| modern::list::write(out, ListKind::Resources, &[], None, FRESH, &server_info()));
+    all.add(|out| modern::result::write(out, id, &given, Some(FRESH), &server_info()));
+    all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", PAGE)], Some("s"), &server_info()));
+    all.add(|out| modern::tasks::write_ack(out, &server_info()));
     all.add(|out| modern::subscription::write_acknowledged(out, id, &accepted));
-    all.add(|out| modern::subscription::write_end(out, id, &identity()));
+    all.add(|out| modern::subscription::write_end(out, id, &server_info()));
     all.add(|out| {
         write_progress(
             out,
@@ -215,8 +215,8 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
     all.add(|out| write_resource_updated(out, "a:b", Some(id), None));
     all.add(|out| write_cancelled(out, id, None));
     for record in &records {
-        all.add(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));
-        all.add(|out| modern::tasks::write_get(out, record, None, &identity(), NINE));
+        all.add(|out| modern::tasks::write_created(out, &record.task, &server_info(), NINE));
+        all.add(|out| modern::tasks::write_get(out, record, None, &server_info(), NINE));
         all.add(|out| modern::tasks::write_notification_for(out, record, None, id, NINE));
     }
     all.add_errors_but(&[-32002]);

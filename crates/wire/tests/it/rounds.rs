@@ -1,7 +1,7 @@
 //! Rounds of questions on a request itself (MRTR).
 
 use crate::{
-    fixture::{identity, respond},
+    fixture::{respond, server_info},
     schema,
 };
 use longhaul_wire::modern;
@@ -21,7 +21,7 @@ fn a_round_has_input_requests_or_a_state() {
         (&[], None),
     ] {
         let got = respond(|out| {
-            modern::input_required::write(out, requests.iter().copied(), state, &identity());
+            modern::input_required::write(out, requests.iter().copied(), state, &server_info());
         });
         schema::check("26:res:InputRequiredResult", &got);
         let result = &got["result"];

@@ -396,7 +396,7 @@ impl BlockingCall {
         let now = self.calls.engine.ports().clock.read();
         let mut text = String::new();
         write_result(&mut text, self.id.get(), |out| {
-            modern::tasks::write_created(out, task, &self.calls.identity, now);
+            modern::tasks::write_created(out, task, &self.calls.server_info, now);
         });
         Response::of(text)
     }
@@ -515,7 +515,7 @@ pub(crate) fn write_outcome(
     match (outcome, generation) {
         (Outcome::Result { json, .. }, Generation::Legacy) => legacy::tools::write_called(out, id, json),
         (Outcome::Result { json, .. }, Generation::Modern) => {
-            modern::tools::write_called(out, id, json, &calls.identity)
+            modern::tools::write_called(out, id, json, &calls.server_info)
         }
         (Outcome::RpcError(failure), Generation::Legacy) => legacy::tools::write_failed(out, id, failure),
         (Outcome::RpcError(failure), Generation::Modern) => modern::tools::write_failed(out, id, failure),

@@ -110,7 +110,7 @@ impl Round {
         }
         let mut text = String::new();
         write_result(&mut text, id.get(), |out| {
-            input_required::write(out, questions, Some(&state), &interaction.identity);
+            input_required::write(out, questions, Some(&state), &interaction.server_info);
         });
         Ok(Response::of(text))
     }

@@ -118,7 +118,7 @@ impl Subscription {
                 Event::Denied => return Ok(()),
                 Event::Over => {
                     let mut text = String::new();
-                    subscription::write_end(&mut text, self.id.get(), &self.interaction.identity);
+                    subscription::write_end(&mut text, self.id.get(), &self.interaction.server_info);
                     return sink.message(text).await;
                 }
             }

@@ -29,6 +29,6 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let known = engine.answer(&scope, &id, answers).await.map_err(store_failed)?;
     known.ok_or_else(RpcError::task_not_found)?;
     Ok(Answer::result(request.id, |out| {
-        modern::tasks::write_ack(out, &methods.identity);
+        modern::tasks::write_ack(out, &methods.server_info);
     }))
 }

@@ -72,7 +72,7 @@ impl World {
             .unwrap();
             let protocol = ProtocolServer::new(ProtocolServerOptions {
                 engine: engine.clone(),
-                identity: longhaul_server::ServerInfo::new("tested", "1"),
+                server_info: longhaul_server::ServerInfo::new("tested", "1"),
                 max_body: 64 * 1024,
                 strict_headers: false,
                 limits: longhaul_server::Limits::default(),
