@@ -358,7 +358,7 @@ async fn initialize(
         version,
         session: response.session,
         is_resumed: false,
-        tool_tasks: version.has_core_tasks()
+        tool_tasks: version.has_legacy_tasks()
             && result["capabilities"]["tasks"]["requests"]["tools"]["call"].is_object(),
         server: ServerDescription::read(version, &result),
     };

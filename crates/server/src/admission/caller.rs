@@ -228,13 +228,13 @@ impl Caller {
         }
     }
 
-    /// Whether core tasks (G1) are part of its revision.
-    pub(crate) fn has_core_tasks(&self) -> bool {
-        self.generation == Generation::Legacy && self.version.is_some_and(Version::has_core_tasks)
+    /// Whether legacy tasks are part of its revision.
+    pub(crate) fn has_legacy_tasks(&self) -> bool {
+        self.generation == Generation::Legacy && self.version.is_some_and(Version::has_legacy_tasks)
     }
 
     /// Whether a request about a task was admitted for the legacy declaration of a modern client.
-    pub(crate) fn declares_core_tasks_only(&self) -> bool {
+    pub(crate) fn declares_legacy_tasks_only(&self) -> bool {
         self.generation == Generation::Modern && !self.declares_tasks
     }
 

@@ -113,7 +113,7 @@ pub(super) fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&
 
 /// The `task` member of the request. Revisions without tasks ignore it.
 pub(super) fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
-    match request.caller.has_core_tasks() {
+    match request.caller.has_legacy_tasks() {
         true => request.params.task_metadata(),
         false => Ok(None),
     }

@@ -130,7 +130,7 @@ pub(super) fn is_unknown_task(method: Method, request: &AdmittedRequest<'_>, err
         Method::ResourcesRead | Method::ResourcesSubscribe => {
             error.is_resource_not_found() && request.params.uri().is_ok_and(|uri| task_resources::is_uri(&uri))
         }
-        Method::TasksGet | Method::TasksCancel if request.caller.declares_core_tasks_only() => error.code() == -32021,
+        Method::TasksGet | Method::TasksCancel if request.caller.declares_legacy_tasks_only() => error.code() == -32021,
         _ => error.is_task_not_found(),
     }
 }

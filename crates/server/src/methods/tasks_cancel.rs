@@ -3,7 +3,7 @@
 
 use super::{
     Methods,
-    tasks_get::{core_task, undeclared, write_core},
+    tasks_get::{legacy_task, legacy_task_answer, undeclared},
 };
 use crate::{
     admission::request::AdmittedRequest,
@@ -14,8 +14,8 @@ use longhaul_runtime::CancelError;
 use longhaul_wire::{Generation, RpcError, legacy, modern};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    if request.caller.declares_core_tasks_only() {
-        return answer_core(methods, request).await;
+    if request.caller.declares_legacy_tasks_only() {
+        return answer_with_legacy_task(methods, request).await;
     }
     let id = request.task_id()?;
     let mode = match request.caller.generation {
@@ -43,14 +43,14 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 }
 
 /// For a modern client that declares the legacy `tasks` and not the extension: as for a legacy client.
-async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    let id = core_task(methods, request).await?.task.id.clone();
+async fn answer_with_legacy_task(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let id = legacy_task(methods, request).await?.task.id.clone();
     let cancelled = methods
         .engine
         .cancel(&request.caller.scope(), &id, CancelMode::AtOnce)
         .await;
     match cancelled {
-        Ok(task) => Ok(write_core(methods, request, &without_payloads(task), None)),
+        Ok(task) => Ok(legacy_task_answer(methods, request, &without_payloads(task), None)),
         Err(CancelError::Done(task)) => Err(RpcError::cannot_cancel(legacy::tasks::status(&task).as_str())),
         Err(CancelError::NotFound) => Err(undeclared()),
         Err(CancelError::Store(error)) => Err(store_failed(error)),

@@ -11,8 +11,8 @@ use longhaul_runtime::{Engine, QueueWait};
 use longhaul_wire::{Generation, RpcError, legacy, modern};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    if request.caller.declares_core_tasks_only() {
-        return Box::pin(answer_core(methods, request)).await;
+    if request.caller.declares_legacy_tasks_only() {
+        return Box::pin(answer_with_legacy_task(methods, request)).await;
     }
     let id = request.task_id()?;
     let engine = &methods.engine;
@@ -30,22 +30,22 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 }
 
 /// For a modern client that declares the legacy `tasks` and not the extension.
-async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    let mut record = core_task(methods, request).await?;
+async fn answer_with_legacy_task(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let mut record = legacy_task(methods, request).await?;
     say_what_it_waits_for(&methods.engine, &mut record.task).await?;
     let exit = methods
         .interaction
         .cancelled_exits
         .of(&methods.engine, &record.task)
         .await;
-    Ok(write_core(methods, request, &record, exit.as_deref()))
+    Ok(legacy_task_answer(methods, request, &record, exit.as_deref()))
 }
 
 /// The task that such a client names: it reaches those that it created as a legacy client, and no others.
 ///
 /// # Errors
 /// As if it had declared nothing; the store's.
-pub(super) async fn core_task(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Record, RpcError> {
+pub(super) async fn legacy_task(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Record, RpcError> {
     let id = request.params.task_id()?.parse().map_err(|_| undeclared())?;
     let record = methods.engine.get(&request.caller.scope(), &id).await;
     record
@@ -58,7 +58,7 @@ pub(super) fn undeclared() -> RpcError {
     RpcError::missing_capability(Capability::Tasks)
 }
 
-pub(super) fn write_core(
+pub(super) fn legacy_task_answer(
     methods: &Methods,
     request: &AdmittedRequest<'_>,
     record: &Record,
@@ -66,7 +66,7 @@ pub(super) fn write_core(
 ) -> Answer {
     let now = methods.engine.ports().clock.read();
     Answer::result(request.id, |out| {
-        modern::tasks::write_core_task(out, record, exit, &methods.server_info, now);
+        modern::tasks::write_legacy_task(out, record, exit, &methods.server_info, now);
     })
 }
 

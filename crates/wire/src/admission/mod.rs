@@ -48,7 +48,7 @@ pub fn admit<'a>(
     let method = Method::require(&request.method, era.generation())?;
     let unserved = match era {
         Era::Modern(_) => false,
-        Era::Legacy(legacy) => method.is_core_task() && !has_core_tasks(legacy),
+        Era::Legacy(legacy) => method.is_about_legacy_tasks() && !has_legacy_tasks(legacy),
     };
     if unserved || !(rules.serves)(method) {
         return Err(RpcError::method_not_found(era.generation(), &request.method));
@@ -90,6 +90,6 @@ fn reaches_tasks(method: Method, declared: &ClientCapabilities) -> bool {
 }
 
 /// Whether the negotiated revision has tasks.
-fn has_core_tasks(legacy: LegacyPhase) -> bool {
-    legacy.version().is_some_and(Version::has_core_tasks)
+fn has_legacy_tasks(legacy: LegacyPhase) -> bool {
+    legacy.version().is_some_and(Version::has_legacy_tasks)
 }

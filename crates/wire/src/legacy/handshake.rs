@@ -11,7 +11,7 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     let relayed = &features.relayed;
     let any = features.push_extensions(out, any, ("experimental", ""), &relayed.experimental);
     ServerCapabilities::push_relayed(out, any, "extensions", &relayed.extensions);
-    if features.tasks && version.has_core_tasks() {
+    if features.tasks && version.has_legacy_tasks() {
         out.push(',');
         // Objects, not booleans; exactly what is served.
         let list = if features.task_list { r#""list":{},"# } else { "" };

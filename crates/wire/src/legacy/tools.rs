@@ -27,7 +27,7 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
         }
         out.push('{');
         tool.push_members(out);
-        if version.has_core_tasks() {
+        if version.has_legacy_tasks() {
             out.push_str(r#","execution":{"taskSupport":""#);
             out.push_str(task_support(tool.policy));
             out.push_str(r#""}"#);
@@ -42,7 +42,7 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
 /// Appends the tool of another server.
 fn push_listed(out: &mut String, tool: &ToolEntry<'_>, version: Version) -> bool {
     let execution = format!(r#"{{"taskSupport":"{}"}}"#, task_support(tool.policy));
-    let execution = match version.has_core_tasks() {
+    let execution = match version.has_legacy_tasks() {
         true => Edit::Set("execution", &execution),
         false => Edit::Remove("execution"),
     };

@@ -48,7 +48,7 @@ pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, server_i
 
 /// Appends the Task of 2025-11-25 as a complete result: the answer to `tasks/get` and `tasks/cancel` for a modern client that has
 /// declared only legacy tasks. `exit` as in [`write_get`].
-pub fn write_core_task(
+pub fn write_legacy_task(
     out: &mut String,
     record: &Record,
     exit: Option<&str>,

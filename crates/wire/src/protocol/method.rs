@@ -151,7 +151,7 @@ impl Method {
     }
 
     /// Whether it is about the tasks of revision 2025-11-25, the only legacy revision that has them.
-    pub const fn is_core_task(self) -> bool {
+    pub const fn is_about_legacy_tasks(self) -> bool {
         matches!(
             self,
             Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel | Self::TasksDelete

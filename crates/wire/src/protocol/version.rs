@@ -65,7 +65,7 @@ impl Version {
     }
 
     /// Whether it has the legacy tasks.
-    pub const fn has_core_tasks(self) -> bool {
+    pub const fn has_legacy_tasks(self) -> bool {
         matches!(self, Self::V2025_11_25)
     }
 

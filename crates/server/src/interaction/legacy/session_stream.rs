@@ -75,7 +75,7 @@ pub(crate) fn open(
 /// As [`follow`], of a task that was just created: the session may have its push stream at another node.
 pub(crate) fn follow_created(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
     follow(interaction, session, task);
-    if session.version.has_core_tasks() {
+    if session.version.has_legacy_tasks() {
         let (session, task) = (session.key.as_str().into(), task.id.as_str().into());
         other_nodes::broadcast(&interaction.engine, &SessionMessage::Created { session, task });
     }
@@ -112,7 +112,7 @@ pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: 
 /// Sends the session the messages about `task` on its push streams. The session already has the task in this state.
 pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
     // Earlier revisions have no tasks; their clients follow work with the tools for it.
-    if !task.is_done() && session.version.has_core_tasks() {
+    if !task.is_done() && session.version.has_legacy_tasks() {
         follow_from(interaction, session, task, StatusNotifications::known);
     }
 }
@@ -231,7 +231,7 @@ impl SessionStream {
         mut changes: watch::Receiver<Versions>,
         mut updates: broadcast::Receiver<ResourceUpdate>,
     ) -> Result<(), ReaderGone> {
-        if self.session.version.has_core_tasks()
+        if self.session.version.has_legacy_tasks()
             && let Err(error) = self.follow_live().await
         {
             warn!(%error, "the live tasks of a session cannot be read");

@@ -60,7 +60,7 @@ fn listen(notifications: Value) -> Value {
 }
 
 /// Of a modern client that declares only the tasks of the older revision.
-fn core(token: &str, method: &str, id: &str) -> Vec<u8> {
+fn declaring_legacy_tasks(token: &str, method: &str, id: &str) -> Vec<u8> {
     post(token, Post::modern_with(method, task(id), json!({"tasks": {}})))
 }
 
@@ -85,7 +85,9 @@ const READS: &[(&str, Ask)] = &[
         let answers = json!({"taskId": n.asking, "inputResponses": {n.question.as_str(): {"action": "maybe"}}});
         modern(t, "tasks/update", answers)
     }),
-    ("core tasks/get", |t, n, _| core(t, "tasks/get", &n.running)),
+    ("tasks/get, legacy tasks declared", |t, n, _| {
+        declaring_legacy_tasks(t, "tasks/get", &n.running)
+    }),
     ("subscriptions/listen, task", |t, n, _| {
         let tasks = json!({"taskIds": [n.done]});
         modern(t, "subscriptions/listen", listen(tasks))
@@ -138,7 +140,9 @@ const WRITES: &[(&str, Ask)] = &[
         legacy(t, s, "tasks/cancel", task(&n.asking))
     }),
     ("task_cancel", |t, n, _| follow(t, "task_cancel", &n.running)),
-    ("core tasks/cancel", |t, n, _| core(t, "tasks/cancel", &n.running)),
+    ("tasks/cancel, legacy tasks declared", |t, n, _| {
+        declaring_legacy_tasks(t, "tasks/cancel", &n.running)
+    }),
     ("delete", |t, n, _| {
         modern(t, "dev.longhaul/tasks/delete", task(&n.done))
     }),
