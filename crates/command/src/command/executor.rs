@@ -4,7 +4,7 @@ use super::{
     attempt_dir::{
         AttemptDir, Attempts, log,
         past_attempt::past_attempt,
-        record::{ExitRecord, Spec, Stopped, SupervisorEvent},
+        record::{ExitRecord, LaunchSpec, Stopped, SupervisorEvent},
         verdict::{AttemptVerdict, connect, judge},
     },
     definition::{
@@ -321,7 +321,7 @@ impl CommandExecutor {
         // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
         let (env, env_bytes) = environment(&definition.env);
-        let spec = Spec {
+        let spec = LaunchSpec {
             argv: invocation.argv,
             env,
             env_bytes,

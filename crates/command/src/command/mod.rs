@@ -22,7 +22,7 @@ mod utf8;
 pub use attempt_dir::{
     AttemptDir, Attempts, DIRECTORY_VERSION,
     log::{DEFAULT_READ, MAX_READ, read as read_log},
-    record::{CommandEnd, ExitRecord, Spec, Stopped},
+    record::{CommandEnd, ExitRecord, LaunchSpec, Stopped},
     verdict::{AttemptVerdict, connect, judge},
 };
 pub use definition::{

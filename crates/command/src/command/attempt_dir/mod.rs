@@ -25,7 +25,7 @@ pub(crate) mod verdict;
 
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
-use record::{ExitRecord, Spec};
+use record::{ExitRecord, LaunchSpec};
 use rustix::{fs::FlockOperation, process::Pid};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -237,7 +237,7 @@ impl AttemptDir {
     ///
     /// # Errors
     /// When the directory exists already or anything cannot be written.
-    pub fn prepare(&self, spec: &Spec, stdin: &str) -> io::Result<()> {
+    pub fn prepare(&self, spec: &LaunchSpec, stdin: &str) -> io::Result<()> {
         let task_dir = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let root = task_dir.parent().ok_or(io::ErrorKind::InvalidInput)?;
         make_dir(task_dir)?;
@@ -275,12 +275,12 @@ impl AttemptDir {
     }
 
     /// What the attempt runs, for people. Nothing if its description is long, since attempts are looked at for other reasons, too.
-    pub(super) fn short_spec(&self) -> Option<Spec> {
+    pub(super) fn short_spec(&self) -> Option<LaunchSpec> {
         let found = std::fs::symlink_metadata(self.file(SPEC)).ok()?;
         (found.len() <= LONGEST_SHOWN_SPEC).then(|| self.read_spec().ok())?
     }
 
-    pub(super) fn read_spec(&self) -> io::Result<Spec> {
+    pub(super) fn read_spec(&self) -> io::Result<LaunchSpec> {
         Ok(serde_json::from_slice(&read_file(&self.file(SPEC))?)?)
     }
 

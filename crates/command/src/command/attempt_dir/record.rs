@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 /// What a supervisor is to do: the file `spec` of an attempt's directory. It may hold secrets.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct LaunchSpec {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// The environment.

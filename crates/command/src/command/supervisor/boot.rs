@@ -1,7 +1,7 @@
 //! From an inherited process to one that may run the command: lock, socket, `started`.
 
 use super::super::attempt_dir::{AttemptDir, Lock, SOCKET, STDIN};
-use crate::command::attempt_dir::record::Spec;
+use crate::command::attempt_dir::record::LaunchSpec;
 use longhaul_private_dir::open_file;
 use rustix::{io::Errno, process::Signal};
 use std::{
@@ -16,7 +16,7 @@ pub(super) struct BootedSupervisor {
     pub(super) dir: AttemptDir,
     pub(super) lock: Lock,
     pub(super) listener: UnixListener,
-    pub(super) spec: Spec,
+    pub(super) spec: LaunchSpec,
     pub(super) stdin: Option<File>,
 }
 

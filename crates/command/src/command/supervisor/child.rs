@@ -1,7 +1,7 @@
 //! Starting the command, and being notified of its end.
 
 use super::boot::default_signals;
-use crate::command::attempt_dir::record::{CommandEnd, Spec};
+use crate::command::attempt_dir::record::{CommandEnd, LaunchSpec};
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, WaitStatus},
@@ -27,7 +27,7 @@ pub(super) struct Child {
 }
 
 /// Starts the command in a process group of its own.
-pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
+pub(super) fn start(spec: &LaunchSpec, stdin: Option<File>) -> io::Result<Child> {
     let (program, arguments) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command

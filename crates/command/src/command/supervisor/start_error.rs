@@ -1,7 +1,7 @@
 //! Why a command could not be started. The system says only that something was not found, and names neither its folder nor its interpreter.
 
 use super::super::interpreter;
-use crate::command::attempt_dir::record::Spec;
+use crate::command::attempt_dir::record::LaunchSpec;
 use std::{
     ffi::OsStr,
     io::{self, ErrorKind},
@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The error, with what is missing.
-pub(super) fn explain(spec: &Spec, error: &io::Error) -> String {
+pub(super) fn explain(spec: &LaunchSpec, error: &io::Error) -> String {
     let folder = spec.cwd.display();
     match std::fs::metadata(&spec.cwd) {
         Err(why) if why.kind() == ErrorKind::NotFound => return format!("its folder {folder} does not exist"),
@@ -37,7 +37,7 @@ pub(super) fn explain(spec: &Spec, error: &io::Error) -> String {
 }
 
 /// What is too long of a command line, and what to do about it.
-fn describe_longest(spec: &Spec) -> String {
+fn describe_longest(spec: &LaunchSpec) -> String {
     let arguments = spec.argv.iter().enumerate().skip(1);
     let longest = arguments.max_by_key(|(_, argument)| argument.len());
     let (number, argument) = longest.map_or((0, ""), |(number, argument)| (number, argument));
@@ -53,7 +53,7 @@ fn describe_longest(spec: &Spec) -> String {
 }
 
 /// The program's file, as the system looks for it.
-fn find(spec: &Spec, program: &str) -> Option<PathBuf> {
+fn find(spec: &LaunchSpec, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(spec.cwd.join(program)).filter(|path| path.exists());
     }

@@ -15,7 +15,9 @@ use super::{
     system::{Kernel, System},
     tail::Tail,
 };
-use crate::command::attempt_dir::record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent};
+use crate::command::attempt_dir::record::{
+    CommandEnd, EVENT_TAIL, ExitRecord, LaunchSpec, QUOTED, Stopped, SupervisorEvent,
+};
 use longhaul_core::UnixMillis;
 use rustix::{
     event::{PollFd, PollFlags},
@@ -149,7 +151,7 @@ fn left(system: &impl System, deadline: i64) -> Option<Instant> {
 }
 
 impl<S: System> Watch<S> {
-    fn over(system: S, child: Child, listener: UnixListener, outputs: Outputs, spec: &Spec) -> Self {
+    fn over(system: S, child: Child, listener: UnixListener, outputs: Outputs, spec: &LaunchSpec) -> Self {
         Self {
             pid: child.pid,
             exits: child.exits,

@@ -309,7 +309,7 @@ fn run(scenario: &Scenario) -> Outcome {
         both: MergedTail::new(0),
         log: LogWriter::new(folder.path(), 0, 0),
     };
-    let spec = Spec {
+    let spec = LaunchSpec {
         argv: Vec::new(),
         env: Default::default(),
         env_bytes: Default::default(),
