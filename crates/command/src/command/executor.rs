@@ -11,7 +11,7 @@ use super::{
         CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
     },
     launch::{Launcher, environment, supervisor_process::SupervisorProcess},
-    output::{self, EndedCommand, Ending, unwritten::UnwrittenOutput},
+    output::{self, CommandResult, EndedCommand, unwritten::UnwrittenOutput},
     progress::{OutputReport, read_report},
 };
 use longhaul_core::{
@@ -488,30 +488,33 @@ impl CommandExecutor {
                     exit: &exit,
                     log_of: log_of.as_ref(),
                 };
-                Ok((command.ending(deadline)?, command.report()))
+                Ok((command.command_result(deadline)?, command.report()))
             })
         };
         let has_log = log_of.is_some();
-        let mut ending = read(log_of).await;
+        let mut result = read(log_of).await;
         // An output that cannot be used is known to be such only when it was read.
-        let is_unusable = matches!(&ending, Ok((Ending::Result(Outcome::Result { is_error: true, .. }), _)));
+        let is_unusable = matches!(
+            &result,
+            Ok((CommandResult::Outcome(Outcome::Result { is_error: true, .. }), _))
+        );
         if is_unusable && !has_log && output::keeps_log(&self.tool) && cx.is_announced().await {
-            ending = read(Some(cx.task().clone())).await;
+            result = read(Some(cx.task().clone())).await;
         }
-        let ending = ending.map(|(ending, report)| {
+        let result = result.map(|(result, report)| {
             // What came since the last event of the supervisor.
             tell(report, cx);
-            ending
+            result
         });
-        match (ending, stopped) {
-            (Ok(Ending::Stopped(reason, status)), _) => {
+        match (result, stopped) {
+            (Ok(CommandResult::Stopped(reason, status)), _) => {
                 cx.status(status);
                 ExecutionEnd::Stopped(reason)
             }
             // Not run again, whatever its outcome.
-            (Ok(Ending::Result(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
-            (Ok(Ending::Result(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
-            (Ok(Ending::Result(outcome)), None) => ExecutionEnd::Errored(outcome),
+            (Ok(CommandResult::Outcome(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
+            (Ok(CommandResult::Outcome(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
+            (Ok(CommandResult::Outcome(outcome)), None) => ExecutionEnd::Errored(outcome),
             (Err(error), stopped) => {
                 warn!(%error, "a command's output cannot be read");
                 let outcome = Outcome::tool_error("the command ended, but its output cannot be read");

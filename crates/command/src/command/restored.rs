@@ -3,7 +3,7 @@
 use super::{
     attempt_dir::{AttemptDir, Attempts, record::ExitRecord},
     definition::{CommandDefinition, CommandTool},
-    output::{self, EndedCommand, Ending},
+    output::{self, CommandResult, EndedCommand},
 };
 use longhaul_core::{AttemptEnd, Outcome, Task};
 use std::io;
@@ -68,13 +68,13 @@ fn ended(task: &Task, dir: &AttemptDir, exit: &ExitRecord, definition: &str) -> 
         retry_at: None,
         asks_again: false,
     };
-    let (end, status) = match command.ending(task.deadline) {
-        Ok(Ending::Stopped(reason, status)) => (AttemptEnd::Stopped(reason), Some(status)),
+    let (end, status) = match command.command_result(task.deadline) {
+        Ok(CommandResult::Stopped(reason, status)) => (AttemptEnd::Stopped(reason), Some(status)),
         // As when it ends while the server runs: a request to stop does not take back what was done.
-        Ok(Ending::Result(outcome)) if exit.stopped.is_some() || output::succeeded(exit) => {
+        Ok(CommandResult::Outcome(outcome)) if exit.stopped.is_some() || output::succeeded(exit) => {
             (AttemptEnd::Finished(outcome.within_max_depth()), None)
         }
-        Ok(Ending::Result(outcome)) => (failed(outcome), None),
+        Ok(CommandResult::Outcome(outcome)) => (failed(outcome), None),
         Err(_) => {
             let text = "the command ended, but its output cannot be read";
             (failed(Outcome::tool_error(text)), None)

@@ -1,6 +1,6 @@
 //! The end of an attempt: what it is by the retry policy, and how it is written.
 
-use super::{blocked, work::WorkEnd};
+use super::{blocked, work::WorkResult};
 use crate::{
     context::TaskContext,
     engine::{Inner, Runner},
@@ -50,20 +50,20 @@ pub(super) type DecidedEnd = (AttemptEnd, Option<FailedAttempt>);
 
 impl EndedAttempt<'_> {
     /// Decides the end by the retry policy. Whether a stop was requested meanwhile is decided by the transition.
-    pub(super) async fn decide(&self, end: WorkEnd) -> DecidedEnd {
-        match end {
-            WorkEnd::Suspended { until, woken } => (AttemptEnd::Suspended { until, woken }, None),
-            WorkEnd::Diverged(divergence) => Box::pin(self.diverged(&divergence)).await,
-            WorkEnd::Broken(by, message) => self.crashed(Failure::Interrupted, by, message.as_deref()).await,
+    pub(super) async fn decide(&self, work: WorkResult) -> DecidedEnd {
+        match work {
+            WorkResult::Suspended { until, woken } => (AttemptEnd::Suspended { until, woken }, None),
+            WorkResult::Diverged(divergence) => Box::pin(self.diverged(&divergence)).await,
+            WorkResult::Broken(by, message) => self.end_of_crash(Failure::Interrupted, by, message.as_deref()).await,
             // Nothing is written of it.
-            WorkEnd::Lost => self.crashed(Failure::Interrupted, EndedBy::Crash, None).await,
-            WorkEnd::Ended(end) => self.returned(end).await,
+            WorkResult::Lost => self.end_of_crash(Failure::Interrupted, EndedBy::Crash, None).await,
+            WorkResult::Ended(end) => self.returned(end).await,
         }
     }
 
     async fn diverged(&self, divergence: &Divergence) -> DecidedEnd {
         let divergence = divergence.to_string();
-        let failed = self.cx.failed(EndedBy::NonDeterminism, Some(&divergence));
+        let failed = self.cx.failed_attempt(EndedBy::NonDeterminism, Some(&divergence));
         let failure = Failure::Diverged(divergence);
         match self.runner.on_non_determinism {
             OnNonDeterminism::Fail => (AttemptEnd::Finished(failure.into()), None),
@@ -80,11 +80,13 @@ impl EndedAttempt<'_> {
         const CRASHED_BY: EndedBy = EndedBy::Store;
         match end {
             ExecutionEnd::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
-            ExecutionEnd::Errored(outcome) => self.failed(outcome.within_max_depth(), RetryOn::Error, EndedBy::Error),
-            ExecutionEnd::Crashed => self.crashed(Failure::Interrupted, CRASHED_BY, None).await,
-            ExecutionEnd::SupervisorKilled => self.crashed(Failure::SupervisorKilled, CRASHED_BY, None).await,
-            ExecutionEnd::RecordDamaged => self.crashed(Failure::RecordDamaged, CRASHED_BY, None).await,
-            ExecutionEnd::OutcomeUnknown(outcome) => self.failed(outcome, RetryOn::Crash, EndedBy::Crash),
+            ExecutionEnd::Errored(outcome) => {
+                self.end_of_failure(outcome.within_max_depth(), RetryOn::Error, EndedBy::Error)
+            }
+            ExecutionEnd::Crashed => self.end_of_crash(Failure::Interrupted, CRASHED_BY, None).await,
+            ExecutionEnd::SupervisorKilled => self.end_of_crash(Failure::SupervisorKilled, CRASHED_BY, None).await,
+            ExecutionEnd::RecordDamaged => self.end_of_crash(Failure::RecordDamaged, CRASHED_BY, None).await,
+            ExecutionEnd::OutcomeUnknown(outcome) => self.end_of_failure(outcome, RetryOn::Crash, EndedBy::Crash),
             ExecutionEnd::Lost(outcome) => (self.failed_end(outcome, None), None),
             ExecutionEnd::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
             ExecutionEnd::NeverStarted(why) => {
@@ -102,10 +104,10 @@ impl EndedAttempt<'_> {
 
     /// The end of an attempt without a result, with the message of a panic, if there was one. `interrupted` is the failure if no attempt is left
     /// and no journal says more.
-    async fn crashed(&self, interrupted: Failure, by: EndedBy, panic_message: Option<&str>) -> DecidedEnd {
+    async fn end_of_crash(&self, interrupted: Failure, by: EndedBy, panic_message: Option<&str>) -> DecidedEnd {
         let (cx, retry) = (self.cx, &self.runner.retry);
         let used = cx.attempts_used(self.task);
-        let failed = cx.failed(by, panic_message);
+        let failed = cx.failed_attempt(by, panic_message);
         let retry_at = self.retry_at(RetryOn::Crash);
         let outcome = match &cx.shared.journal {
             Some(journal) => {
@@ -117,7 +119,7 @@ impl EndedAttempt<'_> {
                 failure.into()
             }
             None => {
-                let outcome = crashed(retry, used, interrupted);
+                let outcome = crash_outcome(retry, used, interrupted);
                 report_retry(cx, &outcome, retry_at);
                 outcome
             }
@@ -126,7 +128,7 @@ impl EndedAttempt<'_> {
     }
 
     /// The end of an attempt with a result that is retried `on` this.
-    fn failed(&self, outcome: Outcome, on: RetryOn, by: EndedBy) -> DecidedEnd {
+    fn end_of_failure(&self, outcome: Outcome, on: RetryOn, by: EndedBy) -> DecidedEnd {
         let retry = &self.runner.retry;
         let used = self.cx.attempts_used(self.task);
         let retry_at = self.retry_at(on);
@@ -139,7 +141,7 @@ impl EndedAttempt<'_> {
         };
         report_retry(self.cx, &outcome, retry_at);
         // A final error is in the outcome itself.
-        let failed = retry_at.map(|_| self.cx.failed(by, message_of(&outcome).as_deref()));
+        let failed = retry_at.map(|_| self.cx.failed_attempt(by, message_of(&outcome).as_deref()));
         (self.failed_end(outcome, retry_at), failed)
     }
 
@@ -190,7 +192,8 @@ fn report_retry(cx: &TaskContext, outcome: &Outcome, retry_at: Option<UnixMillis
     }
 }
 
-fn crashed(retry: &Retry, attempts: u32, interrupted: Failure) -> Outcome {
+/// The outcome of a task whose last attempt has crashed.
+fn crash_outcome(retry: &Retry, attempts: u32, interrupted: Failure) -> Outcome {
     if attempts > 1 && retry.on.contains(&RetryOn::Crash) {
         Failure::AttemptsUsedUp { attempts }.into()
     } else {

@@ -30,7 +30,7 @@ use longhaul_core::{
 };
 use std::sync::Arc;
 use tracing::{error, warn};
-use work::{WorkEnd, run_work};
+use work::{WorkResult, run_work};
 
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
@@ -117,8 +117,8 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
                 deadline_at: task.deadline_at(),
             };
             let executor = Arc::clone(&runner.executor);
-            let end_of_work = run_work(&inner, &cx, (executor, intake), attempt, origin).await;
-            if matches!(end_of_work, WorkEnd::Lost) {
+            let work_result = run_work(&inner, &cx, (executor, intake), attempt, origin).await;
+            if matches!(work_result, WorkResult::Lost) {
                 return warn!(
                     task = task.id.short(),
                     "another server has taken over an attempt of this one"
@@ -131,7 +131,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
                 runner: &runner,
                 origin,
             };
-            ended.decide(end_of_work).await
+            ended.decide(work_result).await
         }
         Err(why) => (Box::pin(end_of_unavailable(&inner, &cx, &task, why)).await, None),
     };

@@ -21,8 +21,8 @@ use tracing::{debug, error};
 /// Reports of a task are written at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Why the work of an attempt ended.
-pub(super) enum WorkEnd {
+/// How the work of an attempt ended: what its executor returned, or why that does not count or did not come.
+pub(super) enum WorkResult {
     /// Its executor returned.
     Ended(ExecutionEnd),
     /// It is durable, and its executor did not return; with the message of a panic, if there was one.
@@ -40,7 +40,7 @@ pub(super) enum WorkEnd {
     },
 }
 
-impl From<NotStarted> for WorkEnd {
+impl From<NotStarted> for WorkResult {
     fn from(not_started: NotStarted) -> Self {
         match not_started {
             NotStarted::Stopped(reason) => Self::Ended(ExecutionEnd::Stopped(reason)),
@@ -60,26 +60,26 @@ pub(super) async fn run_work(
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
     mut attempt: ExecutorAttempt,
     origin: AttemptOrigin,
-) -> WorkEnd {
+) -> WorkResult {
     if origin == AttemptOrigin::Claimed {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
         if cx.stop_requested().is_none()
             && let Some(end) = cx.end_if_withdrawn()
         {
-            return WorkEnd::Ended(end);
+            return WorkResult::Ended(end);
         }
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
-            return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
+            return WorkResult::Ended(ExecutionEnd::Stopped(reason));
         }
     }
     if origin == AttemptOrigin::Reclaimed {
-        return WorkEnd::Ended(ExecutionEnd::Crashed);
+        return WorkResult::Ended(ExecutionEnd::Crashed);
     }
     if origin == AttemptOrigin::Adopted && cx.keeps_journal() {
         // Its process and its code are gone. It is replayed, if the retry policy allows it.
         return match cx.was_waiting_for_isolation() {
-            true => WorkEnd::Ended(ExecutionEnd::NeverStarted("it waited for isolation".to_owned())),
-            false => WorkEnd::Broken(EndedBy::Crash, None),
+            true => WorkResult::Ended(ExecutionEnd::NeverStarted("it waited for isolation".to_owned())),
+            false => WorkResult::Broken(EndedBy::Crash, None),
         };
     }
     if cx.shared.isolation.is_some()
@@ -115,7 +115,7 @@ pub(super) async fn run_work(
             Ok(end) => check_replay(cx, end),
             Err(panic) => panicked(cx, &*panic),
         },
-        () = cx.lost() => WorkEnd::Lost,
+        () = cx.lost() => WorkResult::Lost,
         end = durable_end(&inner.node, cx) => end,
         never = write_drafts(cx) => match never {},
         never = write_reports(&inner.node, cx) => match never {},
@@ -126,16 +126,16 @@ pub(super) async fn run_work(
 }
 
 /// Completes when the code of a durable task must not go on; never for other code.
-async fn durable_end(node: &Node, cx: &TaskContext) -> WorkEnd {
+async fn durable_end(node: &Node, cx: &TaskContext) -> WorkResult {
     if !cx.keeps_journal() {
         return std::future::pending().await;
     }
     let end = async {
         tokio::select! {
             biased;
-            divergence = cx.diverged() => WorkEnd::Diverged(divergence),
-            (until, woken) = cx.suspend() => WorkEnd::Suspended { until, woken },
-            until = released(node) => WorkEnd::Suspended { until: Some(until), woken: 0 },
+            divergence = cx.diverged() => WorkResult::Diverged(divergence),
+            (until, woken) = cx.suspend() => WorkResult::Suspended { until, woken },
+            until = released(node) => WorkResult::Suspended { until: Some(until), woken: 0 },
             never = cx.end_isolation_in_time() => match never {},
         }
     };
@@ -144,17 +144,17 @@ async fn durable_end(node: &Node, cx: &TaskContext) -> WorkEnd {
 
 /// The result of code that has diverged from its journal does not count. Code that was asked to stop, or has crashed, need not have reached all
 /// entries.
-fn check_replay(cx: &TaskContext, end: ExecutionEnd) -> WorkEnd {
+fn check_replay(cx: &TaskContext, end: ExecutionEnd) -> WorkResult {
     let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
-        return WorkEnd::Ended(end);
+        return WorkResult::Ended(end);
     };
     let checked = match end {
         ExecutionEnd::Finished(_) | ExecutionEnd::Errored(_) => journal.finish(),
         _ => journal.has_diverged(),
     };
     match checked {
-        Ok(()) => WorkEnd::Ended(end),
-        Err(divergence) => WorkEnd::Diverged(divergence),
+        Ok(()) => WorkResult::Ended(end),
+        Err(divergence) => WorkResult::Diverged(divergence),
     }
 }
 
@@ -166,14 +166,14 @@ async fn released(node: &Node) -> UnixMillis {
 
 /// A panic is a non-determinism error if the code has diverged, a crash of other durable code, else an error of the tool. Its location and
 /// backtrace are on standard error only.
-fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkEnd {
+fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkResult {
     let message = panic_message(panic);
     error!(tool = %cx.shared.header.tool, task = cx.task().short(), message, "an executor panicked");
     match &cx.shared.journal {
-        None => WorkEnd::Ended(ExecutionEnd::Errored(panic_outcome(message))),
+        None => WorkResult::Ended(ExecutionEnd::Errored(panic_outcome(message))),
         Some(journal) => match journal.has_diverged() {
-            Err(divergence) if cx.stop_requested().is_none() => WorkEnd::Diverged(divergence),
-            _ => WorkEnd::Broken(EndedBy::Panic, message.map(str::to_owned)),
+            Err(divergence) if cx.stop_requested().is_none() => WorkResult::Diverged(divergence),
+            _ => WorkResult::Broken(EndedBy::Panic, message.map(str::to_owned)),
         },
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 impl TaskContext {
     /// Describes this attempt, which has failed, for its entry; `message` is its own error or panic message.
-    pub(crate) fn failed(&self, by: EndedBy, message: Option<&str>) -> FailedAttempt {
+    pub(crate) fn failed_attempt(&self, by: EndedBy, message: Option<&str>) -> FailedAttempt {
         let latest = self.shared.journal.as_ref().and_then(|journal| journal.latest());
         let position = match latest {
             Some(latest) => format!("after {latest}"),

@@ -71,8 +71,9 @@ pub(super) struct EndedCommand<'a> {
 }
 
 /// What a command's end means to its task.
-pub(super) enum Ending {
-    Result(Outcome),
+pub(super) enum CommandResult {
+    /// It ended by itself, or was stopped at its deadline.
+    Outcome(Outcome),
     /// It was stopped, and the status message says how it ended.
     Stopped(StopReason, String),
 }
@@ -82,11 +83,11 @@ impl EndedCommand<'_> {
     ///
     /// # Errors
     /// When the outputs cannot be read.
-    pub(super) fn ending(&self, deadline: Option<Millis>) -> io::Result<Ending> {
+    pub(super) fn command_result(&self, deadline: Option<Millis>) -> io::Result<CommandResult> {
         Ok(match (self.exit.stopped.map(StopReason::from), deadline) {
-            (None, _) => Ending::Result(self.result()?),
-            (Some(StopReason::Deadline), Some(deadline)) => Ending::Result(self.past_deadline(deadline)?),
-            (Some(reason), _) => Ending::Stopped(reason, self.cancelled()?),
+            (None, _) => CommandResult::Outcome(self.result()?),
+            (Some(StopReason::Deadline), Some(deadline)) => CommandResult::Outcome(self.past_deadline(deadline)?),
+            (Some(reason), _) => CommandResult::Stopped(reason, self.cancelled()?),
         })
     }
 
