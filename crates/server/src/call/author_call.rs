@@ -2,7 +2,7 @@
 
 use super::{
     Calls,
-    blocking::{CallContext, CallInputRequests},
+    blocking::{CallContext, QuestionChannel},
     policy::{Route, WaitPolicy},
     start::{CallOrigin, rejoin, task_of, unroutable},
 };
@@ -57,7 +57,7 @@ pub(crate) async fn answer(
                 notifications,
                 resumable_session: origin.resumable_session,
                 wait_policy: WaitPolicy::Unlimited,
-                questions: CallInputRequests::in_rounds(round),
+                questions: QuestionChannel::in_rounds(round),
                 audit: origin.audit,
             };
             let waiting = rejoin(context, &task).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn answer(
     };
     let named = call.name.to_string();
     let pass_on = PassOn {
-        questions: CallInputRequests::of(request, round.as_ref().map(Round::anew)),
+        questions: QuestionChannel::of(request, round.as_ref().map(Round::anew)),
         origin,
         named: named.clone(),
     };
@@ -98,7 +98,7 @@ fn ready(response: Response) -> BoxFuture<'static, Result<ResponderEvent, RpcErr
 /// A call that its author may pass on to a tool.
 struct PassOn {
     origin: CallOrigin,
-    questions: CallInputRequests,
+    questions: QuestionChannel,
     /// The name that the client called.
     named: String,
 }

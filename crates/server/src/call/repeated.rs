@@ -3,7 +3,7 @@
 
 use super::{
     Calls,
-    blocking::{BlockingCall, CallContext, CallInputRequests},
+    blocking::{BlockingCall, CallContext, QuestionChannel},
     policy::{CallerMode, Route, WaitPolicy},
     start::{caller_mode, created, immediate_response_text, task_metadata},
 };
@@ -79,7 +79,7 @@ pub(crate) async fn rejoin(
                 notifications: RequestNotifications::requested_by(&calls.interaction, request)?,
                 resumable_session: request.resumable_session().cloned(),
                 wait_policy,
-                questions: CallInputRequests::of(request, round),
+                questions: QuestionChannel::of(request, round),
                 audit: request.audit.clone(),
             };
             let waiting = calls.engine.rejoin(&task.id).await.map_err(store_failed)?;

@@ -2,7 +2,7 @@
 
 use super::{
     Calls,
-    blocking::{self, BlockingCall, CallContext, CallInputRequests},
+    blocking::{self, BlockingCall, CallContext, QuestionChannel},
     mirrored_headers,
     policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
@@ -44,7 +44,7 @@ pub(crate) async fn start_or_rejoin(
     let checked = tool.check(&arguments).await;
     // Read before anything starts: a call that is refused for it must not run.
     let notifications = RequestNotifications::requested_by(interaction, request)?;
-    let questions = CallInputRequests::of(request, round.as_ref().map(Round::anew));
+    let questions = QuestionChannel::of(request, round.as_ref().map(Round::anew));
     let start = caller.start(route, questions, (Arc::clone(&tool), arguments));
     let event = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
@@ -181,12 +181,7 @@ impl CallOrigin {
         )
     }
 
-    pub(super) fn start(
-        self,
-        route: Route,
-        questions: CallInputRequests,
-        (tool, arguments): (Arc<Tool>, Json),
-    ) -> Start {
+    pub(super) fn start(self, route: Route, questions: QuestionChannel, (tool, arguments): (Arc<Tool>, Json)) -> Start {
         let mut requestor = self.requestor;
         if route != Route::Task {
             // Only a task stores its progress token: the token of a plain call is valid only until its response.
@@ -228,7 +223,7 @@ pub(super) struct Start {
     session: Option<Session>,
     resumable_session: Option<SessionKey>,
     route: Route,
-    questions: CallInputRequests,
+    questions: QuestionChannel,
     call: ToolCall,
     audit: Option<Arc<RequestAudit>>,
 }
@@ -279,7 +274,7 @@ impl Start {
     /// With the answers that came with a first request.
     fn with_answers(self, round: Round) -> Self {
         Self {
-            questions: CallInputRequests::in_rounds(round),
+            questions: QuestionChannel::in_rounds(round),
             ..self
         }
     }
@@ -405,7 +400,7 @@ pub(crate) async fn resume(
         notifications,
         resumable_session: origin.resumable_session,
         wait_policy,
-        questions: CallInputRequests::of(request, None),
+        questions: QuestionChannel::of(request, None),
         audit: origin.audit,
     };
     let responder = Box::new(BlockingCall::resumed(context, waiting));

@@ -1,7 +1,7 @@
 //! A plain call whose client waits for its outcome.
 
-mod input_requests;
 mod limit;
+mod questions;
 
 use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy, session_hold::SessionHold};
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
     response::{OwnedRequestId, after_begin, credentials_ended, draining, resumption::Resumption, store_failed},
     session::in_flight::InFlightRequest,
 };
-pub(crate) use input_requests::CallInputRequests;
 use limit::{Instead, WaitLimit};
 use longhaul_core::{BoxFuture, Input, MISSING_CAPABILITY, Outcome, SessionKey, State, Task, store::StoreError};
 use longhaul_runtime::{PlainCall, PlainCallState, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
+pub(crate) use questions::QuestionChannel;
 use std::{sync::Arc, time::Duration};
 
 /// Messages sent in a row before the call is read again: work that reports without a pause may also ask questions.
@@ -47,7 +47,7 @@ pub(crate) struct BlockingCall {
     generation: Generation,
     id: OwnedRequestId,
     notifications: RequestNotifications,
-    questions: CallInputRequests,
+    questions: QuestionChannel,
     limit: WaitLimit,
     /// When the client is told that the call goes on.
     heartbeat: Option<BoxFuture<'static, ()>>,
@@ -116,7 +116,7 @@ pub(crate) struct CallContext {
     pub(crate) resumable_session: Option<SessionKey>,
     /// How long the call is waited for.
     pub(crate) wait_policy: WaitPolicy,
-    pub(crate) questions: CallInputRequests,
+    pub(crate) questions: QuestionChannel,
     pub(crate) audit: Option<Arc<RequestAudit>>,
 }
 

@@ -1,4 +1,4 @@
-//! Sends the input requests of a plain call to the client that waits for it.
+//! Puts the questions of a plain call to the client that waits for it.
 
 use super::{BlockingCall, CallHold, OnResponse, store_failed};
 use crate::{
@@ -14,8 +14,8 @@ use longhaul_core::{AnsweredBy, Input, InputKey, Json};
 use longhaul_wire::{RpcError, legacy::input_request::LegacyInputRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How input requests reach the client, and which have.
-pub(crate) enum CallInputRequests {
+/// How the questions of a call reach its client, and which have.
+pub(crate) enum QuestionChannel {
     /// In the response to its request, which it sends again with the answers.
     Rounds(Answers),
     /// As requests of ours.
@@ -42,7 +42,7 @@ pub(crate) struct Answers {
     by_name: BTreeMap<String, Json>,
 }
 
-impl CallInputRequests {
+impl QuestionChannel {
     /// How the sender of a request can be asked; `round` is its place in a series, if it is a modern one.
     pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
         match round {
@@ -122,7 +122,7 @@ impl BlockingCall {
                 )
                 .await
             }
-            CallInputRequests::Requests(sent) => {
+            QuestionChannel::Requests(sent) => {
                 let Some(input) = self.open.iter().find(|input| !sent.open.contains_key(&input.key)) else {
                     return Ok(None);
                 };
@@ -145,12 +145,12 @@ impl BlockingCall {
                     }
                 }
             }
-            CallInputRequests::Nobody => {
+            QuestionChannel::Nobody => {
                 let input = self.open[0].clone();
                 self.refuse(input, "The client cannot be asked without a session and a stream")
                     .await
             }
-            CallInputRequests::Rounds(_) => self.round().await,
+            QuestionChannel::Rounds(_) => self.round().await,
         }
     }
 
@@ -165,7 +165,7 @@ impl BlockingCall {
 
     /// Gives the call the answers that came with this request; what is open then is asked with its response.
     async fn round(&mut self) -> Result<Option<ResponderEvent>, RpcError> {
-        let CallInputRequests::Rounds(answers) = &mut self.questions else {
+        let QuestionChannel::Rounds(answers) = &mut self.questions else {
             return Ok(None);
         };
         let answered: Vec<&Input> = self.open.iter().filter(|input| answers.to(input).is_some()).collect();
@@ -198,7 +198,7 @@ impl BlockingCall {
     }
 
     async fn ask_round(&mut self) -> Result<Response, RpcError> {
-        let (CallInputRequests::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
+        let (QuestionChannel::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
             return Err(call_ended());
         };
         let until = self.calls.engine.ports().clock.now().plus(LIFETIME);
