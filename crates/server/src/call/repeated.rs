@@ -11,7 +11,7 @@ use crate::{
     admission::request::AdmittedRequest,
     interaction::{
         exchange,
-        legacy::session_stream,
+        legacy::push_stream,
         notifications::RequestNotifications,
         rounds::{Round, RoundRequest},
     },
@@ -61,7 +61,7 @@ pub(crate) async fn rejoin(
     match route(tool, handoff, mode, &task) {
         Route::Task => {
             let task = calls.engine.announce(task).await.map_err(store_failed)?;
-            session_stream::follow_for(&calls.interaction, &request.caller, &task);
+            push_stream::follow_for(&calls.interaction, &request.caller, &task);
             if let Some(audit) = &request.audit {
                 audit.created(&task.id);
             }

@@ -12,7 +12,7 @@ use crate::{
     handler,
     interaction::{
         exchange::{self, ResponderEvent, Response},
-        legacy::session_stream,
+        legacy::push_stream,
         notifications::RequestNotifications,
         rounds::{Round, RoundRequest, RoundState, call_ended},
     },
@@ -238,7 +238,7 @@ impl Start {
                     audit.created(&task.id);
                 }
                 if let Some(session) = &self.session {
-                    session_stream::follow_created(&self.calls.interaction, session, &task);
+                    push_stream::follow_created(&self.calls.interaction, session, &task);
                 }
                 let hint = immediate_response_text(&tool);
                 let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));

@@ -2,7 +2,7 @@
 
 use super::{
     Interaction,
-    legacy::{response, session_stream},
+    legacy::{push_stream, response},
 };
 use crate::session::{
     Session,
@@ -65,7 +65,7 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
         }
         SessionMessage::Created { session, task } => {
             if let Ok(task) = task.parse() {
-                session_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
+                push_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
             }
         }
         SessionMessage::Roots { session } => {

@@ -3,7 +3,7 @@
 use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
-    interaction::legacy::session_stream,
+    interaction::legacy::push_stream,
     response::{Answer, store_failed},
 };
 use longhaul_core::{Capability, Origin, Task, store::Record};
@@ -19,7 +19,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let record = engine.get(&request.caller.scope(), &id).await.map_err(store_failed)?;
     let mut record = record.ok_or_else(RpcError::task_not_found)?;
     // A session that asks about a task gets its messages from then on, also if an earlier session created it.
-    session_stream::follow_for(&methods.interaction, &request.caller, &record.task);
+    push_stream::follow_for(&methods.interaction, &request.caller, &record.task);
     say_what_it_waits_for(engine, &mut record.task).await?;
     let exit = methods.interaction.cancelled_exits.of(engine, &record.task).await;
     let now = engine.ports().clock.read();

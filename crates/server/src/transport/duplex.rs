@@ -9,7 +9,7 @@ use crate::{
         limits::Reservation,
     },
     dispatch::{IncomingMessage, refuse_message},
-    interaction::legacy::{session_stream, streams::PushChannel},
+    interaction::legacy::{push_stream, push_streams::PushChannel},
     response::{
         Answer, OwnedRequestId,
         stream::{Events, Frame, Text},
@@ -110,7 +110,7 @@ impl BatchResponses {
 pub(crate) struct ConnectionClosed;
 
 impl Duplex {
-    /// A connection, and what goes out on it; `tells_of_resources` as for [`session_stream::open`].
+    /// A connection, and what goes out on it; `tells_of_resources` as for [`push_stream::open`].
     pub(crate) fn open(protocol: &Arc<ProtocolServer>, tells_of_resources: bool) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
@@ -289,7 +289,7 @@ impl Duplex {
     fn open_push_stream(self: &Arc<Self>, session: &Session) {
         let (duplex, events) = (
             Arc::clone(self),
-            session_stream::open(
+            push_stream::open(
                 &self.protocol.interaction,
                 session,
                 (PushChannel::Shared, self.tells_of_resources),

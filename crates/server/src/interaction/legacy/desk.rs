@@ -1,4 +1,5 @@
-//! Who has an open question: the streams on which it was put, and the client that works on it as a task of its own.
+//! A [`Desk`] is a table in memory of the questions that this process has put to legacy clients. It holds two things: the ids of the deliveries
+//! (a [`Delivery`] is a question on one stream) that have no response yet, and the questions that a client answers with a task of its own.
 //!
 //! The node that has put a question polls the client's task. It does not put the question again meanwhile. A client may have another stream at another
 //! node, which knows nothing of its task and puts the question there, too: the first answer counts, and takes the other one back.

@@ -9,7 +9,7 @@ use crate::{
         Interaction,
         legacy::{
             carrier::CandidateKind,
-            session_stream,
+            push_stream,
             task_messages::{self, TaskEvent, TaskMessages},
         },
     },
@@ -51,7 +51,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let permit = interaction.admission.meter.stream(request.caller.principal())?;
     let session = request.caller.session();
     if let Some(session) = session {
-        session_stream::follow(interaction, session, &record.task);
+        push_stream::follow(interaction, session, &record.task);
     }
     if !request.caller.takes_stream {
         return Ok(Answer::Later(Box::pin(async move {

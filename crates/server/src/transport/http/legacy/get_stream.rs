@@ -4,7 +4,7 @@ use super::replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, 
 use crate::{
     admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{IncomingMessage, permission},
-    interaction::legacy::{session_stream, streams::PushChannel},
+    interaction::legacy::{push_stream, push_streams::PushChannel},
     response::{
         Answer, answer_lost,
         resumption::Resumption,
@@ -59,7 +59,7 @@ pub(crate) async fn open(
         == StreamKind::Push {
             tells_of_resources: true,
         };
-    let events = session_stream::open(&protocol.interaction, session, (PushChannel::Dedicated, resources));
+    let events = push_stream::open(&protocol.interaction, session, (PushChannel::Dedicated, resources));
     let buffer = protocol
         .http
         .replay_buffers
@@ -157,7 +157,7 @@ async fn go_on(
     let last = missed.last().map_or(nth, |event| event.nth);
     let tells_of_resources = tells_of_resources(stream);
     let channel = (PushChannel::Dedicated, tells_of_resources);
-    let events = session_stream::open(&protocol.interaction, session, channel);
+    let events = push_stream::open(&protocol.interaction, session, channel);
     let buffer = protocol
         .http
         .replay_buffers

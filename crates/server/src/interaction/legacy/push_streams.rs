@@ -1,4 +1,4 @@
-//! The open push streams of legacy sessions on this node: GET streams and stdio connections.
+//! The table of the open push streams of legacy sessions on this node: GET streams and stdio connections.
 
 use crate::{
     response::stream::{self, Events, Sink},

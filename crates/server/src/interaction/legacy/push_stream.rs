@@ -1,4 +1,4 @@
-//! Push streams: messages to a session that belong to no open request.
+//! What a push stream sends: the messages to a session that belong to no open request.
 //!
 //! While one is open it carries the messages about the session's live tasks, found in the store when it opens and added as they are
 //! created, and of the lists and resources that change. Without one, all of this costs one read of a counter.
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     admission::caller::Caller,
-    interaction::{Interaction, legacy::streams::PushChannel},
+    interaction::{Interaction, legacy::push_streams::PushChannel},
     response::stream::{Events, ReaderGone, Sink},
     session::{
         Session,
@@ -49,7 +49,7 @@ pub(crate) fn open(
     (channel, tells_of_resources): (PushChannel, bool),
 ) -> Events {
     let (sink, events) = interaction.push.streams.open(session, channel);
-    let stream = SessionStream {
+    let stream = PushStream {
         interaction: Arc::clone(interaction),
         session: session.clone(),
         sink,
@@ -125,7 +125,7 @@ fn follow_from(
     known: fn(&Task) -> StatusNotifications,
 ) {
     for sink in interaction.push.streams.start_following(&session.key, &task.id) {
-        let stream = SessionStream {
+        let stream = PushStream {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             sink,
@@ -152,7 +152,7 @@ fn follow_from(
 }
 
 /// One push stream.
-struct SessionStream {
+struct PushStream {
     interaction: Arc<Interaction>,
     session: Session,
     sink: Sink,
@@ -179,7 +179,7 @@ impl From<StoreError> for FollowError {
     }
 }
 
-impl SessionStream {
+impl PushStream {
     /// Sends the messages about a task until it is done.
     async fn follow(&self, known: &Task, mut status: StatusNotifications) -> Result<(), FollowError> {
         let engine = &self.interaction.engine;
