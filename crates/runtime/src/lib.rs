@@ -22,7 +22,8 @@ mod start;
 
 pub use attempt::{AttemptFilesError, HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
 pub use call::{
-    Call, CallHandle, CancelError, DeleteError, PlainCall, PlainCallState, Promotion, QuestionLookup, QueueWait,
+    Call, CallHandle, CancelError, DeleteError, EntrySummary, JournalPage, PlainCall, PlainCallState, Promotion,
+    QuestionLookup, QueueWait,
 };
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
@@ -46,7 +47,7 @@ pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
 pub use node::{EngineStop, ProgressStream, SUSPEND_AFTER, StepObserver, StoreTrouble, TaskWatch, ToolMessage};
-pub use operator::{Cordon, CordonError, EntrySummary, JournalPage, OperatorError};
+pub use operator::{Cordon, CordonError, OperatorError};
 pub use ports::{Ports, Spawner, backoff::Backoff};
 pub use question::{
     AskError, Question, QuestionReply, RequestChannel, RequestContext, Requestor, Trace, Unreachable, read_answer,

@@ -1,9 +1,9 @@
 //! Starting an engine: a new node, the tasks of earlier ones, and what runs in the background from then on.
 
 use crate::{
-    attempt::{Recovered, blocked, recovery, remote_files, scheduler, timers},
+    attempt::{Recovered, recovery, remote_files, scheduler, timers},
     call::retention,
-    engine::{Engine, EngineOptions, Inner},
+    engine::{Engine, EngineOptions, Inner, changed_code},
     nodes::{lease, permits, resync},
     operator,
     ports::engine_clock::EngineClock,
@@ -96,7 +96,9 @@ impl Engine {
         inner.node.spawn(timers::run(Arc::clone(&inner.node)));
         inner.node.spawn(retention::run(Arc::clone(&inner)));
         inner.node.spawn(follow_clock(Arc::clone(&inner)));
-        inner.node.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
+        inner
+            .node
+            .spawn(changed_code::try_changed_code(Arc::clone(&inner), None));
         let node = Arc::clone(&inner.node);
         inner
             .node

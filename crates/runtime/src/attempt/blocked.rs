@@ -11,7 +11,6 @@ use longhaul_core::{
     Block, BlockReason, Event, Failure, Millis, SpecId, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, StoreError, TaskLookup},
 };
-use std::sync::Arc;
 use tracing::warn;
 
 /// The timer of retries by the same code: what made it diverge may be outside the code.
@@ -22,8 +21,6 @@ const RETRIES: Backoff = Backoff {
 /// A retry that is later than this, in milliseconds, was missed while no server ran, with others: they are spread over [`SPREAD`].
 const LATE: Millis = 60_000;
 const SPREAD: Millis = 10 * 60 * 1000;
-
-const BATCH: usize = 256;
 
 /// The end of an attempt of `task` that cannot go on: `spec` is the code that ran it, `timeout` how long it may be blocked.
 pub(crate) async fn block(
@@ -94,51 +91,6 @@ impl Engine {
             Err(ApplyError::NotFound | ApplyError::Illegal(_) | ApplyError::Stale) => Ok(false),
         }
     }
-}
-
-/// Retries blocked tasks (of one tool, if named) that were not blocked under the present code. Store errors are retried, since nothing else
-/// does this.
-pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) {
-    // Other nodes run them, perhaps with other code.
-    if !inner.node.runs_tasks() {
-        return;
-    }
-    let mut after: Option<TaskId> = None;
-    loop {
-        let read = || async {
-            Ok(inner
-                .node
-                .store
-                .find(TaskLookup::BlockedAfter(after.clone()), BATCH)
-                .await?)
-        };
-        let Ok(tasks) = inner.node.retry_store("reading blocked tasks", read).await else {
-            return;
-        };
-        let Some(last) = tasks.last() else { return };
-        after = Some(last.id.clone());
-        for task in &tasks {
-            if tool.as_ref().is_none_or(|tool| *tool == task.tool) && has_changed(&inner, task).await {
-                let at = inner.node.now();
-                let change = || {
-                    inner
-                        .node
-                        .commit(Change::of(&task.id, Event::Unblocked { ready_at: at }, at))
-                };
-                // A refusal means that it is not blocked any more.
-                let _ = inner.node.retry_store("trying a blocked task again", change).await;
-            }
-        }
-    }
-}
-
-/// Whether a blocked task would be run by other code than it was blocked under.
-async fn has_changed(inner: &Inner, task: &Task) -> bool {
-    let (Some(blocked), Some(tool)) = (task.block(), inner.catalog.tool(&task.tool)) else {
-        return false;
-    };
-    let code = inner.build.fingerprint(&inner.node.ports, &tool.spec().id).await;
-    !blocked.is_known_for(&code)
 }
 
 /// The due events of `task`; a retry that is late is delayed, since many others may be late, too.

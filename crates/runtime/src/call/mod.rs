@@ -2,6 +2,7 @@
 
 mod answer;
 mod deletion;
+mod history;
 mod plain_call;
 mod queue_wait;
 pub(crate) mod retention;
@@ -9,6 +10,7 @@ pub(crate) mod withdrawn_questions;
 
 pub use answer::QuestionLookup;
 pub use deletion::DeleteError;
+pub use history::{EntrySummary, JournalPage};
 pub use plain_call::{CallHandle, PlainCall, PlainCallState, Promotion};
 pub use queue_wait::QueueWait;
 

@@ -1,6 +1,8 @@
 //! The engine: tools and the tasks that run them, around one [`Node`].
 
 pub(crate) mod build_id;
+pub(crate) mod changed_code;
+mod offered_tools;
 
 use crate::{
     BuildId, Ports,

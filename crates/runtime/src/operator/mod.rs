@@ -1,10 +1,6 @@
-//! What an operator does with the tasks of all principals, and with tools.
+//! What an operator does with the tasks of all principals, and with the pauses of tools and nodes.
 
-mod history;
 mod reset;
-mod tools;
-
-pub use history::{EntrySummary, JournalPage};
 
 use crate::{
     Call, DeleteError, Engine,

@@ -1,11 +1,11 @@
 //! Questions to the client, why they fail, and the requests that carry them.
 
 mod reply;
-mod request;
+mod request_context;
 mod requestor;
 
 pub use reply::{QuestionReply, read_answer};
-pub use request::{RequestChannel, RequestContext};
+pub use request_context::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
 
 use crate::{execution_end::ExecutionEnd, journal::JournalError};

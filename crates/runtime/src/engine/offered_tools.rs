@@ -1,6 +1,7 @@
 //! Changing which tools are offered while the engine runs.
 
-use crate::{Engine, Tool, attempt::blocked};
+use super::{Engine, changed_code};
+use crate::catalog::Tool;
 use longhaul_core::store::StoreError;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ impl Engine {
         self.0.node.queues.look_again();
         self.0
             .node
-            .spawn(blocked::try_changed_code(Arc::clone(&self.0), Some(name)));
+            .spawn(changed_code::try_changed_code(Arc::clone(&self.0), Some(name)));
         Ok(())
     }
 
