@@ -191,7 +191,7 @@ impl AdminContext {
         let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
         begins.task = Some(id.clone());
         self.record(&begins.with_detail(format!("{}; begins", actor.by)));
-        let done = self.done(id, action).await;
+        let done = self.perform(id, action).await;
         // The store says nothing of a deletion.
         self.live.change();
         let outcome = match &done {
@@ -212,7 +212,7 @@ impl AdminContext {
         done
     }
 
-    async fn done(&self, id: &TaskId, action: TaskAction) -> Result<Option<Task>, ActionError> {
+    async fn perform(&self, id: &TaskId, action: TaskAction) -> Result<Option<Task>, ActionError> {
         let engine = &self.engine;
         match action {
             TaskAction::Cancel => engine.cancel_any(id).await.map(|_| ())?,

@@ -2,7 +2,7 @@
 
 use super::{
     Frame, PageError, render,
-    task::{EntryRow, done, entry, id},
+    task::{EntryRow, entry, id, perform_and_redirect},
 };
 use crate::{access::Actor, action::TaskAction, context::AdminContext, view::entry_view};
 use askama::Template;
@@ -67,5 +67,5 @@ pub(super) async fn act(
     Path(text_of_id): Path<String>,
     Form(ResetBody { before }): Form<ResetBody>,
 ) -> Response {
-    done(&context, &actor, &text_of_id, TaskAction::Reset { before }).await
+    perform_and_redirect(&context, &actor, &text_of_id, TaskAction::Reset { before }).await
 }

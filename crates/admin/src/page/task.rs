@@ -373,10 +373,15 @@ pub(super) async fn act(
     let Some(action) = TaskAction::named(&action) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    done(&context, &actor, &text_of_id, action).await
+    perform_and_redirect(&context, &actor, &text_of_id, action).await
 }
 
-pub(super) async fn done(context: &AdminContext, actor: &Actor, text_of_id: &str, action: TaskAction) -> Response {
+pub(super) async fn perform_and_redirect(
+    context: &AdminContext,
+    actor: &Actor,
+    text_of_id: &str,
+    action: TaskAction,
+) -> Response {
     let is_deletion = matches!(action, TaskAction::Delete);
     let acted = match id(text_of_id) {
         Ok(id) => context.act(actor, &id, action).await.map_err(PageError::from),
@@ -397,7 +402,7 @@ pub(super) async fn answer(
     Form(form): Form<Vec<(String, String)>>,
 ) -> Response {
     let address = format!("/tasks/{text_of_id}");
-    let why = match answered(&context, &actor, &text_of_id, &form).await {
+    let why = match submit_answer(&context, &actor, &text_of_id, &form).await {
         Ok(()) => return Redirect::to(&address).into_response(),
         Err(NotAnswered::DoesNotFit(why)) => why,
         Err(NotAnswered::Page(error)) => return error.show(&context, &address),
@@ -434,7 +439,7 @@ impl From<ActionError> for NotAnswered {
     }
 }
 
-async fn answered(
+async fn submit_answer(
     context: &AdminContext,
     actor: &Actor,
     text_of_id: &str,
