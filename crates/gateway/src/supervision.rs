@@ -3,7 +3,7 @@
 use crate::{
     UpstreamStatus,
     catalog::{instructions, offer_members, offer_tools, offer_with_later, unavailable},
-    lists::{LONGEST_SUBSCRIBING, ListChanges, Lists},
+    lists::{LONGEST_SUBSCRIBING, ListChanges, UpstreamLists},
     relay::requests,
     upstream::{Upstream, UpstreamConnection, Upstreams, loops, with_pause},
 };
@@ -154,13 +154,13 @@ async fn read(
 ) -> Result<(), RequestError> {
     loops::check(upstreams, upstream).await?;
     let before = upstream.last_lists();
-    let lists = Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await?;
+    let lists = UpstreamLists::read(&connection.connection, &upstream.ports, before.as_deref()).await?;
     offer_read(upstreams, engine, upstream, lists).await;
     Ok(())
 }
 
 /// Stores and offers what was read.
-async fn offer_read(upstreams: &Arc<Upstreams>, engine: &Engine, upstream: &Arc<Upstream>, lists: Lists) {
+async fn offer_read(upstreams: &Arc<Upstreams>, engine: &Engine, upstream: &Arc<Upstream>, lists: UpstreamLists) {
     let (lists, known) = (Arc::new(lists), upstream.lists());
     let told = known.as_ref().map(|known| &known.failures);
     for (list, failure) in &lists.failures {

@@ -3,7 +3,7 @@
 use super::offering::{Offering, offering};
 use crate::{
     Target,
-    lists::{Lists, text_member},
+    lists::{UpstreamLists, text_member},
     upstream::{Upstream, Upstreams},
 };
 use longhaul_core::{Json, ToolPattern, canonical_digest};
@@ -64,7 +64,7 @@ impl Owners {
 }
 
 /// The tools of upstreams, in the order of the configuration, that would not be offered.
-pub(crate) fn collisions(all: &[(Arc<Upstream>, Arc<Lists>)]) -> Vec<String> {
+pub(crate) fn collisions(all: &[(Arc<Upstream>, Arc<UpstreamLists>)]) -> Vec<String> {
     let (mut owners, mut found) = (Owners::default(), Vec::new());
     for (upstream, lists) in all {
         for name in lists.tools.iter().filter_map(|tool| text_member(tool, "name")) {
@@ -128,7 +128,11 @@ impl EarlierNames {
         })
     }
 
-    fn of(upstreams: &Upstreams, upstream: &Upstream, names: impl Fn(&Upstream, &Lists) -> HashSet<String>) -> Self {
+    fn of(
+        upstreams: &Upstreams,
+        upstream: &Upstream,
+        names: impl Fn(&Upstream, &UpstreamLists) -> HashSet<String>,
+    ) -> Self {
         let all = upstreams.all().into_iter();
         let earlier = all.take_while(|other| !std::ptr::eq(&raw const **other, upstream));
         let with_names = earlier.map(|upstream| EarlierUpstream {

@@ -6,7 +6,7 @@ use super::{
     tools::offer_tools,
 };
 use crate::{
-    lists::{LONGEST_SUBSCRIBING, ListChanges, Lists},
+    lists::{LONGEST_SUBSCRIBING, ListChanges, UpstreamLists},
     upstream::{ListEvent, Upstream, UpstreamConnection, Upstreams},
 };
 use futures_util::future::join_all;
@@ -77,7 +77,7 @@ impl UpstreamConnection {
 
 impl Upstream {
     /// What it offers to this client.
-    pub(crate) fn lists_for(&self, client: ListClient<'_>) -> Option<Arc<Lists>> {
+    pub(crate) fn lists_for(&self, client: ListClient<'_>) -> Option<Arc<UpstreamLists>> {
         let shared = self.lists()?;
         let own = self.connections.open_for(client);
         Some(own.and_then(|connection| connection.lists.known()).unwrap_or(shared))
@@ -220,7 +220,7 @@ async fn read(upstreams: &Upstreams, engine: &Engine, upstream: &Arc<Upstream>, 
     connection.lists.is_stale.store(false, Ordering::Relaxed);
     let before = connection.lists.known().or_else(|| upstream.lists());
     *connection.lists.read_since.write() = Some(upstream.ports.clock.monotonic());
-    let read = Lists::read(&connection.connection, &upstream.ports, before.as_deref()).await;
+    let read = UpstreamLists::read(&connection.connection, &upstream.ports, before.as_deref()).await;
     *connection.lists.read_since.write() = None;
     let lists = match read {
         Ok(lists) => Arc::new(lists),

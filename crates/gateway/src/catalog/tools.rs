@@ -8,7 +8,7 @@ use super::{
 use crate::{
     JobTools,
     config::options::first,
-    lists::{Lists, text_member},
+    lists::{UpstreamLists, text_member},
     upstream::{Definition, KIND, Upstream, Upstreams},
 };
 use longhaul_core::{Json, Millis, Retry, RetryOn, TaskPolicy};
@@ -31,7 +31,7 @@ const OTHERS_TOOL: &str = "one of this name is offered already: rename it, or us
 
 impl Upstream {
     /// The tools that it offers to anyone: those in `lists`, and those that connections of clients have besides.
-    fn tools_of_all(&self, lists: &Lists) -> Vec<Json> {
+    fn tools_of_all(&self, lists: &UpstreamLists) -> Vec<Json> {
         let of_clients = self.connections.client_lists();
         let mut tools = lists.tools.clone();
         // What one principal is told of a tool is not for others.
@@ -60,7 +60,7 @@ pub(crate) async fn offer_tools(
     engine: &Engine,
     upstreams: &Upstreams,
     upstream: &Arc<Upstream>,
-    lists: Option<&Lists>,
+    lists: Option<&UpstreamLists>,
 ) {
     let mut offered = upstream.offered.lock().await;
     let earlier = EarlierNames::of_tools(upstreams, upstream);
@@ -185,7 +185,12 @@ fn names_in_order(upstreams: &Upstreams) -> Vec<String> {
 }
 
 /// Offers what an upstream has, and what later upstreams have under names that were or are its own.
-pub(crate) async fn offer_with_later(engine: &Engine, upstreams: &Upstreams, upstream: &Arc<Upstream>, lists: &Lists) {
+pub(crate) async fn offer_with_later(
+    engine: &Engine,
+    upstreams: &Upstreams,
+    upstream: &Arc<Upstream>,
+    lists: &UpstreamLists,
+) {
     let all = upstreams.all().into_iter();
     let later: Vec<_> = all.skip_while(|other| !Arc::ptr_eq(other, upstream)).skip(1).collect();
     let offer_later = async || {

@@ -5,7 +5,7 @@ use crate::{
     GatewayError, JobTools, UpstreamOptions,
     catalog::{Offering, Owners, UpstreamTool, offering::offering, too_long, upstream_tool},
     config::unused_names::unused,
-    lists::{Lists, text_member},
+    lists::{UpstreamLists, text_member},
     upstream::Upstream,
 };
 use futures_util::future::join_all;
@@ -97,14 +97,14 @@ pub async fn check(
     Ok(reports)
 }
 
-type ReadResult = Result<(ServerDescription, Lists), String>;
+type ReadResult = Result<(ServerDescription, UpstreamLists), String>;
 
-async fn read(upstream: &Upstream) -> Result<(ServerDescription, Lists), RequestError> {
+async fn read(upstream: &Upstream) -> Result<(ServerDescription, UpstreamLists), RequestError> {
     let own = upstream.connections.own();
     let connection = &own.map_err(|error| RequestError::Setup(error.to_string()))?.connection;
     Ok((
         connection.server().await?,
-        Lists::read(connection, &upstream.ports, None).await?,
+        UpstreamLists::read(connection, &upstream.ports, None).await?,
     ))
 }
 

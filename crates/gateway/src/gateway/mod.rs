@@ -9,7 +9,7 @@ use crate::{
         offer_with_later, unavailable,
     },
     config::names::Naming,
-    lists::{Lists, StoredLists},
+    lists::{StoredLists, UpstreamLists},
     relay::subscriptions::UpstreamResources,
     supervision,
     upstream::{Connections, Upstream, Upstreams, loops},
@@ -199,10 +199,10 @@ fn may_collide(all: &[Arc<Upstream>]) -> bool {
 }
 
 /// What an upstream offers now.
-async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
+async fn read_lists(upstream: &Upstream) -> Result<UpstreamLists, RequestError> {
     let own = upstream.connections.own();
     let own = own.map_err(|error| RequestError::Setup(error.to_string()))?;
-    Lists::read(&own.connection, &upstream.ports, upstream.last_lists().as_deref()).await
+    UpstreamLists::read(&own.connection, &upstream.ports, upstream.last_lists().as_deref()).await
 }
 
 /// What is known of an upstream now.
@@ -470,7 +470,11 @@ impl Gateway {
     }
 
     /// What upstreams offer, as far as they answer or are known. Those in `before` are connected, so they are not asked.
-    async fn known_lists(&self, all: &[Arc<Upstream>], before: &[Arc<Upstream>]) -> Vec<(Arc<Upstream>, Arc<Lists>)> {
+    async fn known_lists(
+        &self,
+        all: &[Arc<Upstream>],
+        before: &[Arc<Upstream>],
+    ) -> Vec<(Arc<Upstream>, Arc<UpstreamLists>)> {
         let read = all.iter().map(async |upstream| {
             if before.iter().any(|known| Arc::ptr_eq(known, upstream)) {
                 return upstream.last_lists();
@@ -491,7 +495,7 @@ impl Gateway {
     }
 
     /// Offers what is known of an upstream, and begins to follow it. Returns whether anything is known of it.
-    async fn begin(&self, engine: &Engine, upstream: &Arc<Upstream>, known: Option<Arc<Lists>>) -> bool {
+    async fn begin(&self, engine: &Engine, upstream: &Arc<Upstream>, known: Option<Arc<UpstreamLists>>) -> bool {
         let stored = || {
             let stored = self.upstreams.stored.as_ref()?;
             stored.load(upstream.name()).map(Arc::new)

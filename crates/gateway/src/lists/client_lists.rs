@@ -1,6 +1,6 @@
 //! The lists that an upstream gives on the connection of a client.
 
-use super::Lists;
+use super::UpstreamLists;
 use parking_lot::RwLock;
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use tokio_util::sync::DropGuard;
 /// The lists of a connection, as they were last read on it.
 #[derive(Default)]
 pub(crate) struct ClientLists {
-    pub(crate) known: RwLock<Option<Arc<Lists>>>,
+    pub(crate) known: RwLock<Option<Arc<UpstreamLists>>>,
     /// Something was done on the connection since.
     pub(crate) is_stale: AtomicBool,
     pub(crate) reading: Mutex<()>,
@@ -26,7 +26,7 @@ pub(crate) struct ClientLists {
 }
 
 impl ClientLists {
-    pub(crate) fn known(&self) -> Option<Arc<Lists>> {
+    pub(crate) fn known(&self) -> Option<Arc<UpstreamLists>> {
         self.known.read().clone()
     }
 

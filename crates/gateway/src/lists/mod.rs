@@ -33,7 +33,7 @@ pub(crate) type OfferedTools = BTreeMap<String, Option<Json>>;
 
 /// What an upstream offers. Entries keep their bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Lists {
+pub(crate) struct UpstreamLists {
     /// Whether it speaks 2026-07-28.
     pub(crate) is_modern: bool,
     /// Its capabilities.
@@ -82,7 +82,7 @@ impl PartialEq for IndexCell {
 }
 
 impl Index {
-    fn of(lists: &Lists) -> Self {
+    fn of(lists: &UpstreamLists) -> Self {
         let texts = |entries: &[Json], member| -> Vec<String> {
             entries.iter().filter_map(|entry| text_member(entry, member)).collect()
         };
@@ -126,7 +126,7 @@ pub(crate) struct ListFailure {
     pub(crate) is_fatal: bool,
 }
 
-impl Lists {
+impl UpstreamLists {
     /// Asks the upstream. Each list stands alone: of one that cannot be read, what could be read of it is there, else what it had `before`, and `failures` says why.
     ///
     /// # Errors
@@ -377,10 +377,10 @@ impl StoredLists {
     }
 
     /// What was stored of an upstream; `None` if there is nothing, or nothing that can be read.
-    pub(crate) fn load(&self, upstream: &str) -> Option<Lists> {
+    pub(crate) fn load(&self, upstream: &str) -> Option<UpstreamLists> {
         let layout: Layout = serde_json::from_str(&self.read(&file_name(upstream))?).ok()?;
         let json = |entries: Vec<Box<RawValue>>| entries.iter().map(|entry| Json::from(&**entry)).collect();
-        (layout.version == 1).then(|| Lists {
+        (layout.version == 1).then(|| UpstreamLists {
             is_modern: layout.is_modern,
             info: layout.info.map(ParsedJson::from).unwrap_or_default(),
             capabilities: layout.capabilities.into(),
@@ -412,7 +412,7 @@ impl StoredLists {
     }
 
     /// Stores the lists in place of those before. They are a cache, so they are not synced.
-    pub(crate) fn save(&self, upstream: &str, lists: &Lists) -> io::Result<()> {
+    pub(crate) fn save(&self, upstream: &str, lists: &UpstreamLists) -> io::Result<()> {
         let layout = Layout {
             version: 1,
             is_modern: lists.is_modern,

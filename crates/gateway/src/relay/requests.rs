@@ -3,7 +3,7 @@
 use crate::{
     catalog::{EarlierNames, client_catalog},
     executor::progress::relayed_progress,
-    lists::{Lists, text_member},
+    lists::{UpstreamLists, text_member},
     question::{Context, foreign_meta},
     raw_json,
     upstream::{Upstream, Upstreams, loops, public},
@@ -43,7 +43,7 @@ const METHODS: [(UpstreamMethod, &str, &str); 6] = [
 
 /// Answers the methods that an upstream has, and no longer those that none has.
 pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
-    let lists: Vec<Arc<Lists>> = upstreams.all().iter().filter_map(|upstream| upstream.lists()).collect();
+    let lists: Vec<Arc<UpstreamLists>> = upstreams.all().iter().filter_map(|upstream| upstream.lists()).collect();
     let catalog = engine.catalog();
     for (relayed, name, capability) in METHODS {
         let is_offered = catalog.method(name).is_some();
@@ -113,7 +113,7 @@ fn list(
     upstreams: &Upstreams,
     cx: &RequestContext,
     member: &str,
-    entries: impl Fn(&Lists) -> &Vec<Json>,
+    entries: impl Fn(&UpstreamLists) -> &Vec<Json>,
     key: &str,
 ) -> Json {
     let mut out = format!(r#"{{"{member}":["#);
@@ -224,7 +224,7 @@ async fn complete(upstreams: &Upstreams, mut params: JsonMembers, cx: &RequestCo
         }
         _ => {
             let uri = text(&reference, "uri");
-            let lists_it = |lists: &Lists| lists.index().template_uris.contains(&uri);
+            let lists_it = |lists: &UpstreamLists| lists.index().template_uris.contains(&uri);
             let mut all = upstreams.all().into_iter();
             let found = all.find(|upstream| upstream.lists_for(of(cx)).is_some_and(|lists| lists_it(&lists)));
             (found.ok_or(HandlerError::NotFound)?, written)

@@ -6,7 +6,7 @@
 use super::{connection::UpstreamConnection, connection_key::ConnectionKey, followed::FollowedResources};
 use crate::{
     Target, UpstreamOptions,
-    lists::{ClientLists, Lists},
+    lists::{ClientLists, UpstreamLists},
     question::{Askers, ClientsOfConnection, Context, Listeners, Registration},
 };
 use futures_util::future::join_all;
@@ -152,7 +152,7 @@ impl Connections {
     /// Learns what the upstream offers to a client of any revision. A server of both may offer less in 2026-07-28: FastMCP 4 lets most of its tools ask only
     /// clients of 2025-11-25. So a client is served in its own revision, as without a gateway. But where tasks are made in 2026-07-28, calls of all
     /// clients become tasks, which outlive this process.
-    pub(crate) fn learn(&self, lists: &Lists) {
+    pub(crate) fn learn(&self, lists: &UpstreamLists) {
         let follows = self.options.era == EraChoice::Auto && lists.is_modern && !lists.makes_tasks();
         self.follows_client.store(follows, Ordering::Relaxed);
     }
@@ -256,7 +256,7 @@ impl Connections {
     }
 
     /// What the connections of clients offer, with their principals, the latest used last.
-    pub(crate) fn client_lists(&self) -> Vec<(Option<Principal>, Arc<Lists>)> {
+    pub(crate) fn client_lists(&self) -> Vec<(Option<Principal>, Arc<UpstreamLists>)> {
         let (own, open) = (self.own_key(), self.open.lock());
         let of_clients = open.iter().filter(|(key, _)| **key != own);
         let mut all: Vec<_> = of_clients

@@ -24,7 +24,7 @@ pub(crate) use upstreams::Upstreams;
 use crate::{
     Target, UpstreamOptions, UpstreamStatus,
     config::{names::Naming, unused_names::unused},
-    lists::{Lists, OfferedTools},
+    lists::{OfferedTools, UpstreamLists},
     question::{Context, Registration},
 };
 use connections::RegisterError;
@@ -55,9 +55,9 @@ pub(crate) struct Upstream {
     pub(crate) naming: Naming,
     pub(crate) ports: Ports,
     /// What it offered when it was last asked; `None` if it does not answer any more.
-    lists: RwLock<Option<Arc<Lists>>>,
+    lists: RwLock<Option<Arc<UpstreamLists>>>,
     /// What it offered when it was last seen, however long ago.
-    last_lists: RwLock<Option<Arc<Lists>>>,
+    last_lists: RwLock<Option<Arc<UpstreamLists>>>,
     /// Its tools that are not offered because others have their names: the name, and why.
     pub(crate) left_out: RwLock<BTreeMap<String, String>>,
     /// Its tools that are offered.
@@ -169,17 +169,17 @@ impl Upstream {
     }
 
     /// What it offered when it was last asked.
-    pub(crate) fn lists(&self) -> Option<Arc<Lists>> {
+    pub(crate) fn lists(&self) -> Option<Arc<UpstreamLists>> {
         self.lists.read().clone()
     }
 
     /// What it offered when it was last seen, however long ago.
-    pub(crate) fn last_lists(&self) -> Option<Arc<Lists>> {
+    pub(crate) fn last_lists(&self) -> Option<Arc<UpstreamLists>> {
         self.last_lists.read().clone()
     }
 
     /// Sets what it offers; `None` if it does not answer any more.
-    pub(crate) fn set_lists(&self, lists: Option<Arc<Lists>>) {
+    pub(crate) fn set_lists(&self, lists: Option<Arc<UpstreamLists>>) {
         if let Some(lists) = &lists {
             self.connections.learn(lists);
             let before = self.last_lists.write().replace(Arc::clone(lists));
@@ -187,7 +187,7 @@ impl Upstream {
             for (list, what) in lists.dropped.iter().filter(|(list, what)| told(list) != Some(what)) {
                 tracing::warn!(upstream = self.name(), list, what, "ignored entries of a list");
             }
-            let unused = |lists: &Arc<Lists>| match lists.failures.contains_key("tools") {
+            let unused = |lists: &Arc<UpstreamLists>| match lists.failures.contains_key("tools") {
                 true => Vec::new(),
                 false => unused(self.options(), &lists.index().tools),
             };

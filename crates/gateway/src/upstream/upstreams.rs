@@ -1,7 +1,7 @@
 //! All upstreams of a gateway.
 
 use super::Upstream;
-use crate::lists::{Lists, StoredLists};
+use crate::lists::{StoredLists, UpstreamLists};
 use longhaul_core::Entropy;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Upstreams {
         }
     }
 
-    pub(crate) fn store_lists(&self, upstream: &str, lists: &Lists) {
+    pub(crate) fn store_lists(&self, upstream: &str, lists: &UpstreamLists) {
         if let Some(stored) = &self.stored
             && let Err(error) = stored.save(upstream, lists)
         {

@@ -99,7 +99,7 @@ pub struct Snapshot {
     /// Knows which tools may still come.
     pub pending_tools: Option<Arc<dyn PendingTools>>,
     /// Knows which of the tools a client is shown; all clients see all without it.
-    pub tool_view: Option<Arc<dyn ToolVisibility>>,
+    pub tool_visibility: Option<Arc<dyn ToolVisibility>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
     /// What the server is called, in place of the name that it was made with: an object with `name` and `version`.
@@ -349,7 +349,7 @@ impl Catalog {
 
     /// Sets what knows which of the tools a client is shown.
     pub fn set_tool_visibility(&self, view: Arc<dyn ToolVisibility>) {
-        self.change(|new| new.tool_view = Some(view));
+        self.change(|new| new.tool_visibility = Some(visibility));
     }
 
     /// Sets what the model is told of how to use what is offered, in place of the instructions that the server was made with. Clients that are connected are

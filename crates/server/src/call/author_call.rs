@@ -10,7 +10,7 @@ use crate::{
     admission::{permissions::Permission, request::AdmittedRequest},
     handler::{self, FailureWriter, Finish, Handler},
     interaction::{
-        exchange::{self, ResponderEvent, Response},
+        exchange::{self, FinalResponse, ResponderEvent},
         notifications::RequestNotifications,
         rounds::{Round, RoundRequest},
     },
@@ -83,7 +83,7 @@ pub(crate) async fn answer(
         Ok(CallAnswer::Result(result)) => {
             let mut text = String::new();
             write(&mut text, pass_on.origin.id.get(), &result);
-            ready(Response::of(text))
+            ready(FinalResponse::of(text))
         }
         Err(error) => ready(failure.response(error)),
     });
@@ -91,7 +91,7 @@ pub(crate) async fn answer(
     Ok(exchange::answer_with(interaction, request, responder))
 }
 
-fn ready(response: Response) -> BoxFuture<'static, Result<ResponderEvent, RpcError>> {
+fn ready(response: FinalResponse) -> BoxFuture<'static, Result<ResponderEvent, RpcError>> {
     Box::pin(std::future::ready(Ok(ResponderEvent::Response(response))))
 }
 
@@ -113,7 +113,7 @@ impl PassOn {
         Box::pin(async move {
             let origin = self.origin;
             if origin.sender.is_revoked() {
-                let response = Response::credentials_ended(&origin.calls.interaction, &origin.id);
+                let response = FinalResponse::credentials_ended(&origin.calls.interaction, &origin.id);
                 return Ok(ResponderEvent::Response(response));
             }
             let Some(tool) = origin.calls.engine.catalog().tool(&tool) else {

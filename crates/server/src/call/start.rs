@@ -11,7 +11,7 @@ use crate::{
     audit::{AuditOutcome, RequestAudit},
     handler,
     interaction::{
-        exchange::{self, ResponderEvent, Response},
+        exchange::{self, FinalResponse, ResponderEvent},
         legacy::push_stream,
         notifications::RequestNotifications,
         rounds::{Round, RoundRequest, RoundState, call_ended},
@@ -309,7 +309,7 @@ impl Start {
                     if let Some(audit) = &self.audit {
                         audit.record(AuditOutcome::Denied);
                     }
-                    let response = Response::credentials_ended(&self.calls.interaction, &self.id);
+                    let response = FinalResponse::credentials_ended(&self.calls.interaction, &self.id);
                     Ok(ResponderEvent::Response(response))
                 }
                 Ok(arguments) => {
@@ -425,12 +425,12 @@ pub(super) fn created(
     generation: Generation,
     task: &Task,
     hint: Option<&str>,
-) -> Response {
+) -> FinalResponse {
     let now = calls.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
         Generation::Legacy => legacy::tasks::write_created(out, task, hint, now),
         Generation::Modern => modern::tasks::write_created(out, task, &calls.server_info, now),
     });
-    Response::of(text)
+    FinalResponse::of(text)
 }

@@ -37,9 +37,9 @@ const PAGE: usize = 100;
 /// A client may cache a list for a minute, in milliseconds; one that needs changes sooner subscribes.
 const CACHE_TTL: u64 = 60_000;
 
-/// What is listed.
+/// Which part of the catalog is listed. The cursors that clients hold have the names of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum List {
+pub(crate) enum CatalogList {
     Tools,
     Prompts,
     Resources,
@@ -55,14 +55,14 @@ pub(crate) struct Lists {
     /// Signs where the next page begins.
     pub(crate) cursors: Signer,
     /// First pages as they were last written, for senders who may see everything. A page with a cursor is for one principal.
-    first_pages: Mutex<HashMap<(List, Dialect, ConnectionHandoff), CachedPage>>,
+    first_pages: Mutex<HashMap<(CatalogList, Dialect, ConnectionHandoff), CachedPage>>,
 }
 
 /// A part of a list, and for whom.
 struct PageRequest<'a> {
     lists: &'a Lists,
     snapshot: &'a Snapshot,
-    list: List,
+    list: CatalogList,
     dialect: Dialect,
     handoff: ConnectionHandoff,
     sender: &'a Identity,
@@ -115,7 +115,7 @@ impl Dialect {
     }
 }
 
-pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List) -> Result<Answer, RpcError> {
+pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: CatalogList) -> Result<Answer, RpcError> {
     let snapshot = lists.engine.catalog().snapshot();
     let dialect = match request.caller.generation {
         Generation::Legacy => Dialect::Legacy(request.caller.version.unwrap_or(Version::ASSUMED)),
@@ -125,13 +125,13 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
     };
     let sender = &**request.caller.identity();
     // An empty list would look as if nothing was wrong.
-    if let (List::Tools, Some(why)) = (list, snapshot.unavailable_for(sender.principal())) {
+    if let (CatalogList::Tools, Some(why)) = (list, snapshot.unavailable_for(sender.principal())) {
         return Err(RpcError::internal(why.to_string()));
     }
-    let hidden = match &snapshot.tool_view {
-        Some(view) if list == List::Tools => {
+    let hidden = match &snapshot.tool_visibility {
+        Some(visibility) if list == CatalogList::Tools => {
             let requestor = request.caller.requestor(request.meta)?;
-            view.hidden(request.caller.listing(&requestor))
+            visibility.hidden(request.caller.listing(&requestor))
         }
         _ => HashSet::new(),
     };
@@ -199,16 +199,16 @@ impl PageRequest<'_> {
         } = *self;
         let mut out = String::with_capacity(4096);
         let kind = match list {
-            List::Tools => {
+            CatalogList::Tools => {
                 let has_more = self.write_tools(&mut out);
                 return match &snapshot.tool_list_members {
                     Some(members) => (relayed::with_members(&out, members), has_more),
                     None => (out, has_more),
                 };
             }
-            List::Prompts => ListKind::Prompts,
-            List::Resources => ListKind::Resources,
-            List::Templates => ListKind::ResourceTemplates,
+            CatalogList::Prompts => ListKind::Prompts,
+            CatalogList::Resources => ListKind::Resources,
+            CatalogList::Templates => ListKind::ResourceTemplates,
         };
         let shows_all = list.shows_all_to(self.sender.permissions());
         let next = list
@@ -276,7 +276,7 @@ impl PageRequest<'_> {
     }
 }
 
-impl List {
+impl CatalogList {
     fn version(self, snapshot: &Snapshot) -> u64 {
         match self {
             Self::Tools => snapshot.versions.tools,

@@ -10,7 +10,7 @@ use crate::{
     admission::{identity::Identity, request::AdmittedRequest},
     interaction::{
         Interaction,
-        exchange::{self, Responder, ResponderEvent, Response},
+        exchange::{self, FinalResponse, Responder, ResponderEvent},
         notifications::RequestNotifications,
         rounds::Round,
     },
@@ -91,7 +91,7 @@ pub(crate) fn answer_with(
             Ok(result) => {
                 let mut text = String::new();
                 write(&mut text, id.get(), &result);
-                Response::of(text)
+                FinalResponse::of(text)
             }
             Err(error) => failure.response(error),
         };
@@ -120,16 +120,16 @@ impl FailureWriter {
         }
     }
 
-    pub(crate) fn response(self, error: HandlerError) -> Response {
+    pub(crate) fn response(self, error: HandlerError) -> FinalResponse {
         match ((self.meaning)(&error), error) {
-            (Some(error), _) => Response::error(&self.id, &error),
+            (Some(error), _) => FinalResponse::error(&self.id, &error),
             (None, HandlerError::Lacks(capability)) => {
                 let error = cannot_ask(capability, self.generation, self.unreachable);
-                Response::error(&self.id, &error)
+                FinalResponse::error(&self.id, &error)
             }
-            (None, HandlerError::Rpc(failure)) => Response::of(failed(&self.id, self.generation, &failure)),
+            (None, HandlerError::Rpc(failure)) => FinalResponse::of(failed(&self.id, self.generation, &failure)),
             (None, HandlerError::NotFound) => {
-                Response::error(&self.id, &RpcError::internal("The handler found nothing"))
+                FinalResponse::error(&self.id, &RpcError::internal("The handler found nothing"))
             }
         }
     }
@@ -305,7 +305,7 @@ impl<T: Send + 'static> RunningHandler<T> {
         }
         self.phase = Phase::Over;
         if self.sender.has_ended(self.interaction.engine.ports().clock.wall()) {
-            let response = Response::credentials_ended(&self.interaction, &self.id);
+            let response = FinalResponse::credentials_ended(&self.interaction, &self.id);
             return Ok(Some(ResponderEvent::Response(response)));
         }
         let Some((replay, round)) = &self.series else {
@@ -323,7 +323,7 @@ impl<T: Send + 'static> Responder for RunningHandler<T> {
         Box::pin(async {
             match self.next_event().await {
                 Ok(event) => event,
-                Err(error) => ResponderEvent::Response(Response::error(&self.id, &error)),
+                Err(error) => ResponderEvent::Response(FinalResponse::error(&self.id, &error)),
             }
         })
     }

@@ -37,11 +37,11 @@ pub(crate) enum ResponderEvent {
     /// The rest of the answer comes from this one.
     Continue(Box<dyn Responder>),
     /// The response, which is the last.
-    Response(Response),
+    Response(FinalResponse),
 }
 
-/// A JSON-RPC response, with its HTTP status and headers if it is not streamed.
-pub(crate) struct Response {
+/// The JSON-RPC response that ends an exchange, with its HTTP status and headers if it is not streamed.
+pub(crate) struct FinalResponse {
     pub(crate) status: u16,
     retry_after: Option<u64>,
     /// HTTP's `WWW-Authenticate`.
@@ -49,7 +49,7 @@ pub(crate) struct Response {
     text: Text,
 }
 
-impl Response {
+impl FinalResponse {
     /// A response with HTTP status 200.
     pub(crate) fn of(text: String) -> Self {
         Self {
@@ -98,9 +98,9 @@ impl Response {
     }
 }
 
-impl From<Response> for Answer {
-    fn from(response: Response) -> Self {
-        let Response {
+impl From<FinalResponse> for Answer {
+    fn from(response: FinalResponse) -> Self {
+        let FinalResponse {
             status,
             retry_after,
             challenge,
@@ -190,11 +190,11 @@ struct Exchange {
 enum WaitOutcome {
     Message(String),
     CloseStream,
-    Response(Response),
+    Response(FinalResponse),
     KeepAliveDue,
     Cancelled,
     /// The server closes before there is an answer, or the sender's credentials were revoked.
-    Closed(Response),
+    Closed(FinalResponse),
 }
 
 impl Exchange {
@@ -245,14 +245,14 @@ impl Exchange {
                 WaitOutcome::Cancelled => return Ok(()),
                 // Whoever reads the stream no longer may come back to the next process.
                 WaitOutcome::Closed(_) if !ends_if_revoked && !sink.has_reader() => return Ok(()),
-                WaitOutcome::Closed(Response { text, .. }) => {
+                WaitOutcome::Closed(FinalResponse { text, .. }) => {
                     sink.message(text).await?;
                     if let Some(responder) = self.responder.as_mut().filter(|_| !ends_if_revoked) {
                         responder.closed();
                     }
                     return Ok(());
                 }
-                WaitOutcome::Response(Response { text, .. }) => {
+                WaitOutcome::Response(FinalResponse { text, .. }) => {
                     sink.message(text).await?;
                     self.answered();
                     return Ok(());
@@ -290,10 +290,10 @@ impl Exchange {
                         true => after_begin(shutting_down()),
                         false => shutting_down(),
                     };
-                    return WaitOutcome::Closed(Response::error(&self.id, &error));
+                    return WaitOutcome::Closed(FinalResponse::error(&self.id, &error));
                 }
                 () = self.sender.revoked(), if ends_if_revoked && !goes_on && self.sender.can_be_revoked() => {
-                    return WaitOutcome::Closed(Response::credentials_ended(&self.interaction, &self.id));
+                    return WaitOutcome::Closed(FinalResponse::credentials_ended(&self.interaction, &self.id));
                 }
                 () = &mut keep_alive => return WaitOutcome::KeepAliveDue,
             };
@@ -307,7 +307,7 @@ impl Exchange {
                 ResponderEvent::CloseStream => return WaitOutcome::CloseStream,
                 ResponderEvent::Continue(responder) => self.responder = Some(responder),
                 ResponderEvent::SenderRevoked if ends_if_revoked => {
-                    return WaitOutcome::Closed(Response::error(&self.id, &revoked_after_begin()));
+                    return WaitOutcome::Closed(FinalResponse::error(&self.id, &revoked_after_begin()));
                 }
                 ResponderEvent::SenderRevoked => {}
                 ResponderEvent::Response(response) => {

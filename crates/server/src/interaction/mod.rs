@@ -1,5 +1,5 @@
-//! Everything that is sent to a client besides the response to its request: progress, log messages, input requests, push streams and
-//! subscriptions.
+//! Answering a request whose client waits (`exchange`, and with questions `rounds`), and everything that a client is sent besides responses: progress,
+//! log messages, requests of ours, push streams and subscriptions.
 
 mod answer_check;
 mod cancelled_exits;

@@ -3,7 +3,7 @@
 use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
-    catalog::pages::{self, List},
+    catalog::pages::{self, CatalogList},
     response::Answer,
 };
 use longhaul_runtime::Completeness;
@@ -14,11 +14,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if !catalog.is_known(Completeness::Complete) {
         Box::pin(catalog.known(Completeness::Complete)).await;
     }
-    if let Some(view) = &catalog.snapshot().tool_view {
+    if let Some(visibility) = &catalog.snapshot().tool_visibility {
         let requestor = request.caller.requestor(request.meta)?;
-        if let Some(known) = view.until_known(request.caller.listing(&requestor)) {
+        if let Some(known) = visibility.until_known(request.caller.listing(&requestor)) {
             known.await;
         }
     }
-    pages::list_page(&methods.lists, request, List::Tools)
+    pages::list_page(&methods.lists, request, CatalogList::Tools)
 }

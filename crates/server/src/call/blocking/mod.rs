@@ -11,7 +11,7 @@ use crate::{
     },
     audit::{AuditOutcome, RequestAudit},
     interaction::{
-        exchange::{Responder, ResponderEvent, Response},
+        exchange::{FinalResponse, Responder, ResponderEvent},
         notifications::RequestNotifications,
     },
     response::{OwnedRequestId, after_begin, credentials_ended, draining, resumption::Resumption, store_failed},
@@ -202,7 +202,7 @@ impl BlockingCall {
             if let Some(outcome) = &self.end {
                 let response = match (outcome, self.withdrawal) {
                     (Outcome::Cancelled, Some(Withdrawal::Revoked)) => return Err(self.withdrawn()),
-                    (Outcome::Cancelled, Some(Withdrawal::Draining)) => Response::error(&self.id, &draining()),
+                    (Outcome::Cancelled, Some(Withdrawal::Draining)) => FinalResponse::error(&self.id, &draining()),
                     _ => self.ended(outcome),
                 };
                 return Ok(ResponderEvent::Response(
@@ -278,7 +278,7 @@ impl BlockingCall {
 
     /// The server begins nothing more. If no other one runs the call, it becomes a task at once or is cancelled: its caller must not wait for an error, and then
     /// find that the call was run at the next start. A caller with an idempotency key can come back for it.
-    async fn drains(&mut self) -> Result<Option<Response>, RpcError> {
+    async fn drains(&mut self) -> Result<Option<FinalResponse>, RpcError> {
         let engine = &self.calls.engine;
         let is_for_others = !self.waiting.is_in_memory() && !engine.drains_alone().await.map_err(store_failed)?;
         if is_for_others || self.waiting.has_begun().await.map_err(store_failed)? {
@@ -287,7 +287,7 @@ impl BlockingCall {
         if self.limit.answer.is_some() {
             self.limit.renew(Duration::ZERO, &*engine.ports().clock);
         } else if !self.waiting.is_keyed() && self.withdraw(Withdrawal::Draining).await? {
-            return Ok(Some(Response::error(&self.id, &draining())));
+            return Ok(Some(FinalResponse::error(&self.id, &draining())));
         }
         Ok(None)
     }
@@ -348,7 +348,7 @@ impl BlockingCall {
     }
 
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
-    async fn read(&mut self) -> Result<Option<Response>, RpcError> {
+    async fn read(&mut self) -> Result<Option<FinalResponse>, RpcError> {
         match self.waiting.read().await.map_err(store_failed)? {
             PlainCallState::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
@@ -385,7 +385,7 @@ impl BlockingCall {
         Ok(None)
     }
 
-    fn promoted(&self, task: &Task) -> Response {
+    fn promoted(&self, task: &Task) -> FinalResponse {
         if let Some(audit) = &self.audit {
             audit.created(&task.id);
         }
@@ -398,10 +398,10 @@ impl BlockingCall {
         write_result(&mut text, self.id.get(), |out| {
             modern::tasks::write_created(out, task, &self.calls.server_info, now);
         });
-        Response::of(text)
+        FinalResponse::of(text)
     }
 
-    fn ended(&self, outcome: &Outcome) -> Response {
+    fn ended(&self, outcome: &Outcome) -> FinalResponse {
         response(&self.calls, &self.id, self.generation, outcome)
     }
 }
@@ -441,7 +441,7 @@ impl Responder for BlockingCall {
                     if self.on_response == OnResponse::Release {
                         self.on_response = self.on_error;
                     }
-                    ResponderEvent::Response(Response::error(&self.id, &after_begin(error)))
+                    ResponderEvent::Response(FinalResponse::error(&self.id, &after_begin(error)))
                 }
             }
         })
@@ -492,12 +492,12 @@ impl Responder for BlockingCall {
 }
 
 /// The response to a plain call with this outcome.
-pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> Response {
+pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> FinalResponse {
     let mut text = String::with_capacity(outcome_bytes(outcome) + 512);
     write_outcome(&mut text, id.get(), outcome, generation, calls);
     // The only outcome with an HTTP status of its own.
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;
-    let mut response = Response::of(text);
+    let mut response = FinalResponse::of(text);
     if matches!(outcome, Outcome::RpcError(failure) if undeclared(failure.code)) {
         response.status = 400;
     }

@@ -5,7 +5,7 @@ use crate::{
     admission::request::AdmittedRequest,
     interaction::{
         check_answer,
-        exchange::{ResponderEvent, Response},
+        exchange::{FinalResponse, ResponderEvent},
         legacy::desk::Delivery,
         rounds::{LIFETIME, Round, RoundState, call_ended},
     },
@@ -197,7 +197,7 @@ impl BlockingCall {
         Ok(None)
     }
 
-    async fn ask_round(&mut self) -> Result<Response, RpcError> {
+    async fn ask_round(&mut self) -> Result<FinalResponse, RpcError> {
         let (QuestionChannel::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
             return Err(call_ended());
         };

@@ -11,7 +11,7 @@ pub(crate) use state::{Binding, RoundState};
 
 use crate::{
     admission::request::AdmittedRequest,
-    interaction::{Interaction, exchange::Response},
+    interaction::{Interaction, exchange::FinalResponse},
     response::OwnedRequestId,
 };
 use longhaul_core::{Json, Millis};
@@ -99,7 +99,7 @@ impl Round {
         id: &OwnedRequestId,
         questions: impl IntoIterator<Item = (&'a str, &'a str)>,
         state: &RoundState,
-    ) -> Result<Response, RpcError> {
+    ) -> Result<FinalResponse, RpcError> {
         let until = interaction.engine.ports().clock.now().plus(LIFETIME);
         let state = state.sign(&interaction.round_states, &self.binding, until);
         let most = interaction.admission.max_body / 2;
@@ -112,7 +112,7 @@ impl Round {
         write_result(&mut text, id.get(), |out| {
             input_required::write(out, questions, Some(&state), &interaction.server_info);
         });
-        Ok(Response::of(text))
+        Ok(FinalResponse::of(text))
     }
 }
 
