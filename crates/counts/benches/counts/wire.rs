@@ -81,7 +81,7 @@ fn parse_and_admit(body: Vec<u8>) -> (Vec<u8>, Option<Method>) {
         let Ok(Message::Request(request)) = Message::parse(black_box(&body)) else {
             unreachable!()
         };
-        let peer = MessageTransport::Http {
+        let transport = MessageTransport::Http {
             headers: Headers {
                 protocol_version: Some(b"2026-07-28"),
                 method: Some(b"tasks/get"),
@@ -94,7 +94,7 @@ fn parse_and_admit(body: Vec<u8>) -> (Vec<u8>, Option<Method>) {
             strict_headers: false,
             serves: |_| true,
         };
-        let admitted = admit(&request, &peer, &rules).ok();
+        let admitted = admit(&request, &transport, &rules).ok();
         admitted.map(|admitted| admitted.params.task_id().map(|_| admitted.method).unwrap())
     };
     (body, black_box(method))

@@ -44,7 +44,7 @@ pub(crate) struct IncomingMessage<'a> {
     /// The message.
     pub(crate) bytes: &'a [u8],
     /// What carries it.
-    pub(crate) peer: MessageTransport<'a>,
+    pub(crate) transport: MessageTransport<'a>,
     /// The live session of its id, if it has one.
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
@@ -107,7 +107,7 @@ impl Dispatcher {
                 if !Method::is_known(&request.method)
                     && let Some(fallback) = self.methods.engine.catalog().fallback_method()
                 {
-                    let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+                    let (era, params, meta) = admit_custom(request, &incoming.transport)?;
                     let admitted = self.admitted(request, incoming, &era, params, meta);
                     let (interaction, params) = (&self.methods.interaction, request.raw_params());
                     return custom_method::call_fallback(interaction, &admitted, fallback, &request.method, params);
@@ -115,7 +115,7 @@ impl Dispatcher {
                 None
             }
             Some(custom) => {
-                let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+                let (era, params, meta) = admit_custom(request, &incoming.transport)?;
                 let admitted = self.admitted(request, incoming, &era, params, meta);
                 return custom_method::call(&self.methods.interaction, &admitted, custom, request.raw_params());
             }
@@ -129,7 +129,7 @@ impl Dispatcher {
             method,
             params,
             meta,
-        } = admit(request, &incoming.peer, &rules)?;
+        } = admit(request, &incoming.transport, &rules)?;
         let mut admitted = self.admitted(request, incoming, &era, params, meta);
         let interaction = &self.methods.interaction;
         if let Some(auditor) = &interaction.auditor {
@@ -221,7 +221,7 @@ impl Dispatcher {
             id: request.id,
             params,
             meta,
-            headers: incoming.peer.headers(),
+            headers: incoming.transport.headers(),
             caller: self.caller(incoming, era),
             address: incoming.address,
             resumed_call: incoming.resumed_call,
@@ -268,7 +268,7 @@ impl Dispatcher {
             let refusal = permission::refuse_response(&self.methods.interaction, incoming.identity);
             return Ok((refusal, AuditOutcome::Denied));
         }
-        match (&incoming.session, &incoming.peer) {
+        match (&incoming.session, &incoming.transport) {
             (Some(session), _) => {
                 let interaction = &self.methods.interaction;
                 let outcome = match response::accept(interaction, session, response).await? {
@@ -300,7 +300,7 @@ impl Dispatcher {
         incoming: &IncomingMessage<'_>,
     ) -> Result<Answer, RpcError> {
         let params = notification.params()?;
-        let era = detect_era(Some(&notification.method), params.meta()?, &incoming.peer)?;
+        let era = detect_era(Some(&notification.method), params.meta()?, &incoming.transport)?;
         let caller = self.caller(incoming, &era);
         // Over HTTP a modern client cancels a request by leaving; it has no notification for it.
         let legacy = matches!(era, Era::Legacy(_));

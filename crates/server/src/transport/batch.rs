@@ -156,7 +156,7 @@ async fn one(
         (Ok(()), None) => {
             let incoming = IncomingMessage {
                 bytes: member,
-                peer: incoming.peer.clone(),
+                transport: incoming.transport.clone(),
                 session: incoming.session.clone(),
                 ..*incoming
             };

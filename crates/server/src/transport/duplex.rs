@@ -253,7 +253,7 @@ impl Duplex {
         let dispatched = async move {
             let incoming = IncomingMessage {
                 bytes: &bytes,
-                peer: MessageTransport::Stdio {
+                transport: MessageTransport::Stdio {
                     initialized: session.as_ref().map(|session| session.version),
                 },
                 session,

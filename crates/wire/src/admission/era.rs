@@ -106,10 +106,14 @@ impl LegacyPhase {
 /// In this order, for modern messages: −32602/400 (`_meta`), −32020/400 (version header), −32022/400, −32020/400 (`Mcp-Method`).
 /// For legacy ones: −32022/400 (unknown version header), HTTP 404 (session gone), −32020/400 (no session, where one is needed),
 /// −32600/400 (stdio before the handshake).
-pub fn detect_era<'a>(method: Option<&str>, meta: &Meta<'a>, peer: &MessageTransport<'_>) -> Result<Era<'a>, RpcError> {
+pub fn detect_era<'a>(
+    method: Option<&str>,
+    meta: &Meta<'a>,
+    transport: &MessageTransport<'_>,
+) -> Result<Era<'a>, RpcError> {
     match meta.protocol_version()? {
-        Some(version) => modern(&version, method, meta, peer).map(Era::Modern),
-        None => legacy(method, peer).map(Era::Legacy),
+        Some(version) => modern(&version, method, meta, transport).map(Era::Modern),
+        None => legacy(method, transport).map(Era::Legacy),
     }
 }
 
@@ -117,18 +121,18 @@ fn modern<'a>(
     named: &str,
     method: Option<&str>,
     meta: &Meta<'a>,
-    peer: &MessageTransport<'_>,
+    transport: &MessageTransport<'_>,
 ) -> Result<ModernClient<'a>, RpcError> {
     let capabilities = meta
         .client_capabilities()?
         .ok_or_else(|| lacks(meta::CLIENT_CAPABILITIES))?;
-    if let MessageTransport::Http { headers, .. } = peer {
+    if let MessageTransport::Http { headers, .. } = transport {
         headers.check_version(named, method)?;
     }
     let version = Version::parse(named)
         .filter(|version| version.generation() == Generation::Modern)
         .ok_or_else(|| RpcError::unsupported_version(named))?;
-    if let (MessageTransport::Http { headers, .. }, Some(method)) = (peer, method) {
+    if let (MessageTransport::Http { headers, .. }, Some(method)) = (transport, method) {
         headers.check_method(method)?;
     }
     Ok(ModernClient {
@@ -138,9 +142,9 @@ fn modern<'a>(
     })
 }
 
-fn legacy(method: Option<&str>, peer: &MessageTransport<'_>) -> Result<LegacyPhase, RpcError> {
+fn legacy(method: Option<&str>, transport: &MessageTransport<'_>) -> Result<LegacyPhase, RpcError> {
     let handshake = method == Some(Method::Initialize.as_str());
-    match peer {
+    match transport {
         _ if handshake => Ok(LegacyPhase::Handshake),
         MessageTransport::Stdio {
             initialized: Some(version),

@@ -39,12 +39,12 @@ pub struct Admitted<'a> {
 /// The first check that fails: those of [`detect_era`], then −32601 (404 modern, 200 legacy), −32020/400, −32021/400.
 pub fn admit<'a>(
     request: &'a Request<'_>,
-    peer: &MessageTransport<'_>,
+    transport: &MessageTransport<'_>,
     rules: &AdmissionRules<impl Fn(Method) -> bool>,
 ) -> Result<Admitted<'a>, RpcError> {
     let params = request.params()?;
     let meta = params.meta()?;
-    let era = detect_era(Some(&request.method), meta, peer)?;
+    let era = detect_era(Some(&request.method), meta, transport)?;
     let method = Method::require(&request.method, era.generation())?;
     let unserved = match era {
         Era::Modern(_) => false,
@@ -54,7 +54,7 @@ pub fn admit<'a>(
         return Err(RpcError::method_not_found(era.generation(), &request.method));
     }
     if let Era::Modern(modern) = era {
-        if let MessageTransport::Http { headers, .. } = peer {
+        if let MessageTransport::Http { headers, .. } = transport {
             headers.check_name(method, params, rules.strict_headers)?;
         }
         if method.needs_tasks_extension() && !reaches_tasks(method, &modern.capabilities) {
@@ -75,11 +75,11 @@ pub fn admit<'a>(
 /// As [`detect_era`].
 pub fn admit_custom<'a>(
     request: &'a Request<'_>,
-    peer: &MessageTransport<'_>,
+    transport: &MessageTransport<'_>,
 ) -> Result<(Era<'a>, &'a Params<'a>, &'a Meta<'a>), RpcError> {
     let params = request.params()?;
     let meta = params.meta()?;
-    let era = detect_era(Some(&request.method), meta, peer)?;
+    let era = detect_era(Some(&request.method), meta, transport)?;
     Ok((era, params, meta))
 }
 

@@ -41,7 +41,7 @@ impl Probe {
             session_id: None,
             params: Vec::new(),
         };
-        let peer = MessageTransport::Http {
+        let transport = MessageTransport::Http {
             headers,
             session: SessionState::None,
             sessionless: false,
@@ -50,7 +50,7 @@ impl Probe {
             strict_headers: self.strict,
             serves: |method| method != Method::PromptsList,
         };
-        let admitted = admit(&request(&body), &peer, &rules).map(|admitted| admitted.method);
+        let admitted = admit(&request(&body), &transport, &rules).map(|admitted| admitted.method);
         admitted.map_err(|error| (error.code(), error.status()))
     }
 }
@@ -175,12 +175,12 @@ fn a_legacy_tasks_capability_lets_a_modern_request_read_and_cancel_tasks() {
         let params = json!({"taskId": "t", "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities}});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let peer = MessageTransport::Stdio { initialized: None };
+        let transport = MessageTransport::Stdio { initialized: None };
         let rules = AdmissionRules {
             strict_headers: true,
             serves: |_| true,
         };
-        admit(&request(&body), &peer, &rules)
+        admit(&request(&body), &transport, &rules)
             .map(drop)
             .map_err(|error| error.code())
     };
@@ -196,7 +196,7 @@ fn a_legacy_tasks_capability_lets_a_modern_request_read_and_cancel_tasks() {
 fn legacy_tasks_exist_only_in_the_negotiated_revision() {
     let code = |method: &str, version| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}).to_string();
-        let peer = MessageTransport::Http {
+        let transport = MessageTransport::Http {
             headers: Headers::default(),
             session: SessionState::Live(version),
             sessionless: false,
@@ -204,7 +204,7 @@ fn legacy_tasks_exist_only_in_the_negotiated_revision() {
         let request = request(&body);
         let admitted = admit(
             &request,
-            &peer,
+            &transport,
             &AdmissionRules {
                 strict_headers: true,
                 serves: |_| true,

@@ -6,10 +6,10 @@ const NONE: Option<&str> = None;
 const MODERN_META: &str =
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-fn decided(method: &str, meta: &str, peer: &MessageTransport<'_>) -> String {
+fn decided(method: &str, meta: &str, transport: &MessageTransport<'_>) -> String {
     let raw = serde_json::from_str(meta).unwrap();
     let era = longhaul_wire::Meta::read(Some(raw)).and_then(|meta| {
-        detect_era(Some(method), &meta, peer).map(|era| match era {
+        detect_era(Some(method), &meta, transport).map(|era| match era {
             Era::Modern(modern) => format!("modern {}", modern.version.as_str()),
             Era::Legacy(LegacyPhase::Handshake) => "handshake".to_owned(),
             Era::Legacy(LegacyPhase::Session(version)) => format!("legacy {}", version.as_str()),
@@ -354,28 +354,28 @@ fn invariant_7_era_is_decided_per_message() {
             "-32600/400",
         ),
     ];
-    for (what, method, meta, peer, expected) in table {
-        assert_eq!(&decided(method, meta, peer), expected, "{what}");
+    for (what, method, meta, transport, expected) in table {
+        assert_eq!(&decided(method, meta, transport), expected, "{what}");
     }
     // No memory: in any order, twice over, each decision is the same.
-    for (what, method, meta, peer, expected) in table.iter().rev() {
-        assert_eq!(&decided(method, meta, peer), expected, "{what}, again");
+    for (what, method, meta, transport, expected) in table.iter().rev() {
+        assert_eq!(&decided(method, meta, transport), expected, "{what}, again");
     }
 }
 
 #[test]
 fn a_response_belongs_to_a_session() {
     let meta = longhaul_wire::Meta::default();
-    let peer = http(
+    let transport = http(
         Some("2025-11-25"),
         None,
         SessionState::Live(Version::V2025_11_25),
         false,
     );
     assert!(matches!(
-        detect_era(None, &meta, &peer),
+        detect_era(None, &meta, &transport),
         Ok(Era::Legacy(LegacyPhase::Session(_)))
     ));
-    let peer = http(None, None, SessionState::None, false);
-    assert_eq!(detect_era(None, &meta, &peer).unwrap_err().code(), -32020);
+    let transport = http(None, None, SessionState::None, false);
+    assert_eq!(detect_era(None, &meta, &transport).unwrap_err().code(), -32020);
 }

@@ -69,7 +69,7 @@ pub(crate) fn admit_modern<'a>(request: &'a Request<'_>, line: &str) -> Result<A
         session_id: None,
         params: Vec::new(),
     };
-    let peer = MessageTransport::Http {
+    let transport = MessageTransport::Http {
         headers,
         session: SessionState::None,
         sessionless: false,
@@ -78,8 +78,8 @@ pub(crate) fn admit_modern<'a>(request: &'a Request<'_>, line: &str) -> Result<A
         strict_headers: true,
         serves: |_| true,
     };
-    // The peer lives shorter than the answer, which borrows from the request alone.
-    admit(request, &peer, &rules)
+    // The transport lives shorter than the answer, which borrows from the request alone.
+    admit(request, &transport, &rules)
 }
 
 #[test]
@@ -111,14 +111,14 @@ fn every_legacy_client_request_is_admitted_in_its_session() {
             protocol_version: Some(b"2025-11-25"),
             ..Headers::default()
         };
-        let peer = MessageTransport::Http {
+        let transport = MessageTransport::Http {
             headers,
             session: SessionState::Live(Version::V2025_11_25),
             sessionless: false,
         };
         let got = admit(
             &request,
-            &peer,
+            &transport,
             &AdmissionRules {
                 strict_headers: true,
                 serves: |_| true,

@@ -398,7 +398,7 @@ fn modern_discovery_and_errors() {
         name: Some(b"another"),
         ..Headers::default()
     };
-    let peer = MessageTransport::Http {
+    let transport = MessageTransport::Http {
         headers,
         session: SessionState::None,
         sessionless: false,
@@ -407,7 +407,7 @@ fn modern_discovery_and_errors() {
         strict_headers: false,
         serves: |_| true,
     };
-    error("51", 400, admit(&get, &peer, &rules).unwrap_err());
+    error("51", 400, admit(&get, &transport, &rules).unwrap_err());
     error("52", 400, RpcError::unsupported_version("2031-01-01"));
     error(
         "53",

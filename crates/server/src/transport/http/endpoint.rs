@@ -436,7 +436,7 @@ pub(crate) async fn incoming_message<'a>(
     let (session, state) = find_session(protocol, identity, &headers).await?;
     Ok(IncomingMessage {
         bytes,
-        peer: MessageTransport::Http {
+        transport: MessageTransport::Http {
             headers,
             session: state,
             sessionless: true,

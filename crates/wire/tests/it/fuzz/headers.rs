@@ -149,7 +149,7 @@ impl Case {
         };
         let fits =
             headers.protocol_version == Some(b"2026-07-28") && headers.method == Some(method.as_bytes()) && name_fits;
-        let peer = MessageTransport::Http {
+        let transport = MessageTransport::Http {
             headers,
             session: SessionState::None,
             sessionless: true,
@@ -158,7 +158,7 @@ impl Case {
             strict_headers: self.strict,
             serves: |_| true,
         };
-        match admit(&request, &peer, &rules) {
+        match admit(&request, &transport, &rules) {
             Ok(_) => assert!(fits),
             Err(error) => {
                 assert!(!fits, "{error}");

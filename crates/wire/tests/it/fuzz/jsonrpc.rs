@@ -98,7 +98,7 @@ fn knock(request: &Request<'_>) {
         session,
         sessionless: true,
     };
-    for peer in [
+    for transport in [
         http(bare(), SessionState::None),
         http(fitting, SessionState::None),
         http(bare(), SessionState::Live(Version::V2025_11_25)),
@@ -108,7 +108,7 @@ fn knock(request: &Request<'_>) {
             initialized: Some(Version::V2025_06_18),
         },
     ] {
-        match admit(request, &peer, &rules) {
+        match admit(request, &transport, &rules) {
             Ok(admitted) => assert!(admitted.method.exists_in(admitted.era.generation())),
             Err(error) => {
                 assert!([200, 400, 404].contains(&error.status()), "{error}");

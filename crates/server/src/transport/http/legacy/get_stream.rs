@@ -246,7 +246,7 @@ async fn answer_anew(
     let answer = protocol.engine.ports().run_to_completion(async move {
         let incoming = IncomingMessage {
             bytes: request.as_bytes(),
-            peer: MessageTransport::Http {
+            transport: MessageTransport::Http {
                 headers: Headers::default(),
                 session: longhaul_wire::SessionState::Live(session_of_work.version),
                 sessionless: false,
