@@ -8,7 +8,7 @@ use std::{
 
 /// The commit, for builds without a repository.
 const COMMIT: &str = "LONGHAUL_COMMIT";
-/// Where this crate is in its repository. Elsewhere the repository around it is another one.
+/// Where this crate is in the repository of Longhaul. If it is anywhere else in a repository, as in a vendor folder, that one is not Longhaul's, and its commit says nothing.
 const FOLDER: &str = "crates/cli/";
 
 fn main() {

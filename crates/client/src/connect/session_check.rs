@@ -9,7 +9,7 @@ use serde_json::Map;
 use std::sync::Arc;
 
 impl Connection {
-    /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
+    /// Whether the server no longer has a legacy session. It counts as lost only if the server refuses a `ping` in it with 400 or 404.
     pub(crate) async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
         matches!(status_of(&self.ping_in(era).await), Some(400 | 404))
     }

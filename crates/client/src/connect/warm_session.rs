@@ -4,9 +4,10 @@ use crate::{Connection, connect::connection::WeakConnection, journal::call_recor
 use longhaul_core::Clock;
 use std::{sync::Arc, time::Duration};
 
-/// How often to look whether a session is used. One that was not since is sent a `ping`, so it is never unused for twice as long. (The Python SDK 1.30 ends
-/// sessions after 30 minutes, and some proxies after five.)
+/// How often to check whether a session was used since the last check. If it was not, it is sent a `ping`. So it is never unused for twice this long. (The
+/// Python SDK 1.30 ends sessions after 30 minutes, and some proxies after five.)
 const LOOK_AT_USE: Duration = Duration::from_secs(2 * 60);
+
 impl Connection {
     /// A task of the legacy session lives. Its questions go to `record` from now on.
     pub(crate) fn follow_legacy_task(&self, task: &str, record: Option<&CallRecord>) {

@@ -16,8 +16,8 @@ pub enum Promotion {
     Ended(Outcome),
 }
 
-/// A call whose client waits. Its attempt may run in the task that waits, until there is something to tell the client; dropping this hands it
-/// over, and changes nothing about the call.
+/// A call whose client waits. Its attempt may run in the tokio task that waits, until there is something to tell the client. Then, or when
+/// this is dropped, the attempt goes on in a tokio task of its own; nothing changes about the call.
 pub struct PlainCall {
     node: Arc<Node>,
     id: TaskId,
@@ -28,7 +28,7 @@ pub struct PlainCall {
     pub(crate) in_memory: bool,
     /// Whether the call may have changed before this wait began, and was not read since.
     pub(crate) unread: bool,
-    /// The attempt, if it runs in the task that waits.
+    /// The attempt, if it runs in the tokio task that waits.
     pub(crate) attempt: Option<BoxFuture<'static, ()>>,
 }
 
@@ -112,7 +112,7 @@ impl PlainCall {
         }
     }
 
-    /// Lets the attempt run on its own from now on.
+    /// Lets the attempt run in a tokio task of its own from now on.
     fn hand_over(&mut self) {
         if let Some(attempt) = self.attempt.take() {
             self.node.ports.spawner.spawn(attempt);
@@ -192,7 +192,7 @@ impl PlainCall {
         self.in_memory
     }
 
-    /// Whether its attempt runs in the task that waits for it.
+    /// Whether its attempt runs in the tokio task that waits for it, so that it makes progress only while that polls this.
     pub fn runs_here(&self) -> bool {
         self.attempt.is_some()
     }

@@ -1,4 +1,4 @@
-//! The status of an entry.
+//! What can be told of a journal entry without its value.
 
 use super::FailedStepAttempts;
 use longhaul_core::{EndedBy, Millis, UnixMillis};

@@ -10,7 +10,8 @@ pub(crate) fn handed_off(task: &str, text: &str) -> Value {
     json!({"task": task, "status": "working", "message": text})
 }
 
-/// `None` if references of the schema would point elsewhere inside another one.
+/// The schema of a tool that may be handed off: what the tool's own `schema` allows, or the answer of a hand-off. `None` if the own schema cannot become a
+/// part of another one, because its references would then point elsewhere.
 pub(crate) fn allowing_handoff(schema: &Value) -> Option<Value> {
     let own = schema.as_object()?;
     if !is_movable(schema) {

@@ -1,4 +1,4 @@
-//! Notifications of running work to the client whose request it answers, as far as that client asked for them.
+//! Progress and log messages that go out before the response to a request. A client gets those that its request asks for.
 
 use super::progress::HighestProgress;
 use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::OwnedRequestId};

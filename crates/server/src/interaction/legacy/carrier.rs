@@ -1,6 +1,6 @@
 //! Which stream carries the messages to a session about a task: the oldest `tasks/result` that is read, else the newest push
-//! stream that is read. While none is read it is the stream that carried last: notifications are kept there for a client that resumes it
-//!, and requests to the client wait until a stream is read.
+//! stream that is read. While none is read it is the stream that carried last: notifications are kept there for a client that
+//! resumes it, and requests to the client wait until a stream is read.
 
 use crate::{interaction::progress::HighestProgress, response::stream::Sink};
 use longhaul_core::{SessionKey, Task, TaskId};
