@@ -348,7 +348,7 @@ impl Catalog {
     }
 
     /// Sets what knows which of the tools a client is shown.
-    pub fn set_tool_visibility(&self, view: Arc<dyn ToolVisibility>) {
+    pub fn set_tool_visibility(&self, visibility: Arc<dyn ToolVisibility>) {
         self.change(|new| new.tool_visibility = Some(visibility));
     }
 

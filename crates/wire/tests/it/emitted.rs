@@ -142,9 +142,9 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
             assert!(created["result"].get(foreign).is_none(), "{foreign}");
         }
         // What a modern client is shown of a legacy task is that task, as a complete result.
-        let mut written = respond(|out| modern::tasks::write_legacy_task(out, &record, None, &server_info(), NINE));
+        let mut shown = respond(|out| modern::tasks::write_legacy_task(out, &record, None, &server_info(), NINE));
         let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
-        let members = written["result"].as_object_mut().unwrap();
+        let members = shown["result"].as_object_mut().unwrap();
         assert_eq!(members.remove("resultType"), Some(json!("complete")));
         assert!(
             members
@@ -153,7 +153,7 @@ fn modern_task_messages_match_the_schema_and_have_no_other_members() {
                 .get("io.modelcontextprotocol/serverInfo")
                 .is_some()
         );
-        assert_eq!(written, legacy);
+        assert_eq!(shown, legacy);
 
         let listen = request(r#"{"jsonrpc":"2.0","id":"l-1","method":"m"}"#);
         let pushed = written(|out| modern::tasks::write_notification_for(out, &record, None, listen.id, NINE));

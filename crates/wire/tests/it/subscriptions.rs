@@ -1,7 +1,7 @@
 //! Subscriptions and the notifications of both generations, on a subscription and off.
 
 use crate::{
-    fixture::{detailed_identity, request, short_info, written},
+    fixture::{detailed_server_info, request, short_info, written},
     schema,
 };
 use longhaul_core::{LogLevel, TaskId};
@@ -59,7 +59,7 @@ proptest! {
 #[test]
 fn the_end_of_a_subscription_is_its_result() {
     for (id, meant) in listeners() {
-        let got = written(|out| modern::subscription::write_end(out, id, &detailed_identity()));
+        let got = written(|out| modern::subscription::write_end(out, id, &detailed_server_info()));
         schema::check("26:res:SubscriptionsListenResult", &got);
         assert_eq!(got["id"], meant);
         assert_eq!(got["result"]["resultType"], "complete");
