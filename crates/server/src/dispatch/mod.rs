@@ -15,7 +15,7 @@ use crate::{
     audit::AuditOutcome,
     interaction::{
         Interaction,
-        legacy::response::{self, ResponseMatch},
+        legacy::client_response::{self, ResponseMatch},
     },
     methods::Methods,
     response::Answer,
@@ -271,7 +271,7 @@ impl Dispatcher {
         match (&incoming.session, &incoming.transport) {
             (Some(session), _) => {
                 let interaction = &self.methods.interaction;
-                let outcome = match response::accept(interaction, session, response).await? {
+                let outcome = match client_response::accept(interaction, session, response).await? {
                     ResponseMatch::Answer => AuditOutcome::Ok,
                     ResponseMatch::NotAwaited => AuditOutcome::Unknown,
                     ResponseMatch::UnknownTask => {

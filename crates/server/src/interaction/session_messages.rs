@@ -2,7 +2,7 @@
 
 use super::{
     Interaction,
-    legacy::{push_stream, response},
+    legacy::{client_response, push_stream},
 };
 use crate::session::{
     Session,
@@ -43,7 +43,7 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             let Ok(Message::Response(response)) = Message::parse(response.get().as_bytes()) else {
                 return;
             };
-            if let Err(error) = response::accept(interaction, &session, &response).await {
+            if let Err(error) = client_response::accept(interaction, &session, &response).await {
                 debug!(%error, "a response that another server has passed on was refused");
             }
         }

@@ -73,7 +73,7 @@ impl PendingReplies {
     }
 
     /// The id under which an open question is sent once.
-    pub(crate) fn delivery(&self, task: &TaskId, key: &InputKey) -> String {
+    pub(crate) fn delivery_id(&self, task: &TaskId, key: &InputKey) -> String {
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
         let me = self.me.0;
         format!("{}.{}.{nth}{me:0NODE_DIGITS$}", task.as_str(), key.as_str())
@@ -169,7 +169,7 @@ mod tests {
         for node in [largest, other] {
             let session = SessionKey::named("s");
             let expected = of(node).expect(&session, &CountingEntropy(AtomicU64::new(1)));
-            for id in [expected.id(), &of(node).delivery(&task, &key)] {
+            for id in [expected.id(), &of(node).delivery_id(&task, &key)] {
                 assert_eq!(of(NodeId(4)).other_sender(id), Some(node), "{id}");
                 assert_eq!(of(node).other_sender(id), None, "{id}");
             }
@@ -185,8 +185,8 @@ mod tests {
     fn the_two_kinds_of_ids_are_distinguished() {
         let replies = PendingReplies::new(NodeId(3), UnixMillis(7));
         let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
-        assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.70000000000000000003");
-        assert_eq!(question_of(&replies.delivery(&task, &key)), Some((task, key)));
+        assert_eq!(replies.delivery_id(&task, &key), "a-task_1.in-3.70000000000000000003");
+        assert_eq!(question_of(&replies.delivery_id(&task, &key)), Some((task, key)));
         let short = ["", ".", "..", "a.in-1", "a.in-1.", "a.in-1.x", ".in-1.2"];
         for other in short.into_iter().chain(["0123456789abcdef"]) {
             assert_eq!(question_of(other), None, "{other}");

@@ -211,6 +211,9 @@ impl World {
 /// is on disk is left.
 pub(crate) struct Process;
 
+/// How many processes this test has started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
 impl Process {
     pub(crate) fn run<T>(directory: &Path, clock: &Arc<ManualClock>, life: impl AsyncFnOnce(World) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -221,6 +224,9 @@ impl Process {
             let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
             let mut world = World::over(Arc::new(store));
             world.clock = clock.clone();
+            // Ids that an earlier process has minted are not minted again.
+            let earlier = STARTED.fetch_add(1, Ordering::SeqCst);
+            world.minted.fetch_add(100 * earlier, Ordering::SeqCst);
             life(world).await
         })
     }

@@ -127,7 +127,7 @@ impl BlockingCall {
                     return Ok(None);
                 };
                 let task = self.waiting.id();
-                let id = self.calls.interaction.sessions.replies.delivery(task, &input.key);
+                let id = self.calls.interaction.sessions.replies.delivery_id(task, &input.key);
                 let put = self.calls.interaction.desk.put(LegacyInputRequest {
                     id: &id,
                     request: input.request.as_str(),

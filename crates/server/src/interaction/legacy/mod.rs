@@ -5,11 +5,11 @@
 //! them carries the messages ([`carrier`]); [`task_messages`] writes them. The [`desk`] knows which questions were put.
 
 pub(crate) mod carrier;
+pub(crate) mod client_response;
 pub(crate) mod client_tasks;
 pub(crate) mod desk;
 pub(crate) mod push_stream;
 pub(crate) mod push_streams;
-pub(crate) mod response;
 mod status;
 pub(crate) mod task_messages;
 

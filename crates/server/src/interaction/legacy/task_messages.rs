@@ -178,7 +178,7 @@ impl TaskMessages {
         let desk = &self.interaction.desk;
         let client_task = client_tasks::task_metadata(&self.session.capabilities, &question)
             .filter(|_| desk.may_offer_task(&self.question(&input.key)));
-        let id = self.interaction.sessions.replies.delivery(task, &input.key);
+        let id = self.interaction.sessions.replies.delivery_id(task, &input.key);
         let request = LegacyInputRequest {
             id: &id,
             request: input.request.as_str(),
