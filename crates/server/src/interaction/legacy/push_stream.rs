@@ -4,7 +4,7 @@
 //! created, and of the lists and resources that change. Without one, all of this costs one read of a counter.
 
 use super::{
-    carrier::CandidateKind,
+    carrier::{CandidateKind, CarrierCandidate},
     status::StatusNotifications,
     task_messages::{self, TaskEvent, TaskMessages},
 };
@@ -125,6 +125,9 @@ fn follow_from(
     known: fn(&Task) -> StatusNotifications,
 ) {
     for sink in interaction.push.streams.start_following(&session.key, &task.id) {
+        // In the order in which the streams were opened: the newest carries.
+        let carriers = &interaction.push.carriers;
+        let candidate = carriers.enter(&session.key, task, CandidateKind::PushStream, &sink);
         let stream = PushStream {
             interaction: Arc::clone(interaction),
             session: session.clone(),
@@ -134,7 +137,7 @@ fn follow_from(
         let task = task.clone();
         interaction.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
-                ended = stream.follow(&task, known(&task)) => {
+                ended = stream.follow(&task, candidate, known(&task)) => {
                     if let Err(FollowError::Unreadable(error)) = ended {
                         warn!(%error, task = task.id.short(), "a task cannot be followed for its client");
                     }
@@ -181,18 +184,17 @@ impl From<StoreError> for FollowError {
 
 impl PushStream {
     /// Sends the messages about a task until it is done.
-    async fn follow(&self, known: &Task, mut status: StatusNotifications) -> Result<(), FollowError> {
+    async fn follow(
+        &self,
+        known: &Task,
+        candidate: CarrierCandidate,
+        mut status: StatusNotifications,
+    ) -> Result<(), FollowError> {
         let engine = &self.interaction.engine;
         let clock = &*engine.ports().clock;
         let mut watch = engine.watch(&known.id);
         let token = task_messages::token(&self.interaction, &self.session, known).await?;
-        let mut messages = TaskMessages::new(
-            &self.interaction,
-            &self.session,
-            known,
-            token,
-            (CandidateKind::PushStream, &self.sink),
-        );
+        let mut messages = TaskMessages::new(&self.interaction, &self.session, known, token, candidate);
         let age = clock.now().since(known.created_at);
         clock.sleep(Duration::from_millis(HEAD_START.saturating_sub(age))).await;
         loop {

@@ -1,16 +1,13 @@
 //! The messages about one task on one stream: input requests, progress, log messages, each related to the task.
 
 use super::{
-    carrier::{CandidateKind, CarrierCandidate},
+    carrier::CarrierCandidate,
     client_tasks,
     desk::{self, Delivery},
 };
 use crate::{
     interaction::Interaction,
-    response::{
-        OwnedRequestId,
-        stream::{ReaderGone, Sink},
-    },
+    response::{OwnedRequestId, stream::ReaderGone},
     session::Session,
 };
 use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record, store::StoreError};
@@ -46,19 +43,19 @@ pub(crate) enum TaskEvent {
 }
 
 impl TaskMessages {
-    /// Sends `session` the messages about `task` on `sink`, whenever that is the stream that carries them.
+    /// Sends `session` the messages about `task` on the stream of `candidate`, whenever that is the stream that carries them.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
         session: &Session,
         task: &Task,
         token: Option<OwnedRequestId>,
-        (kind, sink): (CandidateKind, &Sink),
+        candidate: CarrierCandidate,
     ) -> Self {
         Self {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             task: task.id.clone(),
-            candidate: interaction.push.carriers.enter(&session.key, task, kind, sink),
+            candidate,
             tool_messages: interaction.engine.subscribe(&task.id),
             token,
             sent: HashMap::new(),

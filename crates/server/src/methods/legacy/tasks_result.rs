@@ -73,13 +73,9 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let events = stream::events(interaction.engine.ports(), |sink| {
         // Here and not in the future, so that the client misses nothing.
         let messages = recipient.map(|(session, token)| {
-            TaskMessages::new(
-                &wait.interaction,
-                &session,
-                &record.task,
-                token,
-                (CandidateKind::TaskResult, &sink),
-            )
+            let carriers = &wait.interaction.push.carriers;
+            let candidate = carriers.enter(&session.key, &record.task, CandidateKind::TaskResult, &sink);
+            TaskMessages::new(&wait.interaction, &session, &record.task, token, candidate)
         });
         async move {
             // A reader that has left missed nothing: the next one gets the result.

@@ -76,8 +76,8 @@ async fn a_question_waits_for_a_stream_and_is_asked_again_on_the_next_one() {
     client.server.poll(&task, "completed").await;
 }
 
-/// Of several streams one carries.
-#[tokio::test]
+/// Of several streams one carries, whichever thread comes first.
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_push_streams_the_newer_one_carries_until_it_closes() {
     let client = Client::with(form()).await;
     let mut older = client.listen().await;
