@@ -4,7 +4,7 @@
 //! created, and of the lists and resources that change. Without one, all of this costs one read of a counter.
 
 use super::{
-    carrier::{CandidateKind, CarrierCandidate},
+    carrier::CandidateKind,
     status::StatusNotifications,
     task_messages::{self, TaskEvent, TaskMessages},
 };
@@ -125,9 +125,8 @@ fn follow_from(
     known: fn(&Task) -> StatusNotifications,
 ) {
     for sink in interaction.push.streams.start_following(&session.key, &task.id) {
-        // In the order in which the streams were opened: the newest carries.
-        let carriers = &interaction.push.carriers;
-        let candidate = carriers.enter(&session.key, task, CandidateKind::PushStream, &sink);
+        // Here and not in the future, so in the order in which the streams were opened: the newest carries.
+        let messages = TaskMessages::new(interaction, session, task, (CandidateKind::PushStream, &sink));
         let stream = PushStream {
             interaction: Arc::clone(interaction),
             session: session.clone(),
@@ -137,7 +136,7 @@ fn follow_from(
         let task = task.clone();
         interaction.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
-                ended = stream.follow(&task, candidate, known(&task)) => {
+                ended = stream.follow(&task, messages, known(&task)) => {
                     if let Err(FollowError::Unreadable(error)) = ended {
                         warn!(%error, task = task.id.short(), "a task cannot be followed for its client");
                     }
@@ -187,14 +186,14 @@ impl PushStream {
     async fn follow(
         &self,
         known: &Task,
-        candidate: CarrierCandidate,
+        messages: TaskMessages,
         mut status: StatusNotifications,
     ) -> Result<(), FollowError> {
         let engine = &self.interaction.engine;
         let clock = &*engine.ports().clock;
         let mut watch = engine.watch(&known.id);
         let token = task_messages::token(&self.interaction, &self.session, known).await?;
-        let mut messages = TaskMessages::new(&self.interaction, &self.session, known, token, candidate);
+        let mut messages = messages.with_token(token);
         let age = clock.now().since(known.created_at);
         clock.sleep(Duration::from_millis(HEAD_START.saturating_sub(age))).await;
         loop {

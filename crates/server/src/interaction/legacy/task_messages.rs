@@ -1,13 +1,16 @@
 //! The messages about one task on one stream: input requests, progress, log messages, each related to the task.
 
 use super::{
-    carrier::CarrierCandidate,
+    carrier::{CandidateKind, CarrierCandidate},
     client_tasks,
     desk::{self, Delivery},
 };
 use crate::{
     interaction::Interaction,
-    response::{OwnedRequestId, stream::ReaderGone},
+    response::{
+        OwnedRequestId,
+        stream::{ReaderGone, Sink},
+    },
     session::Session,
 };
 use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record, store::StoreError};
@@ -43,23 +46,28 @@ pub(crate) enum TaskEvent {
 }
 
 impl TaskMessages {
-    /// Sends `session` the messages about `task` on the stream of `candidate`, whenever that is the stream that carries them.
+    /// Sends `session` the messages about `task` on `sink` whenever that is the stream that carries them. The stream is a candidate, and
+    /// messages of the work are kept for it, from here on.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
         session: &Session,
         task: &Task,
-        token: Option<OwnedRequestId>,
-        candidate: CarrierCandidate,
+        (kind, sink): (CandidateKind, &Sink),
     ) -> Self {
         Self {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             task: task.id.clone(),
-            candidate,
+            candidate: interaction.push.carriers.enter(&session.key, task, kind, sink),
             tool_messages: interaction.engine.subscribe(&task.id),
-            token,
+            token: None,
             sent: HashMap::new(),
         }
+    }
+
+    /// Sends the progress too, under the progress token that the client gave.
+    pub(crate) fn with_token(self, token: Option<OwnedRequestId>) -> Self {
+        Self { token, ..self }
     }
 
     /// Completes when there is something to do.

@@ -73,9 +73,8 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let events = stream::events(interaction.engine.ports(), |sink| {
         // Here and not in the future, so that the client misses nothing.
         let messages = recipient.map(|(session, token)| {
-            let carriers = &wait.interaction.push.carriers;
-            let candidate = carriers.enter(&session.key, &record.task, CandidateKind::TaskResult, &sink);
-            TaskMessages::new(&wait.interaction, &session, &record.task, token, candidate)
+            let stream = (CandidateKind::TaskResult, &sink);
+            TaskMessages::new(&wait.interaction, &session, &record.task, stream).with_token(token)
         });
         async move {
             // A reader that has left missed nothing: the next one gets the result.
