@@ -108,33 +108,35 @@ impl CallProgress {
 
     /// The server is being told that the call is cancelled.
     pub(crate) fn note_cancelled(&self) {
-        self.reach(CancellationStage::Told);
+        self.0.lock().reach(CancellationStage::Told);
     }
 
     /// The server has accepted the cancellation.
     pub(crate) fn note_accepted(&self) {
-        self.reach(CancellationStage::Accepted);
+        self.0.lock().reach(CancellationStage::Accepted);
     }
 
     /// The server has cancelled the call.
     pub(crate) fn note_ended(&self) {
-        self.reach(CancellationStage::Ended);
-    }
-
-    fn reach(&self, stage: CancellationStage) {
-        let mut state = self.0.lock();
-        if state.cancellation < stage {
-            state.cancellation = stage;
-        }
+        self.0.lock().reach(CancellationStage::Ended);
     }
 
     /// The request that the server is to be told of.
     pub(crate) fn cancel(&self) -> Option<(Arc<Era>, u64)> {
-        let request = match &self.0.lock().stage {
+        let mut state = self.0.lock();
+        let request = match &state.stage {
             CallStage::Requested(era, request) => (Arc::clone(era), *request),
             CallStage::Unnamed | CallStage::Asking => return None,
         };
-        self.note_cancelled();
+        state.reach(CancellationStage::Told);
         Some(request)
+    }
+}
+
+impl ProgressState {
+    fn reach(&mut self, stage: CancellationStage) {
+        if self.cancellation < stage {
+            self.cancellation = stage;
+        }
     }
 }
