@@ -55,8 +55,6 @@ impl EndedAttempt<'_> {
             WorkResult::Suspended { until, woken } => (AttemptEnd::Suspended { until, woken }, None),
             WorkResult::Diverged(divergence) => Box::pin(self.diverged(&divergence)).await,
             WorkResult::Broken(by, message) => self.end_of_crash(Failure::Interrupted, by, message.as_deref()).await,
-            // Nothing is written of it.
-            WorkResult::Lost => self.end_of_crash(Failure::Interrupted, EndedBy::Crash, None).await,
             WorkResult::Ended(end) => self.returned(end).await,
         }
     }

@@ -30,7 +30,7 @@ use longhaul_core::{
 };
 use std::sync::Arc;
 use tracing::{error, warn};
-use work::{WorkResult, run_work};
+use work::run_work;
 
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
@@ -117,13 +117,12 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
                 deadline_at: task.deadline_at(),
             };
             let executor = Arc::clone(&runner.executor);
-            let work_result = run_work(&inner, &cx, (executor, intake), attempt, origin).await;
-            if matches!(work_result, WorkResult::Lost) {
+            let Some(work_result) = run_work(&inner, &cx, (executor, intake), attempt, origin).await else {
                 return warn!(
                     task = task.id.short(),
                     "another server has taken over an attempt of this one"
                 );
-            }
+            };
             let ended = EndedAttempt {
                 inner: &inner,
                 cx: &cx,

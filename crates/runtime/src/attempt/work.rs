@@ -29,8 +29,6 @@ pub(super) enum WorkResult {
     Broken(EndedBy, Option<String>),
     /// It diverged from its journal.
     Diverged(Divergence),
-    /// Another node has taken the attempt over, so nothing of it can be written any more.
-    Lost,
     /// All of it waits, and it can be replayed.
     Suspended {
         /// When the earliest of its timers fires.
@@ -53,39 +51,40 @@ impl From<NotStarted> for WorkResult {
     }
 }
 
-/// Runs the work, and writes its drafts and reports meanwhile. Work that was asked to stop already is not started.
+/// Runs the work, and writes its drafts and reports meanwhile. Work that was asked to stop already is not started. `None` if another node has
+/// taken the attempt over: nothing of it can be written any more.
 pub(super) async fn run_work(
     inner: &Arc<Inner>,
     cx: &TaskContext,
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
     mut attempt: ExecutorAttempt,
     origin: AttemptOrigin,
-) -> WorkResult {
+) -> Option<WorkResult> {
     if origin == AttemptOrigin::Claimed {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
         if cx.stop_requested().is_none()
             && let Some(end) = cx.end_if_withdrawn()
         {
-            return WorkResult::Ended(end);
+            return Some(WorkResult::Ended(end));
         }
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
-            return WorkResult::Ended(ExecutionEnd::Stopped(reason));
+            return Some(WorkResult::Ended(ExecutionEnd::Stopped(reason)));
         }
     }
     if origin == AttemptOrigin::Reclaimed {
-        return WorkResult::Ended(ExecutionEnd::Crashed);
+        return Some(WorkResult::Ended(ExecutionEnd::Crashed));
     }
     if origin == AttemptOrigin::Adopted && cx.keeps_journal() {
         // Its process and its code are gone. It is replayed, if the retry policy allows it.
-        return match cx.was_waiting_for_isolation() {
+        return Some(match cx.was_waiting_for_isolation() {
             true => WorkResult::Ended(ExecutionEnd::NeverStarted("it waited for isolation".to_owned())),
             false => WorkResult::Broken(EndedBy::Crash, None),
-        };
+        });
     }
     if cx.shared.isolation.is_some()
         && let Err(not_started) = Box::pin(cx.wait_for_isolation()).await
     {
-        return not_started.into();
+        return Some(not_started.into());
     }
     let run = async {
         match origin {
@@ -112,11 +111,11 @@ pub(super) async fn run_work(
     let end = tokio::select! {
         biased;
         end = run => match end {
-            Ok(end) => check_replay(cx, end),
-            Err(panic) => panicked(cx, &*panic),
+            Ok(end) => Some(check_replay(cx, end)),
+            Err(panic) => Some(panicked(cx, &*panic)),
         },
-        () = cx.lost() => WorkResult::Lost,
-        end = durable_end(&inner.node, cx) => end,
+        () = cx.lost() => None,
+        end = durable_end(&inner.node, cx) => Some(end),
         never = write_drafts(cx) => match never {},
         never = write_reports(&inner.node, cx) => match never {},
     };
@@ -187,14 +186,10 @@ fn panic_message(panic: &(dyn Any + Send)) -> Option<&str> {
 
 fn panic_outcome(message: Option<&str>) -> Outcome {
     let message = match message {
-        Some(message) => format!("the tool panicked: {message}").into(),
-        None => "the tool panicked".into(),
+        Some(message) => format!("the tool panicked: {message}"),
+        None => "the tool panicked".to_owned(),
     };
-    Outcome::RpcError(RpcFailure {
-        code: -32603,
-        message,
-        data: None,
-    })
+    Outcome::RpcError(RpcFailure::new(-32603, message))
 }
 
 /// Writes the latest reports. Best effort: what matters is written at the end.

@@ -140,7 +140,7 @@ impl Drop for PendingWrite<'_> {
     }
 }
 
-/// What drafts that came together write.
+/// The change that several drafts make together, while it is put together.
 #[derive(Default)]
 struct Batch<'a> {
     events: Vec<Event>,
