@@ -16,6 +16,7 @@ pub mod code;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod decision;
+mod ended_sessions;
 mod event_store;
 mod memory;
 mod read_only_store;
@@ -24,6 +25,7 @@ pub mod sqlite;
 pub mod task_row;
 pub mod usage;
 
+pub use ended_sessions::EndedSessions;
 pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;

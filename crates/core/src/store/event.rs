@@ -1,7 +1,7 @@
 //! What a store tells its listeners.
 
 use super::Record;
-use crate::{NodeId, StopReason, Task, TaskId, UnixMillis};
+use crate::{NodeId, Outcome, StopReason, Task, TaskId, UnixMillis};
 use std::sync::Arc;
 
 /// What a store tells its listeners.
@@ -37,6 +37,21 @@ pub enum StoreEvent {
 }
 
 impl StoreEvent {
+    /// That `task` was created or changed, with the record if it has just ended: none of its questions is open then.
+    pub fn of_change(task: &Task, outcome: Option<&Outcome>) -> Self {
+        let record = |outcome: &Outcome| {
+            Arc::new(Record {
+                task: task.clone(),
+                outcome: Some(outcome.clone()),
+                inputs: Vec::new(),
+            })
+        };
+        Self::TaskChanged(Hint {
+            ended: outcome.map(record),
+            ..Hint::of(task)
+        })
+    }
+
     /// That `task` is queued, if it is.
     pub fn queue_ready(task: &Task) -> Option<Self> {
         (task.state == crate::State::Queued).then(|| Self::QueueReady {

@@ -3,11 +3,12 @@
 use super::{pauses::KnownPauses, traffic::EventTraffic};
 use longhaul_core::{
     NodeId, Outcome, SessionKey, Task, UnixMillis,
-    store::{CommitCounter, Hint, MAX_ENDED_SESSIONS, Record, StoreEvent, StoreListener},
+    store::{CommitCounter, StoreEvent, StoreListener},
 };
+use longhaul_store::EndedSessions;
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,19 +23,9 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// A task was created or changed. With the record, if it has just ended: none of its questions is open then.
+    /// A task was created or changed. With the outcome, if it has just ended.
     pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
-        let record = |outcome: &Outcome| {
-            Arc::new(Record {
-                task: task.clone(),
-                outcome: Some(outcome.clone()),
-                inputs: Vec::new(),
-            })
-        };
-        self.events.push(StoreEvent::TaskChanged(Hint {
-            ended: outcome.map(record),
-            ..Hint::of(task)
-        }));
+        self.events.push(StoreEvent::of_change(task, outcome));
         self.events.extend(StoreEvent::queue_ready(task));
     }
 
@@ -71,7 +62,7 @@ pub(crate) struct PublishedState {
     nodes: RwLock<HashSet<NodeId>>,
     /// Whether something did not fit there.
     overflow: AtomicBool,
-    ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+    ended_sessions: RwLock<EndedSessions>,
     pub(crate) traffic: EventTraffic,
     pub(crate) pauses: KnownPauses,
     pub(crate) commits: CommitCounter,
@@ -134,25 +125,23 @@ impl PublishedState {
     }
 
     pub(crate) fn session_ended(&self, session: &SessionKey) -> bool {
-        self.ended_sessions.read().contains_key(session)
+        self.ended_sessions.read().contains(session)
     }
 
     /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
     pub(crate) fn may_end(&self, session: &SessionKey) -> bool {
-        let ended = self.ended_sessions.read();
-        ended.len() < MAX_ENDED_SESSIONS || ended.contains_key(session)
+        self.ended_sessions.read().may_add(session)
     }
 
     /// Of several times the latest counts.
     pub(crate) fn sessions_ended(&self, sessions: impl IntoIterator<Item = (SessionKey, UnixMillis)>) {
         let mut ended = self.ended_sessions.write();
         for (session, until) in sessions {
-            let kept = ended.entry(session).or_insert(until);
-            *kept = (*kept).max(until);
+            ended.add(session, until);
         }
     }
 
     pub(crate) fn forget_sessions(&self, at: UnixMillis) {
-        self.ended_sessions.write().retain(|_, until| *until > at);
+        self.ended_sessions.write().remove_expired(at);
     }
 }

@@ -1,7 +1,6 @@
 //! The contents of the store in memory, and their changes.
 
 use super::{
-    ended_sessions::EndedSessions,
     index,
     nodes::Nodes,
     permits::PermitTable,
@@ -12,6 +11,7 @@ use super::{
 use crate::{
     backend::{self, Backend, Insertion},
     decision::Decision,
+    ended_sessions::EndedSessions,
     refusal, usage,
 };
 use longhaul_core::{

@@ -1,7 +1,6 @@
 //! A store without storage.
 
 mod contents;
-mod ended_sessions;
 mod index;
 mod nodes;
 mod permits;
@@ -378,7 +377,14 @@ impl LeaseStore for MemoryStore {
 
 impl SessionStore for MemoryStore {
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        answer(self.lock().ended_sessions.insert(session, until))
+        let ended = &mut self.lock().ended_sessions;
+        answer(match ended.may_add(session) {
+            true => {
+                ended.add(session.clone(), until);
+                Ok(())
+            }
+            false => Err(StoreError::TooManySessions),
+        })
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -1,13 +1,13 @@
 //! What takes effect with a commit: events for listeners, the set of ended sessions, the cache of ended tasks.
 
 use super::ended::EndedRecords;
+use crate::ended_sessions::EndedSessions;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{CommitCounter, Hint, MAX_ENDED_SESSIONS, Record, StoreEvent, StoreListener},
+    store::{CommitCounter, StoreEvent, StoreListener},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
-use std::{collections::HashMap, sync::Arc};
 
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
@@ -25,19 +25,9 @@ enum SessionEffect {
 }
 
 impl CommitEffects {
-    /// A task was created or changed. With the record, if it has just ended: none of its questions is open then.
+    /// A task was created or changed. With the outcome, if it has just ended.
     pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
-        let record = |outcome: &Outcome| {
-            Arc::new(Record {
-                task: task.clone(),
-                outcome: Some(outcome.clone()),
-                inputs: Vec::new(),
-            })
-        };
-        self.events.push(StoreEvent::TaskChanged(Hint {
-            ended: outcome.map(record),
-            ..Hint::of(task)
-        }));
+        self.events.push(StoreEvent::of_change(task, outcome));
         self.events.extend(StoreEvent::queue_ready(task));
     }
 
@@ -59,7 +49,7 @@ impl CommitEffects {
 #[derive(Default)]
 pub(crate) struct PublishedState {
     listeners: Mutex<Vec<StoreListener>>,
-    ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+    ended_sessions: RwLock<EndedSessions>,
     pub(crate) ended: EndedRecords,
     pub(crate) commits: CommitCounter,
 }
@@ -72,7 +62,11 @@ impl PublishedState {
             let name: String = row.get(0)?;
             Ok((SessionKey::named(name), UnixMillis(row.get(1)?)))
         };
-        let ended = statement.query_map([], session)?.collect::<rusqlite::Result<_>>()?;
+        let mut ended = EndedSessions::default();
+        for row in statement.query_map([], session)? {
+            let (session, until) = row?;
+            ended.add(session, until);
+        }
         Ok(Self {
             listeners: Mutex::default(),
             ended_sessions: RwLock::new(ended),
@@ -86,14 +80,12 @@ impl PublishedState {
     }
 
     pub(crate) fn session_ended(&self, session: &SessionKey) -> bool {
-        let ended = self.ended_sessions.read();
-        ended.contains_key(session)
+        self.ended_sessions.read().contains(session)
     }
 
     /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
     pub(crate) fn may_end(&self, session: &SessionKey) -> bool {
-        let ended = self.ended_sessions.read();
-        ended.len() < MAX_ENDED_SESSIONS || ended.contains_key(session)
+        self.ended_sessions.read().may_add(session)
     }
 
     /// Call it before the acknowledgement: a caller that ended a session or deleted a task then sees that.
@@ -105,11 +97,8 @@ impl PublishedState {
         let mut ended = self.ended_sessions.write();
         for item in effects.sessions.drain(..) {
             match item {
-                SessionEffect::Ended(session, until) => {
-                    let kept = ended.entry(session).or_insert(until);
-                    *kept = (*kept).max(until);
-                }
-                SessionEffect::Forgotten(at) => ended.retain(|_, until| *until > at),
+                SessionEffect::Ended(session, until) => ended.add(session, until),
+                SessionEffect::Forgotten(at) => ended.remove_expired(at),
             }
         }
     }
