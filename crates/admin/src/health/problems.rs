@@ -241,7 +241,7 @@ fn of_events(node: &NodeView) -> Option<ProblemView> {
     Some(ProblemView::new(what, EVENTS_ADVICE, "/nodes"))
 }
 
-/// What the database says of its sessions, and of servers whose events do not arrive.
+/// Rows that another session of the database has locked, and servers whose events do not arrive.
 fn of_database(health: &StoreHealth, nodes: &[NodeView]) -> Vec<ProblemView> {
     let mut problems = Vec::new();
     if let Some(who) = &health.locked_by {

@@ -130,7 +130,7 @@ impl<'a> PropertySchema<'a> {
         if let Some(choice) = self.choices.iter().find(|choice| spelled(choice) == text) {
             return Ok((*choice).clone());
         }
-        // Text stays text wherever text is welcome; `:=` is there for whoever means something else.
+        // What may be text is text; `:=` gives another type.
         if self.types.is_empty() || self.types.contains("string") {
             return Ok(Value::String(text));
         }
