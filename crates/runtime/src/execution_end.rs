@@ -9,6 +9,10 @@ pub enum ExecutionEnd {
     Finished(Outcome),
     /// The tool returned an error (`retry.on` calls this `error`). The outcome counts if there is no retry.
     Errored(Outcome),
+    /// The same of a command that exited with this code (`retry.on` calls this `error`, and `exit:CODE`).
+    Exited(u8, Outcome),
+    /// It took longer than the tool's timeout, and was stopped (`retry.on` calls this `timeout`). The outcome counts if there is no retry.
+    TimedOut(Outcome),
     /// There is no record of how it ended (`retry.on` calls this `crash`).
     Crashed,
     /// The same, because the supervisor of the work died with it.

@@ -24,8 +24,12 @@ pub enum TaskPolicy {
 pub enum RetryOn {
     /// The attempt left no record of its end.
     Crash,
-    /// The tool returned an error.
+    /// The tool returned an error. For a command: any exit code that does not count as success, a signal, or a program that cannot be started.
     Error,
+    /// The attempt took longer than its tool's timeout. Only commands have one.
+    Timeout,
+    /// The command exited with this code, and it does not count as success.
+    Exit(u8),
 }
 
 /// What happens to a durable task whose code diverges from its journal.
@@ -73,10 +77,65 @@ impl Retry {
     /// assert_eq!(retry.wait_after(1, RetryOn::Error), None);
     /// ```
     pub fn wait_after(&self, used: u32, why: RetryOn) -> Option<Millis> {
-        if used >= self.attempts || !self.on.contains(&why) {
+        if used >= self.attempts || !self.names(why) {
             return None;
         }
         let doublings = used.saturating_sub(1).min(20);
         Some(self.backoff.saturating_mul(1 << doublings))
+    }
+
+    /// Whether an attempt that ended with `why` may be retried. `Error` includes every exit code, but no timeout.
+    fn names(&self, why: RetryOn) -> bool {
+        let is_error = matches!(why, RetryOn::Exit(_));
+        self.on.contains(&why) || is_error && self.on.contains(&RetryOn::Error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry(on: &[RetryOn]) -> Retry {
+        Retry {
+            attempts: 2,
+            backoff: 7,
+            on: on.to_vec(),
+        }
+    }
+
+    #[test]
+    fn error_includes_every_exit_code_and_no_timeout() {
+        use RetryOn::*;
+        let all = [Crash, Error, Timeout, Exit(1), Exit(75)];
+        for (on, retried) in [
+            (&[Crash][..], &[Crash][..]),
+            (&[Error], &[Error, Exit(1), Exit(75)]),
+            (&[Timeout], &[Timeout]),
+            (&[Exit(75)], &[Exit(75)]),
+            (&[Exit(75), Error], &[Error, Exit(1), Exit(75)]),
+        ] {
+            let found: Vec<_> = { all.iter().copied() }
+                .filter(|why| retry(on).wait_after(1, *why).is_some())
+                .collect();
+            assert_eq!(found, retried, "{on:?}");
+        }
+    }
+
+    /// It is part of a definition that is stored with tasks.
+    #[test]
+    fn stored_policies_are_read() {
+        for (text, on) in [
+            (
+                r#"{"attempts":2,"backoff":7,"on":["crash","error"]}"#,
+                &[RetryOn::Crash, RetryOn::Error],
+            ),
+            (
+                r#"{"attempts":2,"backoff":7,"on":["timeout",{"exit":75}]}"#,
+                &[RetryOn::Timeout, RetryOn::Exit(75)],
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry(on));
+            assert_eq!(serde_json::to_string(&retry(on)).unwrap(), text);
+        }
     }
 }

@@ -78,9 +78,9 @@ impl EndedAttempt<'_> {
         const CRASHED_BY: EndedBy = EndedBy::Store;
         match end {
             ExecutionEnd::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
-            ExecutionEnd::Errored(outcome) => {
-                self.end_of_failure(outcome.within_max_depth(), RetryOn::Error, EndedBy::Error)
-            }
+            ExecutionEnd::Errored(outcome) => self.end_of_error(outcome, RetryOn::Error),
+            ExecutionEnd::Exited(code, outcome) => self.end_of_error(outcome, RetryOn::Exit(code)),
+            ExecutionEnd::TimedOut(outcome) => self.end_of_error(outcome, RetryOn::Timeout),
             ExecutionEnd::Crashed => self.end_of_crash(Failure::Interrupted, CRASHED_BY, None).await,
             ExecutionEnd::SupervisorKilled => self.end_of_crash(Failure::SupervisorKilled, CRASHED_BY, None).await,
             ExecutionEnd::RecordDamaged => self.end_of_crash(Failure::RecordDamaged, CRASHED_BY, None).await,
@@ -123,6 +123,10 @@ impl EndedAttempt<'_> {
             }
         };
         (self.failed_end(outcome, retry_at), Some(failed))
+    }
+
+    fn end_of_error(&self, outcome: Outcome, on: RetryOn) -> DecidedEnd {
+        self.end_of_failure(outcome.within_max_depth(), on, EndedBy::Error)
     }
 
     /// The end of an attempt with a result that is retried `on` this.

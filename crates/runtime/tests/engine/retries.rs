@@ -13,6 +13,14 @@ fn errored() -> ExecutionEnd {
     ExecutionEnd::Errored(Outcome::tool_error("exit 1"))
 }
 
+fn exited() -> ExecutionEnd {
+    ExecutionEnd::Exited(75, Outcome::tool_error("exit 75"))
+}
+
+fn timed_out() -> ExecutionEnd {
+    ExecutionEnd::TimedOut(Outcome::tool_error("too long"))
+}
+
 fn unknown() -> ExecutionEnd {
     ExecutionEnd::OutcomeUnknown(Outcome::tool_error("nobody knows"))
 }
@@ -26,6 +34,9 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
             Outcome::from(Failure::AttemptsUsedUp { attempts: 3 }),
         ),
         (RetryOn::Error, errored, Outcome::tool_error("exit 1")),
+        (RetryOn::Error, exited, Outcome::tool_error("exit 75")),
+        (RetryOn::Exit(75), exited, Outcome::tool_error("exit 75")),
+        (RetryOn::Timeout, timed_out, Outcome::tool_error("too long")),
         (RetryOn::Crash, unknown, Outcome::tool_error("nobody knows")),
     ] {
         let world = World::in_memory();
@@ -57,6 +68,16 @@ async fn what_the_policy_does_not_name_is_not_run_again() {
             Outcome::from(Failure::Interrupted),
         ),
         (vec![RetryOn::Crash], errored(), Outcome::tool_error("exit 1")),
+        (
+            vec![RetryOn::Exit(74), RetryOn::Timeout],
+            exited(),
+            Outcome::tool_error("exit 75"),
+        ),
+        (
+            vec![RetryOn::Error, RetryOn::Crash],
+            timed_out(),
+            Outcome::tool_error("too long"),
+        ),
         (
             vec![RetryOn::Crash, RetryOn::Error],
             ExecutionEnd::Finished(Outcome::tool_error("no")),
