@@ -9,7 +9,8 @@ pub use command::{
     Arguments, AttemptDir, AttemptVerdict, Attempts, CommandArgumentError, CommandDefinition, CommandEnd,
     CommandExecutor, CommandProvider, CommandTool, DEFAULT_READ, DEFINITION_VERSION, DIRECTORY_VERSION,
     DefinitionError, ExitRecord, HarmlessValues, Hazard, Invocation, KIND, LaunchSpec, Launcher, MAX_READ, OutputKind,
-    Placeholder, RecordedWork, ScriptPlaceholder, Stopped, Supervisor, Template, TemplateError, TemplateProblem,
-    become_supervisor_if_asked, connect, hazards, judge, literal_braces, missing_interpreter, placeholders_in_scripts,
-    read_log, reads_stdin_as_code, recorded_work, script_elements, suspended_supervisors,
+    Placeholder, RecordedWork, ScriptPlaceholder, StopSettings, StopSignal, Stopped, SuccessCodes, Supervisor,
+    Template, TemplateError, TemplateProblem, become_supervisor_if_asked, connect, hazards, judge, literal_braces,
+    missing_interpreter, placeholders_in_scripts, read_log, reads_stdin_as_code, recorded_work, script_elements,
+    suspended_supervisors,
 };

@@ -3,7 +3,7 @@
 
 use longhaul_command::{
     Arguments, CommandArgumentError, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
-    OutputKind,
+    OutputKind, StopSignal,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,6 +25,9 @@ fn definition(command: &[&str]) -> CommandDefinition {
         progress: None,
         max_output: 1024,
         max_log: 4096,
+        success: Default::default(),
+        timeout_ms: None,
+        stop: Default::default(),
     }
 }
 
@@ -302,6 +305,16 @@ fn a_wrong_definition_is_refused_with_its_place() {
 #[test]
 fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
     let mut stored = definition(&["find", "{path}"]);
+    assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
+    // Equal to what an earlier release stored, which did not know these.
+    let text = stored.to_json();
+    assert!(
+        ["success", "timeout", "stop"].iter().all(|key| !text.contains(key)),
+        "{text}"
+    );
+    stored.success = [0, 3].into_iter().collect();
+    stored.timeout_ms = Some(600_000);
+    stored.stop.signal = StopSignal::Int;
     assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
     stored.output = OutputKind::Json;
     stored.output_schema = Some(json!({"type": "object"}));

@@ -217,7 +217,7 @@ pub(crate) fn attempt_view(attempt: &PastAttempt, now: Now, hides_arguments: boo
         epoch: attempt.epoch,
         began: attempt.began.map(|at| timestamp(now, at)),
         ended: attempt.ended.map(|at| timestamp(now, at)),
-        exit: attempt.exit.as_ref().and_then(|exit| exit.to_json()),
+        exit: attempt.exit_json(),
         last_line: attempt.last_line.clone(),
         command: command.filter(|words| !words.is_empty()).map(<[String]>::to_vec),
         hides_arguments: hides_arguments && attempt.command.len() > 1,

@@ -34,6 +34,7 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         Output::Text => (OutputKind::Text, None),
         Output::Json(schema) => (OutputKind::Json, schema),
     };
+    let retry = tool.attempt.retry;
     let definition = CommandDefinition {
         version: DEFINITION_VERSION,
         command: tool.command,
@@ -49,6 +50,9 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         progress: tool.progress,
         max_output: tool.max_output,
         max_log: tool.max_log,
+        success: tool.attempt.success,
+        timeout_ms: tool.attempt.timeout,
+        stop: tool.attempt.stop,
     };
     let frozen = Json::trusted(definition.to_json());
     let executor = commands
@@ -63,7 +67,7 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         .task(tool.task)
         .queue_timeout(millis(queue_timeout))
         .retention(millis(tool.retention))
-        .retry(tool.retry.attempts, millis(tool.retry.backoff), tool.retry.on);
+        .retry(retry.attempts, millis(retry.backoff), retry.on);
     if let Some(schema) = output_schema {
         built = built.output_schema(schema);
     }

@@ -5,6 +5,7 @@
 #[path = "../assertions/mod.rs"]
 #[allow(dead_code)]
 mod assertions;
+mod attempt_ends;
 mod backup;
 mod backup_kills;
 mod backup_load;

@@ -4,7 +4,7 @@ use super::{
     attempt_dir::{
         AttemptDir, Attempts, log,
         past_attempt::past_attempt,
-        record::{ExitRecord, LaunchSpec, Stopped, SupervisorEvent},
+        record::{ExitRecord, LaunchSpec, SupervisorEvent},
         verdict::{AttemptVerdict, connect, judge},
     },
     definition::{
@@ -34,7 +34,7 @@ pub const KIND: &str = "command";
 /// The least that is kept of a standard output, in bytes: the frames of progress in it become few when it is shown.
 const LEAST_KEPT: u64 = 1 << 20;
 
-/// From SIGTERM to SIGKILL.
+/// From the stop signal to SIGKILL, for tools that do not say.
 const KILL_GRACE: Millis = 10_000;
 /// Between two attempts to connect to a supervisor that is alive but does not listen: it is starting, or just ending.
 const RECONNECT_EVERY: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl CommandProvider {
         }
     }
 
-    /// The same with another time from SIGTERM to SIGKILL, in milliseconds.
+    /// The same with another time from the stop signal to SIGKILL, in milliseconds, for tools that do not say.
     pub fn with_kill_grace(mut self, kill_grace: Millis) -> Self {
         Arc::make_mut(&mut self.shared).kill_grace = kill_grace;
         self
@@ -302,6 +302,10 @@ impl CommandExecutor {
         Json::trusted(self.tool.definition().to_json())
     }
 
+    fn kill_grace(&self) -> Millis {
+        self.tool.definition().stop.grace_ms.unwrap_or(self.shared.kill_grace)
+    }
+
     fn invocation(&self, arguments: &str) -> Result<Invocation, String> {
         Arguments::parse(arguments)
             .and_then(|arguments| self.tool.expand(&arguments))
@@ -330,7 +334,10 @@ impl CommandExecutor {
             max_log: definition.max_log,
             least_free: self.shared.least_free,
             deadline_ms: deadline.map(|deadline| deadline.0),
-            kill_grace_ms: self.shared.kill_grace,
+            timeout_ms: definition.timeout_ms,
+            stop_signal: definition.stop.signal,
+            kill_grace_ms: self.kill_grace(),
+            success: definition.success.clone(),
         };
         let prepared = dir.clone();
         blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
@@ -438,7 +445,7 @@ impl CommandExecutor {
                     }
                     // The connection is still open after the process was looked up, so it is the supervisor. A suspended one could not act.
                     supervisor.resume();
-                    let grace = Duration::from_millis(self.shared.kill_grace);
+                    let grace = Duration::from_millis(self.kill_grace());
                     overdue = clock.sleep(grace + REACTION_TIME);
                 }
                 () = &mut started, if began.is_some() => {
@@ -473,9 +480,8 @@ impl CommandExecutor {
             true => Some(cx.task().clone()),
             false => None,
         };
-        let (deadline, succeeded) = (cx.deadline(), output::succeeded(&exit));
-        let stopped = exit.stopped.map(StopReason::from);
-        if let Some(reason) = stopped {
+        let deadline = cx.deadline();
+        if let Some(reason) = exit.stopped {
             info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
         }
         let (dir, exit) = (Arc::new(dir), Arc::new(exit));
@@ -501,29 +507,35 @@ impl CommandExecutor {
         if is_unusable && !has_log && output::keeps_log(&self.tool) && cx.is_announced().await {
             result = read(Some(cx.task().clone())).await;
         }
-        let result = result.map(|(result, report)| {
-            // What came since the last event of the supervisor.
-            tell(report, cx);
-            result
-        });
-        match (result, stopped) {
-            (Ok(CommandResult::Stopped(reason, status)), _) => {
+        let result = match result {
+            Ok((result, report)) => {
+                // What came since the last event of the supervisor.
+                tell(report, cx);
+                result
+            }
+            Err(error) => {
+                warn!(%error, "a command's output cannot be read");
+                CommandResult::without_output(exit.stopped)
+            }
+        };
+        match result {
+            CommandResult::Stopped(reason, status) => {
                 cx.status(status);
                 ExecutionEnd::Stopped(reason)
             }
-            // Not run again, whatever its outcome.
-            (Ok(CommandResult::Outcome(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
-            (Ok(CommandResult::Outcome(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
-            (Ok(CommandResult::Outcome(outcome)), None) => ExecutionEnd::Errored(outcome),
-            (Err(error), stopped) => {
-                warn!(%error, "a command's output cannot be read");
-                let outcome = Outcome::tool_error("the command ended, but its output cannot be read");
-                match stopped {
-                    Some(reason) => ExecutionEnd::Stopped(reason),
-                    None if succeeded => ExecutionEnd::Finished(outcome),
-                    None => ExecutionEnd::Errored(outcome),
-                }
+            // If the deadline has passed meanwhile there is no other attempt, and this result says more.
+            CommandResult::TimedOut(outcome) if cx.stop_requested() == Some(StopReason::Deadline) => {
+                ExecutionEnd::Finished(outcome)
             }
+            CommandResult::TimedOut(outcome) => ExecutionEnd::TimedOut(outcome),
+            // What was stopped is not run again, whatever its outcome.
+            CommandResult::Outcome(outcome) if exit.stopped.is_some() || exit.succeeded() => {
+                ExecutionEnd::Finished(outcome)
+            }
+            CommandResult::Outcome(outcome) => match exit.code() {
+                Some(code) => ExecutionEnd::Exited(code, outcome),
+                None => ExecutionEnd::Errored(outcome),
+            },
         }
     }
 }
@@ -566,9 +578,9 @@ fn unanswered(reason: StopReason) -> &'static str {
 }
 
 fn request(reason: StopReason) -> &'static [u8] {
-    match Stopped::from(reason) {
-        Stopped::Cancel => b"cancel\n",
-        Stopped::Deadline => b"deadline\n",
+    match reason {
+        StopReason::Cancel => b"cancel\n",
+        StopReason::Deadline => b"deadline\n",
     }
 }
 

@@ -22,11 +22,12 @@ mod utf8;
 pub use attempt_dir::{
     AttemptDir, Attempts, DIRECTORY_VERSION,
     log::{DEFAULT_READ, MAX_READ, read as read_log},
-    record::{CommandEnd, ExitRecord, LaunchSpec, Stopped},
+    record::{CommandEnd, ExitRecord, LaunchSpec, Stopped, SuccessCodes},
+    signal::StopSignal,
     verdict::{AttemptVerdict, connect, judge},
 };
 pub use definition::{
-    CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind,
+    CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind, StopSettings,
     arguments::{Arguments, CommandArgumentError},
     script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements},
     template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces},

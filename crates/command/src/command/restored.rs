@@ -71,10 +71,10 @@ fn ended(task: &Task, dir: &AttemptDir, exit: &ExitRecord, definition: &str) -> 
     let (end, status) = match command.command_result(task.deadline) {
         Ok(CommandResult::Stopped(reason, status)) => (AttemptEnd::Stopped(reason), Some(status)),
         // As when it ends while the server runs: a request to stop does not take back what was done.
-        Ok(CommandResult::Outcome(outcome)) if exit.stopped.is_some() || output::succeeded(exit) => {
+        Ok(CommandResult::Outcome(outcome)) if exit.stopped.is_some() || exit.succeeded() => {
             (AttemptEnd::Finished(outcome.within_max_depth()), None)
         }
-        Ok(CommandResult::Outcome(outcome)) => (failed(outcome), None),
+        Ok(CommandResult::Outcome(outcome) | CommandResult::TimedOut(outcome)) => (failed(outcome), None),
         Err(_) => {
             let text = "the command ended, but its output cannot be read";
             (failed(Outcome::tool_error(text)), None)

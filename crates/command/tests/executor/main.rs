@@ -11,3 +11,4 @@ mod retention;
 mod starting;
 mod stops;
 mod support;
+mod timeouts;

@@ -88,6 +88,19 @@ async fn a_failure_is_retried_if_the_policy_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_exit_codes_that_the_policy_names_are_retried() {
+    let mut server = Server::running("echo x >> tries; [ \"$(wc -l < tries)\" -ge 3 ] && exit 74; exit 75");
+    server.retry = Retry {
+        attempts: 5,
+        backoff: 0,
+        on: vec![RetryOn::Exit(75)],
+    };
+    let expected = ("sh exited with code 74".to_owned(), true);
+    assert_eq!(text(&server.run(json!({})).await), expected);
+    assert_eq!(std::fs::read_to_string(server.file("tries")).unwrap(), "x\nx\nx\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_that_was_never_started_costs_nothing() {
     let server = Server::running("echo $$ >> pids; echo ran");
     let no_supervisor = Launcher::program(Path::new("/bin/false")).unwrap();

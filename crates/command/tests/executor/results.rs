@@ -53,6 +53,67 @@ async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
     );
 }
 
+/// A failure of `diff` is 2: with 1 it says that the files differ.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_codes_that_count_as_success_give_the_output() {
+    let run = async |script, codes: [u8; 2], output| {
+        let mut server = Server::running(script);
+        server.definition.success = codes.into_iter().collect();
+        server.definition.output = output;
+        let (value, is_error) = result(&server.run(json!({})).await);
+        let text = value["content"][0]["text"].as_str().unwrap().to_owned();
+        (
+            text,
+            is_error,
+            value["_meta"].clone(),
+            value["structuredContent"].clone(),
+        )
+    };
+    let exit = |code: i32| json!({"dev.longhaul/exit": {"code": code}});
+    let differs = "2c2\n[longhaul: sh exited with code 1, which counts as success]\n";
+    let none = serde_json::Value::Null;
+    for (script, codes, output, expected) in [
+        (
+            "printf 2c2; exit 1",
+            [0, 1],
+            OutputKind::Text,
+            (differs, false, exit(1), none.clone()),
+        ),
+        (
+            "echo same",
+            [0, 1],
+            OutputKind::Text,
+            ("same\n", false, none.clone(), none.clone()),
+        ),
+        (
+            "echo 7; exit 1",
+            [0, 1],
+            OutputKind::Json,
+            ("7", false, exit(1), json!(7)),
+        ),
+        (
+            "exit 2",
+            [0, 1],
+            OutputKind::Text,
+            ("sh exited with code 2", true, exit(2), none.clone()),
+        ),
+        (
+            "echo found",
+            [1, 2],
+            OutputKind::Text,
+            (
+                "sh exited with code 0, which does not count as success\n\nfound",
+                true,
+                exit(0),
+                none.clone(),
+            ),
+        ),
+    ] {
+        let (text, is_error, meta, structured) = run(script, codes, output).await;
+        assert_eq!((&*text, is_error, meta, structured), expected, "{script}");
+    }
+}
+
 /// Much output of one stream drops nothing of the other, and what is not shown can be found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {

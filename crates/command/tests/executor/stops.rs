@@ -2,7 +2,7 @@
 
 use super::fixtures::{alive, ended, kill, pids};
 use super::support::{Server, becomes, create, outcome, result, scope, text};
-use longhaul_command::AttemptVerdict;
+use longhaul_command::{AttemptVerdict, StopSettings, StopSignal};
 use longhaul_core::{BoxFuture, CancelMode, Clock, Outcome, UnixMillis, store::Record};
 use longhaul_runtime::AttemptExit;
 use rustix::{
@@ -65,6 +65,58 @@ async fn a_command_that_had_to_be_killed_says_so() {
         status.starts_with("Cancelled; sh was killed by signal 9 (KILL). It did not follow SIGTERM."),
         "{status}"
     );
+}
+
+/// As for a program that tidies up at Ctrl-C only, and takes its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_has_its_own_signal_and_its_own_grace() {
+    for how in ["cancel", "deadline", "timeout"] {
+        let mut server = Server::running(
+            "trap 'sleep 0.3; echo done > tidied; exit 3' INT; echo $$ > pids; while :; do sleep 0.01; done",
+        );
+        server.definition.stop = StopSettings {
+            signal: StopSignal::Int,
+            grace_ms: Some(60_000),
+        };
+        server.kill_grace = 0;
+        match how {
+            "deadline" => server.deadline = Some(1_500),
+            "timeout" => server.definition.timeout_ms = Some(1_500),
+            _ => {}
+        }
+        let engine = server.start().await;
+        let id = create(&engine, json!({})).await.id.clone();
+        pids(&server.file("pids"), 1);
+        let end = match how {
+            "cancel" => {
+                engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+                assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+                let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
+                task.status.as_deref().unwrap_or_default().to_owned()
+            }
+            _ => text(&outcome(&engine, &id).await).0,
+        };
+        assert!(end.contains("sh exited with code 3"), "{how}: {end}");
+        assert!(server.file("tidied").exists(), "{how}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_does_not_follow_its_own_signal_is_killed() {
+    let mut server = Server::running("trap '' INT; echo $$ > pids; while :; do sleep 1000; done");
+    server.kill_grace = 600_000;
+    server.definition.stop = StopSettings {
+        signal: StopSignal::Int,
+        grace_ms: Some(100),
+    };
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id.clone();
+    pids(&server.file("pids"), 1);
+    engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+    let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
+    let expected = "Cancelled; sh was killed by signal 9 (KILL). It did not follow SIGINT.";
+    assert!(status.starts_with(expected), "{status}");
 }
 
 /// Nothing is wrong with the command. Whether its process is there in time is a matter of milliseconds.

@@ -45,6 +45,9 @@ impl Server {
             progress: None,
             max_output: 1000,
             max_log: 100_000,
+            success: Default::default(),
+            timeout_ms: None,
+            stop: Default::default(),
         };
         let attempts = Attempts::open(files.path().join("attempts")).unwrap();
         let store = Arc::new(MemoryStore::new());

@@ -68,6 +68,10 @@ struct CarriedAttempt {
     exit: Option<CarriedExit>,
     /// Earlier releases do not send it.
     #[serde(default)]
+    succeeded: Option<bool>,
+    #[serde(default)]
+    timed_out: bool,
+    #[serde(default)]
     last_line: Option<String>,
     #[serde(default)]
     command: Vec<String>,
@@ -230,6 +234,8 @@ impl From<PastAttempt> for CarriedAttempt {
                 AttemptExit::Signal(name) => CarriedExit::Signal(name),
                 AttemptExit::NotStarted(why) => CarriedExit::NotStarted(why),
             }),
+            succeeded: Some(attempt.succeeded),
+            timed_out: attempt.timed_out,
             last_line: attempt.last_line,
             command: attempt.command,
             pid: attempt.pid,
@@ -243,6 +249,10 @@ impl From<CarriedAttempt> for PastAttempt {
             epoch: carried.epoch,
             began: carried.began.map(UnixMillis),
             ended: carried.ended.map(UnixMillis),
+            succeeded: carried
+                .succeeded
+                .unwrap_or(matches!(carried.exit, Some(CarriedExit::Code(0)))),
+            timed_out: carried.timed_out,
             exit: carried.exit.map(|exit| match exit {
                 CarriedExit::Code(code) => AttemptExit::Code(code),
                 CarriedExit::Signal(name) => AttemptExit::Signal(name),

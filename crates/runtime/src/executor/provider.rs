@@ -43,6 +43,10 @@ pub struct PastAttempt {
     pub ended: Option<UnixMillis>,
     /// How it ended, if that is known.
     pub exit: Option<AttemptExit>,
+    /// Whether it ended with success.
+    pub succeeded: bool,
+    /// Whether it was stopped because it took longer than its tool's timeout.
+    pub timed_out: bool,
     /// The last line that it wrote, if it failed.
     pub last_line: Option<String>,
     /// The words of the command that it runs, without the secrets in them as far as they can be told; empty if it runs none, or that is not known.
@@ -54,10 +58,27 @@ pub struct PastAttempt {
 impl PastAttempt {
     /// Why it failed: how it ended, and the last line that it wrote; `None` if it did not fail, or that is not known.
     pub fn failure(&self) -> Option<String> {
-        let exit = self.exit.as_ref().filter(|exit| **exit != AttemptExit::Code(0))?;
+        let exit = self.exit_words().filter(|_| !self.succeeded)?;
         Some(match &self.last_line {
             Some(line) => format!("{exit}: {line}"),
-            None => exit.to_string(),
+            None => exit,
+        })
+    }
+
+    /// How it ended, for people.
+    pub fn exit_words(&self) -> Option<String> {
+        let exit = self.exit.as_ref()?;
+        Some(match self.timed_out {
+            true => format!("its timeout passed, {exit}"),
+            false => exit.to_string(),
+        })
+    }
+
+    /// How it ended, for programs.
+    pub fn exit_json(&self) -> Option<Value> {
+        self.exit.as_ref().and_then(|exit| match self.timed_out {
+            true => exit.to_json_after_timeout(),
+            false => exit.to_json(),
         })
     }
 }
@@ -81,6 +102,13 @@ impl AttemptExit {
             Self::Signal(name) => Some(json!({"signal": name})),
             Self::NotStarted(_) => None,
         }
+    }
+
+    /// The same of an attempt whose timeout passed: `{"signal": "TERM", "timedOut": true}`.
+    pub fn to_json_after_timeout(&self) -> Option<Value> {
+        let mut exit = self.to_json()?;
+        exit["timedOut"] = true.into();
+        Some(exit)
     }
 }
 

@@ -36,6 +36,8 @@ impl Provider for Logs {
                 epoch,
                 began: None,
                 ended: None,
+                succeeded: false,
+                timed_out: false,
                 last_line: None,
                 command: Vec::new(),
                 pid: None,

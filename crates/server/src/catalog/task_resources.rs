@@ -255,7 +255,8 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
             .attempt
             .as_ref()
             .is_some_and(|latest| latest.epoch == attempt.epoch);
-        is_latest && attempt.ended.is_none_or(|ended| ended >= stop.at)
+        // One whose own timeout passed was stopped for that.
+        is_latest && !attempt.timed_out && attempt.ended.is_none_or(|ended| ended >= stop.at)
     });
     let failed = match stop.map(|stop| stop.reason) {
         Some(StopReason::Cancel) => "cancelled",
@@ -263,9 +264,9 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
         None => "failed",
     };
     let (state, why) = match &attempt.exit {
-        Some(AttemptExit::Code(0)) => ("done", None),
-        Some(exit @ AttemptExit::NotStarted(_)) => ("failed", Some(exit.to_string())),
-        Some(exit) => (failed, Some(exit.to_string())),
+        Some(_) if attempt.succeeded => ("done", None),
+        Some(AttemptExit::NotStarted(_)) => ("failed", attempt.exit_words()),
+        Some(_) => (failed, attempt.exit_words()),
         None if is_current && attempt.began.is_some() => ("running", None),
         None if is_current => ("waiting", None),
         None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned())),
@@ -286,7 +287,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     for (name, value) in [
         ("why", why.map(Value::from)),
         ("lastLine", attempt.last_line.as_deref().map(Value::from)),
-        ("exit", attempt.exit.as_ref().and_then(AttemptExit::to_json)),
+        ("exit", attempt.exit_json()),
         ("tookMs", took.map(Value::from)),
     ] {
         if let Some(value) = value {

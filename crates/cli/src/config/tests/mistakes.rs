@@ -79,7 +79,7 @@ allow_leading_dash = ["x"]
 optional = ["y"]
 task = "never"
 handoff = "1x"
-timeout = "1s"
+time_limit = "1s"
 [tool.input]
 a = {{ type = "strin" }}
 b = {{ type = "string", pattern = "(" }}

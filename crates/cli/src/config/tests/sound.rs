@@ -4,7 +4,9 @@ use super::{environment, folder_with, folder_with_server, folder_with_tool, load
 use crate::config::{
     AuditConfig, Listen, Output, ServerConfig, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
+    tool::AttemptSettings,
 };
+use longhaul_command::{StopSettings, StopSignal, SuccessCodes};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};
@@ -47,8 +49,14 @@ fn the_smallest_file_gets_every_default() {
     assert_eq!((tool.task, tool.deadline, tool.retention), expected);
     let expected = (64 << 10, 256 << 20, None);
     assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
-    let expected = (&Output::Text, &None, &Retry::default());
-    assert_eq!((&tool.output, &tool.progress, &tool.retry), expected);
+    assert_eq!((&tool.output, &tool.progress), (&Output::Text, &None));
+    let attempt = AttemptSettings {
+        success: SuccessCodes::default(),
+        timeout: None,
+        stop: StopSettings::default(),
+        retry: Retry::default(),
+    };
+    assert_eq!(tool.attempt, attempt);
     assert!(tool.env.is_empty() && tool.annotations.is_empty() && tool.allow_leading_dash.is_empty());
 }
 
@@ -121,7 +129,10 @@ max_retention = "forever"
 max_output = "64KiB"
 max_log = "1GB"
 concurrency = 2
-retry = { attempts = 3, backoff = "0s", on = ["crash", "error"] }
+success = [0, 3, 255]
+timeout = "10m"
+stop = { signal = "SIGINT", grace = "1h" }
+retry = { attempts = 3, backoff = "0s", on = ["crash", "timeout", "exit:75", "exit:0075"] }
 annotations = { title = "Hash", readOnlyHint = true, idempotentHint = true }
 
 [[tool]]
@@ -213,14 +224,20 @@ task_after = "5s"
     assert_eq!(tool.max_retention, Some(u64::MAX));
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
-    assert_eq!(
-        tool.retry,
-        Retry {
+    let attempt = AttemptSettings {
+        success: [0, 3, 255].into_iter().collect(),
+        timeout: Some(600_000),
+        stop: StopSettings {
+            signal: StopSignal::Int,
+            grace_ms: Some(3_600_000),
+        },
+        retry: Retry {
             attempts: 3,
             backoff: 0,
-            on: vec![RetryOn::Crash, RetryOn::Error]
-        }
-    );
+            on: vec![RetryOn::Crash, RetryOn::Timeout, RetryOn::Exit(75), RetryOn::Exit(75)],
+        },
+    };
+    assert_eq!(tool.attempt, attempt);
     let annotations = json!({"title": "Hash", "readOnlyHint": true, "idempotentHint": true});
     assert_eq!(serde_json::Value::from(tool.annotations.clone()), annotations);
     assert_eq!(config.tools[1].optional.iter().collect::<Vec<_>>(), ["word"]);

@@ -404,3 +404,21 @@ fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
     let tool = "command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n";
     assert_eq!(of_tool(tool), [unused]);
 }
+
+#[test]
+fn attempts_that_say_less_than_they_seem_to_are_pointed_out() {
+    for (keys, expected) in [
+        (
+            "retry = { attempts = 2, on = [\"error\", \"exit:75\"] }",
+            vec!["7: `on`: \"error\" includes the exit code 75 already"],
+        ),
+        ("retry = { attempts = 2, on = [\"crash\", \"exit:75\"] }", vec![]),
+        (
+            "timeout = \"1h\"\ndeadline = \"1h\"",
+            vec!["7: `timeout` is not shorter than `deadline`"],
+        ),
+        ("timeout = \"59m\"\ndeadline = \"1h\"", vec![]),
+    ] {
+        assert_said(&of_tool(&format!("command = [\"true\"]\n{keys}\n")), &expected);
+    }
+}

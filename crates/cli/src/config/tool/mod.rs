@@ -1,17 +1,20 @@
 //! The `[[tool]]` sections.
 
+mod attempt;
 pub(super) mod job;
 mod schema;
 mod template;
 mod tool_warnings;
 mod values;
 
+pub(crate) use attempt::{AttemptSettings, read_retry};
+
 use crate::config::{
     paths::Environment,
     section::{Entry, Section},
 };
 use longhaul_command::{HarmlessValues, placeholders_in_scripts};
-use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
+use longhaul_core::{Millis, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
 use regex::Regex;
@@ -30,8 +33,6 @@ const DEFAULT_MAX_TEXT: u64 = 64 << 10;
 /// JSON is kept whole or not at all.
 const DEFAULT_MAX_JSON: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
-const DEFAULT_BACKOFF: Millis = 10_000;
-const MAX_ATTEMPTS: u32 = 1_000;
 pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
 
 /// A command offered as a tool.
@@ -83,8 +84,8 @@ pub(crate) struct ToolConfig {
     pub(crate) max_log: u64,
     /// The largest number of attempts of this tool at once; `None` for no limit of its own.
     pub(crate) concurrency: Option<u32>,
-    /// The retry policy.
-    pub(crate) retry: Retry,
+    /// How its attempts end, and when they are retried.
+    pub(crate) attempt: AttemptSettings,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -230,7 +231,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let max_output = section.get_or("max_output", default_max_output, Entry::size);
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
-    let retry = section.get_or("retry", Retry::default(), read_retry);
+    let attempt = attempt::read(section, deadline.flatten());
     let annotations = section.get_or("annotations", Map::new(), read_annotations);
     section.finish();
 
@@ -259,7 +260,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         max_output: max_output?,
         max_log: max_log?,
         concurrency: concurrency?,
-        retry: retry?,
+        attempt: attempt?,
         annotations: annotations?,
     })
 }
@@ -490,30 +491,6 @@ fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
     let by_default = TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER));
     let policy = section.get_or("task", by_default, |entry| entry.choice(&policies));
     after.and(policy)
-}
-
-pub(crate) fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
-    let example = "such as { attempts = 3, backoff = \"10s\", on = [\"crash\"] }";
-    let section = entry.section("`retry`", example)?;
-    let attempts = section.require("attempts").and_then(|entry| entry.count(MAX_ATTEMPTS));
-    let backoff = section.get_or("backoff", DEFAULT_BACKOFF, Entry::duration);
-    let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
-        let elements = entry.elements("an array of \"crash\" and \"error\"")?;
-        if elements.is_empty() {
-            entry.report("`on` must name \"crash\", \"error\" or both; leave out `retry` for no retries".to_owned());
-            return None;
-        }
-        elements
-            .iter()
-            .map(|element| element.choice(&[("crash", RetryOn::Crash), ("error", RetryOn::Error)]))
-            .collect()
-    });
-    section.finish();
-    Some(Retry {
-        attempts: attempts?,
-        backoff: backoff?,
-        on: on?,
-    })
 }
 
 fn read_annotations(entry: &Entry<'_>) -> Option<Map<String, Value>> {

@@ -2,7 +2,7 @@
 
 use super::{
     AttemptDir, BOTH,
-    record::{CommandEnd, EVENT_TAIL},
+    record::{CommandEnd, EVENT_TAIL, ExitRecord},
 };
 use crate::command::progress::read_report;
 use longhaul_core::{UnixMillis, masked_words};
@@ -16,12 +16,15 @@ pub(crate) fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<Pa
         return Ok(None);
     }
     let exit = dir.exit().unwrap_or_default();
-    let has_failed = |exit: &&_| !matches!(exit, CommandEnd::Code(0) | CommandEnd::NotStarted(_));
-    let failed = exit.as_ref().map(|exit| &exit.ended).filter(has_failed);
+    let succeeded = exit.as_ref().is_some_and(|exit| exit.succeeded() && !exit.timed_out());
+    let was_started = |exit: &&ExitRecord| !matches!(exit.ended, CommandEnd::NotStarted(_));
+    let failed = exit.as_ref().filter(was_started).filter(|_| !succeeded);
     Ok(Some(PastAttempt {
         epoch,
         began: dir.started_at()?,
         ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
+        succeeded,
+        timed_out: exit.as_ref().is_some_and(ExitRecord::timed_out),
         last_line: failed.and_then(|_| last_line(dir)),
         command: dir.short_spec().map_or_else(Vec::new, |spec| masked_words(spec.argv)),
         pid: exit.is_none().then(|| dir.pid()).flatten(),

@@ -1,10 +1,13 @@
 //! The files that the server and a supervisor write for each other.
 
-use super::signal;
-use longhaul_core::{Millis, StopReason, UnixMillis};
+use super::signal::{self, StopSignal};
+use longhaul_core::{Millis, UnixMillis};
 use longhaul_runtime::AttemptExit;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 /// What a supervisor is to do: the file `spec` of an attempt's directory. It may hold secrets.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +30,45 @@ pub struct LaunchSpec {
     pub least_free: u64,
     /// When the command is stopped by the supervisor itself, in unix milliseconds.
     pub deadline_ms: Option<i64>,
-    /// From SIGTERM to SIGKILL, in milliseconds.
+    /// How long the command may run before the supervisor stops it, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<Millis>,
+    /// The signal that asks the command to end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stop_signal: StopSignal,
+    /// From that signal to SIGKILL, in milliseconds.
     pub kill_grace_ms: Millis,
+    /// The exit codes that count as success.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub success: SuccessCodes,
+}
+
+/// The exit codes of a command that count as success: 0, if nothing else is said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SuccessCodes(BTreeSet<u8>);
+
+impl Default for SuccessCodes {
+    fn default() -> Self {
+        Self([0].into())
+    }
+}
+
+impl FromIterator<u8> for SuccessCodes {
+    fn from_iter<I: IntoIterator<Item = u8>>(codes: I) -> Self {
+        Self(codes.into_iter().collect())
+    }
+}
+
+impl SuccessCodes {
+    /// Whether this exit code is among them.
+    pub fn contains(&self, code: u8) -> bool {
+        self.0.contains(&code)
+    }
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// How a command ended.
@@ -61,24 +101,8 @@ pub enum Stopped {
     Cancel,
     /// The deadline passed.
     Deadline,
-}
-
-impl From<StopReason> for Stopped {
-    fn from(reason: StopReason) -> Self {
-        match reason {
-            StopReason::Cancel => Self::Cancel,
-            StopReason::Deadline => Self::Deadline,
-        }
-    }
-}
-
-impl From<Stopped> for StopReason {
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Cancel => Self::Cancel,
-            Stopped::Deadline => Self::Deadline,
-        }
-    }
+    /// The attempt took longer than its timeout.
+    Timeout,
 }
 
 /// The end of an attempt: the file `exit`. Where there is one, the outputs beside it are complete.
@@ -88,6 +112,9 @@ pub struct ExitRecord {
     pub ended: CommandEnd,
     /// Why it was stopped, if it was; it may have ended by itself in the same moment.
     pub stopped: Option<Stopped>,
+    /// Whether the exit code counts as success; `None` if only 0 does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// Whether a SIGKILL was sent.
     pub killed: bool,
     /// When it ended, in unix milliseconds.
@@ -123,6 +150,7 @@ impl ExitRecord {
         Self {
             ended,
             stopped: None,
+            success: None,
             killed: false,
             ended_at_ms: ended_at.0,
             stdout_bytes: 0,
@@ -133,6 +161,33 @@ impl ExitRecord {
             stderr_left_open: false,
             stderr_last: false,
         }
+    }
+
+    /// Records whether the exit code is one of these.
+    pub(crate) fn judge(&mut self, success: &SuccessCodes) {
+        if !is_default(success) {
+            self.success = Some(self.code().is_some_and(|code| success.contains(code)));
+        }
+    }
+
+    /// The exit code of a command that exited.
+    pub(crate) fn code(&self) -> Option<u8> {
+        match self.ended {
+            CommandEnd::Code(code) => u8::try_from(code).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether the command did what it was asked to.
+    ///
+    /// That its output could not be kept or was not what the tool promised is no matter of the command's, so it counts as done.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.success.unwrap_or(self.ended == CommandEnd::Code(0))
+    }
+
+    /// Whether it was stopped because its timeout passed.
+    pub(crate) fn timed_out(&self) -> bool {
+        self.stopped == Some(Stopped::Timeout)
     }
 }
 

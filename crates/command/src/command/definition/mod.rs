@@ -5,8 +5,15 @@ mod number;
 pub(crate) mod script;
 pub(crate) mod template;
 
-use super::progress::ProgressPattern;
+use super::{
+    attempt_dir::{
+        record::{SuccessCodes, is_default},
+        signal::StopSignal,
+    },
+    progress::ProgressPattern,
+};
 use arguments::{Arguments, CommandArgumentError};
+use longhaul_core::Millis;
 use longhaul_json_schema::{Schema, SchemaAuthor};
 use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts};
 use serde::{Deserialize, Serialize};
@@ -30,6 +37,18 @@ pub enum OutputKind {
     Text,
     /// Into `structuredContent`, whole.
     Json,
+}
+
+/// How a command is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopSettings {
+    /// The signal that asks it to end.
+    #[serde(default)]
+    pub signal: StopSignal,
+    /// From that signal to SIGKILL, in milliseconds; `None` for what the provider has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<Millis>,
 }
 
 /// A tool's command, as the configuration says it. It is stored with every task, so that a queued task runs what it was created
@@ -74,6 +93,15 @@ pub struct CommandDefinition {
     pub max_output: u64,
     /// Bytes of the log kept on disk.
     pub max_log: u64,
+    /// The exit codes that count as success.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub success: SuccessCodes,
+    /// The longest time of one attempt, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<Millis>,
+    /// How an attempt is stopped.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stop: StopSettings,
 }
 
 /// Only the program: environment and arguments may be secret.

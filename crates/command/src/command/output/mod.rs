@@ -5,7 +5,7 @@ pub(crate) mod unwritten;
 use super::{
     attempt_dir::{
         AttemptDir, BOTH, STDERR, STDOUT,
-        record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED},
+        record::{CommandEnd, EVENT_TAIL, ExitRecord, QUOTED, Stopped},
         signal,
     },
     definition::{CommandTool, OutputKind},
@@ -36,19 +36,12 @@ const NAMED_LINE: usize = 200;
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
 
-/// Whether the command did what it was asked to.
-///
-/// That its output could not be kept or was not what the tool promised is no matter of the command's, so it counts as done.
-pub(super) fn succeeded(exit: &ExitRecord) -> bool {
-    exit.ended == CommandEnd::Code(0)
-}
-
 /// Whether the result of a command names its log, if its caller can read that.
 pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
     // What is not UTF-8 becomes up to three times as long.
     let may_be_cut = exit.stdout_bytes.saturating_mul(3) > tool.definition().max_output;
     let is_incomplete = may_be_cut || exit.write_error.is_some();
-    keeps_log(tool) && (is_incomplete || exit.stopped.is_some() || !succeeded(exit))
+    keeps_log(tool) && (is_incomplete || exit.stopped.is_some() || !exit.succeeded())
 }
 
 /// Whether there is a log.
@@ -74,8 +67,24 @@ pub(super) struct EndedCommand<'a> {
 pub(super) enum CommandResult {
     /// It ended by itself, or was stopped at its deadline.
     Outcome(Outcome),
+    /// It was stopped because its timeout passed.
+    TimedOut(Outcome),
     /// It was stopped, and the status message says how it ended.
     Stopped(StopReason, String),
+}
+
+impl CommandResult {
+    const UNREADABLE: &str = "the command ended, but its output cannot be read";
+
+    /// The same of a command whose output cannot be read.
+    pub(super) fn without_output(stopped: Option<Stopped>) -> Self {
+        match stopped {
+            None => Self::Outcome(Outcome::tool_error(Self::UNREADABLE)),
+            Some(Stopped::Timeout) => Self::TimedOut(Outcome::tool_error(Self::UNREADABLE)),
+            Some(Stopped::Cancel) => Self::Stopped(StopReason::Cancel, Self::UNREADABLE.to_owned()),
+            Some(Stopped::Deadline) => Self::Stopped(StopReason::Deadline, Self::UNREADABLE.to_owned()),
+        }
+    }
 }
 
 impl EndedCommand<'_> {
@@ -84,22 +93,24 @@ impl EndedCommand<'_> {
     /// # Errors
     /// When the outputs cannot be read.
     pub(super) fn command_result(&self, deadline: Option<Millis>) -> io::Result<CommandResult> {
-        Ok(match (self.exit.stopped.map(StopReason::from), deadline) {
+        Ok(match (self.exit.stopped, deadline) {
             (None, _) => CommandResult::Outcome(self.result()?),
-            (Some(StopReason::Deadline), Some(deadline)) => CommandResult::Outcome(self.past_deadline(deadline)?),
-            (Some(reason), _) => CommandResult::Stopped(reason, self.cancelled()?),
+            (Some(Stopped::Timeout), _) => CommandResult::TimedOut(self.past_timeout()?),
+            (Some(Stopped::Deadline), Some(deadline)) => CommandResult::Outcome(self.past_deadline(deadline)?),
+            (Some(Stopped::Deadline), None) => CommandResult::Stopped(StopReason::Deadline, self.cancelled()?),
+            (Some(Stopped::Cancel), _) => CommandResult::Stopped(StopReason::Cancel, self.cancelled()?),
         })
     }
 
-    /// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the end of both
-    /// outputs.
+    /// The result of a command that was not stopped: an exit code that counts as success gives its standard output, anything else `isError` with
+    /// the end of both outputs.
     ///
     /// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
     ///
     /// # Errors
     /// When the outputs cannot be read.
     pub(super) fn result(&self) -> io::Result<Outcome> {
-        if !succeeded(self.exit) {
+        if !self.exit.succeeded() {
             return self.failed(&self.headline());
         }
         let stdout = kept(self.dir, STDOUT)?;
@@ -170,15 +181,23 @@ impl EndedCommand<'_> {
         self.failed(&headline)
     }
 
+    /// The result of a command that was stopped because the timeout of its attempt had passed.
+    fn past_timeout(&self) -> io::Result<Outcome> {
+        let timeout = self.tool.definition().timeout_ms.map(format_duration);
+        let which = timeout.map_or_else(|| "the timeout".to_owned(), |timeout| format!("timeout of {timeout}"));
+        self.failed(&format!("{which} passed; {}", self.headline()))
+    }
+
     /// The status message of a cancelled command: how it ended, where its log is, and the end of its output.
     ///
     /// # Errors
     /// When the outputs cannot be read.
     pub(super) fn cancelled(&self) -> io::Result<String> {
+        let signal = self.tool.definition().stop.signal.name();
         let killed = if self.exit.killed {
-            " It did not follow SIGTERM."
+            format!(" It did not follow SIG{signal}.")
         } else {
-            ""
+            String::new()
         };
         let log = self.log_of.map(|task| format!(" Its log: {}", log_address(task)));
         let (both, _) = self.both(QUOTED_IN_STATUS)?;
@@ -201,6 +220,9 @@ impl EndedCommand<'_> {
                     "{program} exited with code {code}, by which shells report signal {}",
                     self.described(signal)
                 ),
+                None if *code == 0 && !self.exit.succeeded() => {
+                    format!("{program} exited with code 0, which does not count as success")
+                }
                 None => format!("{program} exited with code {code}"),
             },
             CommandEnd::Signal(signal) => format!("{program} was killed by signal {}", self.described(*signal)),
@@ -230,6 +252,12 @@ impl EndedCommand<'_> {
             );
         }
         mark_left_open(&mut text, self.exit.stdout_left_open);
+        if self.exit.code() != Some(0) {
+            append_line(
+                &mut text,
+                &format!("[longhaul: {}, which counts as success]", self.headline()),
+            );
+        }
         self.outcome(ToolResult::of(&text, false), &[STDOUT], dropped)
     }
 
@@ -249,7 +277,7 @@ impl EndedCommand<'_> {
                 "\n\n[longhaul: {dropped} bytes of its output are not shown here{}]",
                 self.see_log()
             ));
-        } else if (self.exit.stopped.is_some() || succeeded(self.exit))
+        } else if (self.exit.stopped.is_some() || self.exit.succeeded())
             && let Some(task) = self.log_of
         {
             text.push_str(&format!("\n\n[longhaul: its log is {}]", log_address(task)));
@@ -339,9 +367,11 @@ impl EndedCommand<'_> {
             dropped_bytes: dropped,
             log: self.log_of.map(log_uri),
         });
-        let exit = match succeeded(self.exit) && self.exit.stopped.is_none() {
-            true => None,
-            false => AttemptExit::from(&self.exit.ended).to_json(),
+        let ended = AttemptExit::from(&self.exit.ended);
+        let exit = match self.exit.stopped {
+            None if self.exit.succeeded() && self.exit.code() == Some(0) => None,
+            Some(Stopped::Timeout) => ended.to_json_after_timeout(),
+            _ => ended.to_json(),
         };
         let meta = (exit.is_some() || incomplete.is_some()).then_some(Meta { exit, incomplete });
         let result = ToolResult { meta, ..result };
@@ -377,12 +407,18 @@ fn mark_left_open(text: &mut String, left_open: bool) {
     if !left_open {
         return;
     }
+    append_line(
+        text,
+        "[longhaul: a process that the command left running still has this output open; what it writes after this is not kept]",
+    );
+}
+
+fn append_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    text.push_str(
-        "[longhaul: a process that the command left running still has this output open; what it writes after this is not kept]\n",
-    );
+    text.push_str(line);
+    text.push('\n');
 }
 
 /// The last `max` bytes of outputs of `written` bytes of which `kept` is the end, as a terminal would show them, and how many bytes are missing. What is cut off
@@ -483,7 +519,7 @@ impl<'a> ToolResult<'a> {
 /// What programs may want to know of a result.
 #[derive(Serialize)]
 struct Meta {
-    /// How a command ended that did not just succeed.
+    /// How a command ended, unless it succeeded with the exit code 0.
     #[serde(rename = "dev.longhaul/exit", skip_serializing_if = "Option::is_none")]
     exit: Option<Value>,
     #[serde(rename = "dev.longhaul/incomplete", skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use super::{
     merged_tail::MergedTail,
     tail::Tail,
 };
-use crate::command::attempt_dir::record::{CommandEnd, ExitRecord};
+use crate::command::attempt_dir::record::{CommandEnd, ExitRecord, SuccessCodes};
 use std::{
     fs::File,
     io::{self, Write},
@@ -29,7 +29,8 @@ pub(super) struct Outputs {
 
 /// Records the end. Returns when the record is on disk, or when its directory was removed; until then the lock shows that
 /// the attempt is not over.
-pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord) {
+pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord, success: &SuccessCodes) {
+    exit.judge(success);
     exit.stdout_bytes = outputs.stdout.total();
     exit.stderr_bytes = outputs.stderr.total();
     exit.stderr_last = outputs.both.latest() == Some(1);
@@ -42,7 +43,7 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
             tails_error = tails_error.or(written.err());
         }
     }
-    if exit.ended != CommandEnd::Code(0) || exit.stopped.is_some() {
+    if exit.ended != CommandEnd::Code(0) || !exit.succeeded() || exit.stopped.is_some() {
         let written = write_whole(dir, BOTH, |file| file.write_all(&outputs.both.to_bytes()));
         tails_error = tails_error.or(written.err());
     }

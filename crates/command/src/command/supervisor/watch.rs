@@ -62,7 +62,7 @@ pub(super) fn run(booted: BootedSupervisor) {
             stopped: Some(Stopped::Deadline),
             ..ExitRecord::without_output(ended, wall())
         };
-        return exit_recorder::record(&dir, lock, outputs, exit);
+        return exit_recorder::record(&dir, lock, outputs, exit, &spec.success);
     }
     let child = match child::start(&spec, stdin) {
         Ok(child) => child,
@@ -70,7 +70,7 @@ pub(super) fn run(booted: BootedSupervisor) {
         Err(error) if child::is_shortage(&error) && dir.give_back(&reason(&error)).is_ok() => return drop(lock),
         Err(error) => {
             let exit = ExitRecord::without_output(CommandEnd::NotStarted(start_error::explain(&spec, &error)), wall());
-            return exit_recorder::record(&dir, lock, outputs, exit);
+            return exit_recorder::record(&dir, lock, outputs, exit, &spec.success);
         }
     };
     dir.write_pid(child.pid);
@@ -83,7 +83,7 @@ pub(super) fn run(booted: BootedSupervisor) {
         stderr,
         ..
     } = watch;
-    exit_recorder::record(&dir, lock, outputs, exit);
+    exit_recorder::record(&dir, lock, outputs, exit, &spec.success);
     // For clients the end of their stream is the end of the attempt, and by then the lock is free.
     drop(clients);
     left_open::discard([stdout, stderr].into_iter().flatten().collect());
@@ -97,7 +97,7 @@ fn reason(error: &std::io::Error) -> String {
 enum Phase {
     /// It runs. Children it orphaned are reaped as they exit; when it exits itself it is reaped too, and no more signals are sent.
     Running,
-    /// SIGTERM was sent to its group, and SIGKILL will be. From here on it stays unreaped until that was done.
+    /// The stop signal was sent to its group, and SIGKILL will be. From here on it stays unreaped until that was done.
     Stopping { kill_at: Instant },
     /// SIGKILL was sent to the group; other descendants are killed one by one.
     Killing,
@@ -122,7 +122,9 @@ struct Watch<S> {
     stopped: Option<Stopped>,
     killed: bool,
     ended: Option<(CommandEnd, UnixMillis)>,
-    deadline: Option<Instant>,
+    /// When it is stopped, and why.
+    limit: Option<(Instant, Stopped)>,
+    stop_signal: Signal,
     kill_grace: Duration,
 }
 
@@ -150,6 +152,16 @@ fn left(system: &impl System, deadline: i64) -> Option<Instant> {
     system.now().checked_add(Duration::from_millis(left))
 }
 
+/// What ends the command first: its deadline, or the timeout of this attempt, which begins now.
+fn limit(system: &impl System, spec: &LaunchSpec) -> Option<(Instant, Stopped)> {
+    let deadline = spec.deadline_ms.and_then(|deadline| left(system, deadline));
+    let timeout = spec.timeout_ms.map(Duration::from_millis);
+    let timeout = timeout.and_then(|timeout| system.now().checked_add(timeout));
+    let limits = [(deadline, Stopped::Deadline), (timeout, Stopped::Timeout)];
+    let set = limits.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
+    set.min_by_key(|(at, _)| *at)
+}
+
 impl<S: System> Watch<S> {
     fn over(system: S, child: Child, listener: UnixListener, outputs: Outputs, spec: &LaunchSpec) -> Self {
         Self {
@@ -171,7 +183,8 @@ impl<S: System> Watch<S> {
             stopped: None,
             killed: false,
             ended: None,
-            deadline: spec.deadline_ms.and_then(|deadline| left(&system, deadline)),
+            limit: limit(&system, spec),
+            stop_signal: spec.stop_signal.to_signal(),
             kill_grace: Duration::from_millis(spec.kill_grace_ms),
             system,
         }
@@ -218,8 +231,10 @@ impl<S: System> Watch<S> {
     fn advance(&mut self) {
         match self.phase {
             Phase::Running => {
-                if self.deadline.is_some_and(|deadline| self.system.now() >= deadline) {
-                    self.stop(Stopped::Deadline);
+                if let Some((at, reason)) = self.limit
+                    && self.system.now() >= at
+                {
+                    self.stop(reason);
                 }
             }
             Phase::Stopping { kill_at } => {
@@ -260,7 +275,7 @@ impl<S: System> Watch<S> {
         }
         if matches!(self.phase, Phase::Running) {
             self.stopped = Some(reason);
-            self.system.signal_group(self.pid, Signal::TERM);
+            self.system.signal_group(self.pid, self.stop_signal);
             // A suspended process could not act on it.
             self.system.signal_group(self.pid, Signal::CONT);
             self.phase = Phase::Stopping {
@@ -346,7 +361,7 @@ impl<S: System> Watch<S> {
         let event = (self.newest.fresh && !self.clients.is_empty())
             .then(|| self.newest.not_before.saturating_duration_since(now));
         let phase = match &self.phase {
-            Phase::Running => self.deadline.map(|deadline| deadline.saturating_duration_since(now)),
+            Phase::Running => self.limit.map(|(at, _)| at.saturating_duration_since(now)),
             Phase::Stopping { kill_at } => Some(kill_at.saturating_duration_since(now).min(self.look)),
             Phase::Killing => Some(self.look),
             Phase::Draining(drain) => Some(drain.next_look(now)),

@@ -2,7 +2,7 @@
 //! silences of hours, slow writes, and a processor that is busy with other things.
 
 use super::*;
-use crate::command::supervisor::clock::monotonic;
+use crate::command::{attempt_dir::signal::StopSignal, supervisor::clock::monotonic};
 use proptest::prelude::*;
 use rustix::{event::poll, pipe::PipeFlags};
 use std::{cell::RefCell, collections::VecDeque, io::Write, os::unix::net::UnixStream};
@@ -49,8 +49,9 @@ struct World {
     at_end: Option<[usize; 2]>,
     reaped: bool,
     signals: Vec<(Duration, Signal)>,
-    /// What the command does when it gets SIGTERM.
+    /// What the command does when it gets the stop signal.
     cleanup: Vec<Action>,
+    stop_signal: StopSignal,
     /// How long the loop is busy with what it has read: that is written to a slow disk.
     slow_write: Duration,
     /// How long the loop may be kept from the processor between any two things it does.
@@ -198,7 +199,7 @@ impl System for Simulation {
         let at = world.elapsed;
         world.signals.push((at, signal));
         match signal {
-            Signal::TERM => {
+            stop if stop == world.stop_signal.to_signal() => {
                 let cleanup: VecDeque<_> = world.cleanup.clone().into();
                 for actor in world.actors.iter_mut().filter(|actor| actor.role == Role::Command) {
                     (actor.steps, actor.at, actor.blocked) = (cleanup.clone(), at, false);
@@ -232,6 +233,8 @@ struct Scenario {
     /// When the server asks for a stop.
     cancel: Option<Duration>,
     deadline: Option<Duration>,
+    timeout: Option<Duration>,
+    stop_signal: StopSignal,
     /// When the system's clock is set, and by how many milliseconds.
     set: (Duration, i64),
     cleanup: Vec<Action>,
@@ -293,6 +296,7 @@ fn run(scenario: &Scenario) -> Outcome {
         reaped: false,
         signals: Vec::new(),
         cleanup: scenario.cleanup.clone(),
+        stop_signal: scenario.stop_signal,
         slow_write: scenario.slow_write,
         most_lag: scenario.most_lag,
         random: scenario.random | 1,
@@ -318,7 +322,10 @@ fn run(scenario: &Scenario) -> Outcome {
         max_log: 0,
         least_free: 0,
         deadline_ms: scenario.deadline.map(|deadline| deadline.as_millis() as i64),
+        timeout_ms: scenario.timeout.map(|timeout| timeout.as_millis() as u64),
+        stop_signal: scenario.stop_signal,
         kill_grace_ms: GRACE.as_millis() as u64,
+        success: Default::default(),
     };
     let simulation = Simulation(RefCell::new(world));
     let mut watch = Watch::over(simulation, child, listener, outputs, &spec);
@@ -416,18 +423,41 @@ proptest! {
     }
 
     #[test]
-    fn a_deadline_passes_when_its_time_is_over_however_the_clock_is_set(
-        deadline in 1..10_000u64, at in 1..10_000u64, by in -3_600_000i64..3_600_000,
+    fn the_first_of_deadline_and_timeout_ends_the_command_on_time_however_the_clock_is_set(
+        deadline in 1..10_000u64, timeout in proptest::option::of(1..10_000u64), at in 1..10_000u64, by in -3_600_000i64..3_600_000,
+        stop_signal in proptest::sample::select(StopSignal::ALL.to_vec()),
     ) {
-        let deadline = Duration::from_secs(deadline);
+        let (deadline, timeout) = (Duration::from_secs(deadline), timeout.map(Duration::from_secs));
         let outcome = run(&Scenario {
             command: vec![Action::Sleep(Duration::from_secs(1_000_000))],
             deadline: Some(deadline),
+            timeout,
+            stop_signal,
             set: (Duration::from_secs(at), by),
             ..Scenario::default()
         });
-        prop_assert_eq!(outcome.exit.stopped, Some(Stopped::Deadline));
-        prop_assert_eq!(outcome.signalled(Signal::TERM), Some(deadline));
+        let (first, reason) = match timeout.filter(|timeout| *timeout < deadline) {
+            Some(timeout) => (timeout, Stopped::Timeout),
+            None => (deadline, Stopped::Deadline),
+        };
+        prop_assert_eq!(outcome.exit.stopped, Some(reason));
+        prop_assert_eq!(outcome.world.signals[0], (first, stop_signal.to_signal()));
+    }
+
+    /// Neither counts once the command has been told to stop, or has ended.
+    #[test]
+    fn a_timeout_does_not_change_another_end(silence in 1..100u64, cleanup in 0..8u64, is_cancelled in any::<bool>()) {
+        let end = Duration::from_secs(silence);
+        let outcome = run(&Scenario {
+            command: vec![Action::Sleep(if is_cancelled { end * 1_000 } else { end })],
+            descendant: Some(vec![Action::Sleep(end), Action::Write(0, b"on".to_vec()), Action::Sleep(Duration::from_millis(500))]),
+            cancel: is_cancelled.then_some(end),
+            cleanup: vec![Action::Sleep(Duration::from_secs(cleanup))],
+            timeout: Some(end + Duration::from_millis(1)),
+            ..Scenario::default()
+        });
+        prop_assert_eq!(outcome.exit.stopped, is_cancelled.then_some(Stopped::Cancel));
+        prop_assert_eq!(outcome.signalled(Signal::TERM), is_cancelled.then_some(end));
     }
 
     #[test]
