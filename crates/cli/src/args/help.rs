@@ -316,13 +316,18 @@ pub(super) const IMPORT: &str = "\
 Puts `longhaul wrap` before the command of each server in the host's own file. Servers at a URL stay as they are. The names of servers and tools stay the \
 same, and so does everything else in the file. Shows the change and asks; the file as it was is kept beside it.
 
+Of a file with jobs (tasks.json of VS Code, mise.toml, a justfile, a .service or .timer of systemd, a workflow of GitHub) it prints a configuration with a tool \
+for each job, and with a comment for each thing that the draft leaves out. Nothing else is written.
+
 Example:
     longhaul import claude-desktop
     longhaul import claude-code --file .mcp.json
     longhaul import cursor --undo
+    longhaul import .vscode/tasks.json > tools.toml
+    longhaul import --file justfile > tools.toml
 
 Exit status:
-    0  the file was changed, or there was nothing to change; with --json and without --yes: what would change was printed
+    0  the draft was printed; the file was changed, or there was nothing to change; with --json and without --yes: what would change was printed
     1  the user did not agree, or the file could not be written
     2  the command line is wrong, the file cannot be read or is not understood, or there was nobody to ask; nothing was changed";
 

@@ -1,13 +1,14 @@
-//! `longhaul import`: rewrites the file of an MCP host so that its servers run behind Longhaul.
+//! `longhaul import`: rewrites the file of an MCP host so that its servers run behind Longhaul, or drafts tools of the jobs in a file.
 //!
 //! Each server stays an entry of its own, so the host's names of servers and tools stay the same.
 
 mod document;
+mod draft;
 mod host;
 mod rewrite;
 
 use crate::{
-    args,
+    args::{self, Host, ImportSource},
     ask::agrees,
     exit::failure::report_local,
     output::{self, shell_word::command_line},
@@ -27,6 +28,11 @@ use std::{
 /// Behind the name of the file: the copy of it as it was.
 const COPY: &str = ".before-longhaul";
 const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// An option that does not go with a file of jobs.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is for the servers of a host; tools that are drafted of a file are only printed")]
+struct OptionOfHosts(&'static str);
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +63,22 @@ struct File {
     text: String,
 }
 
-/// Rewrites the file.
+/// Rewrites the file of a host, or drafts tools.
 pub(crate) fn run(import: &args::Import) -> ExitCode {
-    match change(import) {
+    let file = match (&import.source, &import.file) {
+        (Some(ImportSource::Host(host)), _) => return rewrite_file(import, *host),
+        (_, Some(file)) | (Some(ImportSource::File(file)), None) => file,
+        // The command line has one of them.
+        (None, None) => return ExitCode::FAILURE,
+    };
+    match import.option_of_hosts() {
+        Some(option) => report_local(&OptionOfHosts(option), true, import.json),
+        None => draft::run(file, import.json),
+    }
+}
+
+fn rewrite_file(import: &args::Import, host: Host) -> ExitCode {
+    match change(import, host) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let is_usage = !matches!(
@@ -71,8 +90,8 @@ pub(crate) fn run(import: &args::Import) -> ExitCode {
     }
 }
 
-fn change(import: &args::Import) -> Result<(), ImportError> {
-    let file = File::read(import)?;
+fn change(import: &args::Import, host: Host) -> Result<(), ImportError> {
+    let file = File::read(import, host)?;
     let program = env::current_exe().map_err(ImportError::Program)?;
     let program = program.display().to_string();
     let invalid = |why| ImportError::Invalid {
@@ -81,15 +100,15 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
     };
     let copy = read_text(&file.copy()).ok().map(|(_, text)| text);
     // Then the copy is what the file was before an earlier import, which an undo takes back, too.
-    let is_kept = copy.is_some() && rewrite::has_imported(&file.text, import.host);
+    let is_kept = copy.is_some() && rewrite::has_imported(&file.text, host);
     let mut rewritten = match import.undo {
-        true => rewrite::unwrap(&file.text, import.host),
-        false => rewrite::wrap(&file.text, import, &program),
+        true => rewrite::unwrap(&file.text, host),
+        false => rewrite::wrap(&file.text, (host, import), &program),
     }
     .map_err(invalid)?;
     if import.undo
         && let Some(original) = copy
-        && rewrite::as_undone(&original, import.host).is_ok_and(|expected| expected.text == rewritten.text)
+        && rewrite::as_undone(&original, host).is_ok_and(|expected| expected.text == rewritten.text)
     {
         // Nothing else was changed since the import, so the file becomes what it was, to the byte.
         rewritten.text = original;
@@ -99,7 +118,7 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
     if is_written {
         file.replace(&rewritten.text, import.undo, is_kept)?;
     }
-    report(import, &file, &rewritten, is_new, is_written.then_some(is_kept));
+    report((import, host), &file, &rewritten, is_new, is_written.then_some(is_kept));
     Ok(())
 }
 
@@ -132,7 +151,13 @@ fn shown(rewritten: &RewrittenFile) -> String {
 }
 
 /// If it was written, `is_kept` says whether the copy is that of an earlier import.
-fn report(import: &args::Import, file: &File, rewritten: &RewrittenFile, is_new: bool, is_kept: Option<bool>) {
+fn report(
+    (import, host): (&args::Import, Host),
+    file: &File,
+    rewritten: &RewrittenFile,
+    is_new: bool,
+    is_kept: Option<bool>,
+) {
     let is_written = is_kept.is_some();
     if import.json {
         let changed = rewritten.changed.iter();
@@ -170,7 +195,7 @@ fn report(import: &args::Import, file: &File, rewritten: &RewrittenFile, is_new:
         }
         (false, (_, copy)) => format!("changed: {changed}; as it was: {copy}"),
     });
-    output::note(&format!("restart {} to use it", import.host.title()));
+    output::note(&format!("restart {} to use it", host.title()));
 }
 
 /// The text of a file, without the byte order mark that some editors write before it.
@@ -183,8 +208,8 @@ fn read_text(path: &Path) -> io::Result<(&'static str, String)> {
 }
 
 impl File {
-    fn read(import: &args::Import) -> Result<Self, ImportError> {
-        let named = import.file.clone().or_else(|| import.host.file());
+    fn read(import: &args::Import, host: Host) -> Result<Self, ImportError> {
+        let named = import.file.clone().or_else(|| host.file());
         let named = named.ok_or(ImportError::NoHome)?;
         let unreadable = |error| ImportError::Unreadable {
             file: named.display().to_string(),

@@ -64,11 +64,11 @@ type Splice = (Range<usize>, String);
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn wrap(text: &str, import: &Import, program: &str) -> Result<RewrittenFile, String> {
-    let (host, handoff) = (import.host, import.handoff);
+pub(super) fn wrap(text: &str, (host, import): (Host, &Import), program: &str) -> Result<RewrittenFile, String> {
+    let handoff = import.handoff;
     let remote = |entry: &Node| match import.header.is_empty() || host.language() != Language::Json {
         true => None,
-        false => wrap_url(text, entry, import, program),
+        false => wrap_url(text, entry, (host, import), program),
     };
     rewrite_with(text, host, remote, |start| {
         if let Some(at) = start.wrapped_at() {
@@ -138,7 +138,7 @@ fn options(import: &Import, variables_file: Option<&str>) -> Vec<String> {
 }
 
 /// Has the host start `wrap` in place of a server at a URL. `None` if the entry is none.
-fn wrap_url(text: &str, entry: &Node, import: &Import, program: &str) -> Option<ReplacedEntry> {
+fn wrap_url(text: &str, entry: &Node, (host, import): (Host, &Import), program: &str) -> Option<ReplacedEntry> {
     let url = URLS.iter().find_map(|member| entry.member(member)?.text())?;
     let mut words = options(import, None);
     words.extend([IMPORTED_ENTRY.to_owned(), text[entry.range.clone()].to_owned()]);
@@ -153,7 +153,7 @@ fn wrap_url(text: &str, entry: &Node, import: &Import, program: &str) -> Option<
     let quote = |text: &str| quoted(text, Language::Json);
     let after: Vec<String> = [program.to_owned()].into_iter().chain(words).collect();
     let quoted_words: Vec<String> = after.iter().map(|word| quote(word)).collect();
-    let (start, kind) = match import.host {
+    let (start, kind) = match host {
         Host::Opencode => (format!("\"command\": [{}]", quoted_words.join(", ")), "local"),
         _ => (
             format!(
