@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use longhaul_command::{
-    Arguments, CommandArgumentError, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
-    OutputKind, StopSignal,
+    Arguments, CommandArgumentError, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError,
+    HarmlessValues, Invocation, OutputKind, StopSignal,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -14,7 +14,11 @@ fn definition(command: &[&str]) -> CommandDefinition {
         version: DEFINITION_VERSION,
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         env: [("TOKEN".to_owned(), "secret".to_owned())].into(),
+        env_templates: Default::default(),
+        env_from: Default::default(),
+        env_file: None,
         cwd: "/tmp".into(),
+        cwd_template: None,
         stdin: String::new(),
         allow_leading_dash: names(&["dash"]),
         integers: Default::default(),
@@ -283,6 +287,32 @@ fn a_wrong_definition_is_refused_with_its_place() {
         })
         .contains("`current`")
     );
+    assert_eq!(
+        refused(with_variables(&[("A", "{nobody}")])),
+        "`env.A`, column 1: `{nobody}` names no property of the input; there is `dash`, `maybe`, `path`"
+    );
+    for wrong in [
+        CommandDefinition {
+            cwd_template: Some("{nobody}".into()),
+            ..definition(&["cat"])
+        },
+        CommandDefinition {
+            env_file: Some("here".into()),
+            ..definition(&["cat"])
+        },
+        CommandDefinition {
+            env_from: names(&["A=B"]),
+            ..definition(&["cat"])
+        },
+    ] {
+        let said = refused(wrong);
+        assert!(
+            ["`cwd`, column 1", "`env_file` must be", "`env`: the name `A=B`"]
+                .iter()
+                .any(|part| said.starts_with(part)),
+            "{said}"
+        );
+    }
     let schema = Some(json!({"type": "object"}));
     assert!(
         refused(CommandDefinition {
@@ -300,6 +330,114 @@ fn a_wrong_definition_is_refused_with_its_place() {
         })
         .starts_with("`output_schema`")
     );
+}
+
+fn with_variables(variables: &[(&str, &str)]) -> CommandDefinition {
+    let pairs = variables.iter();
+    CommandDefinition {
+        env_templates: pairs
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect(),
+        ..definition(&["cat"])
+    }
+}
+
+#[test]
+fn variables_and_the_folder_are_made_of_arguments() {
+    let variables = [
+        ("WHOLE", "{maybe}"),
+        ("PART", "v{maybe}/{path}"),
+        ("BRACES", "{{{path}}}"),
+    ];
+    let made = |cwd: &str, given: serde_json::Value| {
+        let definition = CommandDefinition {
+            cwd_template: Some(cwd.to_owned()),
+            ..with_variables(&variables)
+        };
+        let invocation = expand(definition, &given.to_string())?;
+        Ok((invocation.env.into_iter().collect::<Vec<_>>(), invocation.cwd.unwrap()))
+    };
+    let pairs = |pairs: &[(&str, &str)]| {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        pairs.collect::<Vec<_>>()
+    };
+    // No program takes a value of a variable for an option.
+    let (env, cwd) = made("{path}/sub", json!({"path": "-a$(id)", "maybe": 1})).unwrap();
+    assert_eq!(
+        env,
+        pairs(&[("BRACES", "{-a$(id)}"), ("PART", "v1/-a$(id)"), ("WHOLE", "1")])
+    );
+    assert_eq!(cwd, "-a$(id)/sub");
+    let (env, cwd) = made("{maybe}/sub", json!({"path": "x", "maybe": null})).unwrap();
+    assert_eq!(env, pairs(&[("BRACES", "{x}"), ("PART", "v/x")]));
+    assert_eq!(cwd, "");
+    for (given, refusal) in [
+        (json!({}), CommandArgumentError::Missing("path".into())),
+        (json!({"path": "a\0b"}), CommandArgumentError::NotText("path".into())),
+        (json!({"path": ["a"]}), CommandArgumentError::ArrayInside("path".into())),
+    ] {
+        assert_eq!(made("{path}", given), Err(refusal));
+    }
+}
+
+#[test]
+fn variables_by_which_programs_load_code_take_no_free_values() {
+    let free = HarmlessValues::default();
+    let fixed = HarmlessValues {
+        fixed: names(&["path"]),
+        words: names(&["path"]),
+    };
+    let words = HarmlessValues {
+        fixed: names(&[]),
+        ..fixed.clone()
+    };
+    for name in [
+        "PATH",
+        "HOME",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "BASH_ENV",
+        "BASH_FUNC_ls%%",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_KEY_0",
+        "npm_config_script_shell",
+    ] {
+        let definition = with_variables(&[(name, "x{path}")]);
+        for harmless in [&free, &words] {
+            let refused = definition.check_scripts(harmless).unwrap_err().to_string();
+            assert!(
+                refused.starts_with(&format!("`env.{name}`: `{{path}}` stands in")),
+                "{refused}"
+            );
+        }
+        assert!(definition.check_scripts(&fixed).is_ok(), "{name}");
+        let accepted = CommandDefinition {
+            allow_placeholders_in_scripts: true,
+            ..definition
+        };
+        assert!(accepted.check_scripts(&free).is_ok(), "{name}");
+        assert!(with_variables(&[(name, "x")]).check_scripts(&free).is_ok(), "{name}");
+    }
+    assert!(
+        with_variables(&[("TAG", "{path}"), ("GIT_AUTHOR_NAME", "{path}")])
+            .check_scripts(&free)
+            .is_ok()
+    );
+}
+
+/// A definition that an earlier release has stored: its variables are literal, whatever they look like.
+#[test]
+fn stored_variables_keep_their_meaning() {
+    let stored = r#"{"version":1,"command":["cat"],"env":{"FORMAT":"{path} ${HOME} {"},"cwd":"/tmp/{path}","output":"text","max_output":1,"max_log":1}"#;
+    let definition = CommandDefinition::from_json(stored).unwrap();
+    assert_eq!(definition.to_json(), stored);
+    let invocation = expand(definition.clone(), "{}").unwrap();
+    assert_eq!((invocation.env.len(), invocation.cwd), (0, None));
+    assert_eq!(definition.env["FORMAT"], "{path} ${HOME} {");
 }
 
 #[test]
@@ -320,6 +458,10 @@ fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
     stored.output_schema = Some(json!({"type": "object"}));
     stored.progress = Some("(?<current>x)".into());
     stored.stdin = "{path}".into();
+    stored.env_templates = [("A".to_owned(), "{path}".to_owned())].into();
+    stored.env_from = names(&["TOKEN"]);
+    stored.env_file = Some("/tmp/env".into());
+    stored.cwd_template = Some("{path}".into());
     assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
 
     let mut newer: serde_json::Value = serde_json::from_str(&stored.to_json()).unwrap();

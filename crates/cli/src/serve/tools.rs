@@ -6,7 +6,11 @@ use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, D
 use longhaul_core::{Json, Millis};
 use longhaul_runtime::Handoff;
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A tool of a valid configuration that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +43,11 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         version: DEFINITION_VERSION,
         command: tool.command,
         env: tool.env,
+        env_templates: BTreeMap::new(),
+        env_from: BTreeSet::new(),
+        env_file: None,
         cwd: tool.cwd,
+        cwd_template: None,
         stdin: tool.stdin,
         allow_leading_dash: tool.allow_leading_dash,
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,

@@ -10,7 +10,7 @@ use super::{
     definition::{
         CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
     },
-    launch::{Launcher, environment, supervisor_process::SupervisorProcess},
+    launch::{Launcher, supervisor_process::SupervisorProcess, surroundings::Surroundings},
     output::{self, CommandResult, EndedCommand, unwritten::UnwrittenOutput},
     progress::{OutputReport, read_report},
 };
@@ -264,17 +264,21 @@ impl Executor for CommandExecutor {
             if let Some(reason) = cx.stop_requested() {
                 return ExecutionEnd::Stopped(reason);
             }
+            let surroundings = match self.surroundings(&invocation, &cx).await {
+                Ok(Ok(surroundings)) => surroundings,
+                // It may be there in the next attempt.
+                Ok(Err(missing)) => return ExecutionEnd::Errored(Outcome::tool_error(&missing)),
+                Err(error) => return ExecutionEnd::NeverStarted(error.to_string()),
+            };
             let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
-            let (state, problem) = match self.prepare(&dir, invocation, &attempt, &cx).await {
+            let (state, problem) = match self.prepare(&dir, invocation, surroundings, &attempt, &cx).await {
                 Ok(()) => {
                     // Committed before the command can run: from here on a directory that is missing was removed.
                     if let Err(end) = cx.record_start().await {
                         return end;
                     }
-                    let launched = self.shared.launcher.launch(&dir).await;
-                    let problem = launched
-                        .err()
-                        .map(|error| format!("no process could be started: {error}"));
+                    let failed = self.shared.launcher.launch(&dir).await.err();
+                    let problem = failed.map(|error| format!("no process could be started: {error}"));
                     (AttemptState::Live, problem)
                 }
                 Err(error) => {
@@ -312,11 +316,25 @@ impl CommandExecutor {
             .map_err(|error| error.to_string())
     }
 
+    /// The environment and the folder of the attempt, or what is missing of them.
+    async fn surroundings(
+        &self,
+        invocation: &Invocation,
+        cx: &TaskContext,
+    ) -> io::Result<Result<Surroundings, String>> {
+        let (tool, invocation) = (Arc::clone(&self.tool), invocation.clone());
+        blocking(cx.ports(), move || {
+            Ok(Surroundings::look_up(tool.definition(), &invocation))
+        })
+        .await
+    }
+
     /// Writes the folder of the attempt. If this fails, the folder shows how far it got.
     async fn prepare(
         &self,
         dir: &AttemptDir,
         invocation: Invocation,
+        surroundings: Surroundings,
         attempt: &ExecutorAttempt,
         cx: &TaskContext,
     ) -> io::Result<()> {
@@ -324,12 +342,12 @@ impl CommandExecutor {
         let clock = &cx.ports().clock;
         // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
-        let (env, env_bytes) = environment(&definition.env);
         let spec = LaunchSpec {
             argv: invocation.argv,
-            env,
-            env_bytes,
-            cwd: definition.cwd.clone(),
+            env: surroundings.env,
+            env_bytes: surroundings.env_bytes,
+            cwd: surroundings.cwd,
+            cwd_within: surroundings.cwd_within,
             max_output: definition.max_output.max(LEAST_KEPT),
             max_log: definition.max_log,
             least_free: self.shared.least_free,

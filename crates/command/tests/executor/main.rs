@@ -11,4 +11,5 @@ mod retention;
 mod starting;
 mod stops;
 mod support;
+mod surroundings;
 mod timeouts;

@@ -21,6 +21,9 @@ pub struct LaunchSpec {
     pub env_bytes: BTreeMap<String, Vec<u8>>,
     /// Absolute folder to run in.
     pub cwd: PathBuf,
+    /// The folder that `cwd`, chosen by a caller, has to lie in. Both are without links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd_within: Option<PathBuf>,
     /// Bytes of standard output kept for the result.
     pub max_output: u64,
     /// Bytes of the log kept on disk.

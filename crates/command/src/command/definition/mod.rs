@@ -1,9 +1,11 @@
 //! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
 pub(crate) mod arguments;
+pub(crate) mod env_file;
 mod number;
 pub(crate) mod script;
 pub(crate) mod template;
+pub(crate) mod variables;
 
 use super::{
     attempt_dir::{
@@ -24,6 +26,7 @@ use std::{
     path::PathBuf,
 };
 use template::{Rules, Template, TemplateError, list_of};
+use variables::CodeVariablePlaceholder;
 
 /// The format [`CommandDefinition`] is written in. A newer one is refused, never read in part.
 pub const DEFINITION_VERSION: u32 = 1;
@@ -37,6 +40,8 @@ pub enum OutputKind {
     Text,
     /// Into `structuredContent`, whole.
     Json,
+    /// Into the content as it is, whole.
+    Raw,
 }
 
 /// How a command is stopped.
@@ -63,8 +68,20 @@ pub struct CommandDefinition {
     /// Environment beside the allow-listed one. May hold secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Templates of further variables, beside `env`, which is literal.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env_templates: BTreeMap<String, String>,
+    /// Variables of the server's environment that the command gets. Their values are read as an attempt starts, and not stored.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub env_from: BTreeSet<String>,
+    /// Absolute path of a file with variables, read as an attempt starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<PathBuf>,
     /// Absolute folder to run in.
     pub cwd: PathBuf,
+    /// Template of a folder within `cwd` to run in; a relative path starts there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd_template: Option<String>,
     /// Template of the standard input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
@@ -134,6 +151,20 @@ pub enum DefinitionError {
     /// The standard input is not a template.
     #[error("`stdin`, {0}")]
     Stdin(TemplateError),
+    /// A variable is not a template.
+    #[error("`env.{name}`, {error}")]
+    EnvTemplate {
+        /// The variable.
+        name: String,
+        /// What is wrong with it.
+        error: TemplateError,
+    },
+    /// The folder is not a template.
+    #[error("`cwd`, {0}")]
+    CwdTemplate(TemplateError),
+    /// A placeholder in a variable that programs load code by.
+    #[error("`env.{variable}`: {0}", variable = .0.variable)]
+    CodeVariable(CodeVariablePlaceholder),
     /// A name in `optional` or `allow_leading_dash` that is no property.
     #[error("`{key}` names `{name}`, which is no property of the input; there is {known}")]
     UnknownName {
@@ -150,6 +181,9 @@ pub enum DefinitionError {
     /// The folder is relative, or its name is not text.
     #[error("`cwd` must be an absolute path in UTF-8, and `{0}` is not")]
     Cwd(PathBuf),
+    /// The file with variables is at a relative path, or its name is not text.
+    #[error("`env_file` must be an absolute path in UTF-8, and `{0}` is not")]
+    EnvFile(PathBuf),
     /// A name or value the system cannot take.
     #[error("`env`: the name `{0}` or its value holds what no environment can (an empty name, `=` in a name, or NUL)")]
     Env(String),
@@ -191,11 +225,11 @@ impl CommandDefinition {
         serde_json::from_str(json).map_err(DefinitionError::Malformed)
     }
 
-    /// Refuses placeholders in scripts, unless they are allowed or their values are `harmless`. Asked when a tool is offered: a task that an earlier Longhaul accepted runs
+    /// Refuses placeholders in scripts and in variables that programs load code by, unless they are allowed or their values are `harmless`. Asked when a tool is offered: a task that an earlier Longhaul accepted runs
     /// as it was accepted.
     ///
     /// # Errors
-    /// [`DefinitionError::Script`] with the first of them.
+    /// [`DefinitionError::Script`] or [`DefinitionError::CodeVariable`] with the first of them.
     pub fn check_scripts(&self, harmless: &HarmlessValues) -> Result<(), DefinitionError> {
         if self.allow_placeholders_in_scripts {
             return Ok(());
@@ -204,7 +238,9 @@ impl CommandDefinition {
         found
             .into_iter()
             .next()
-            .map_or(Ok(()), |first| Err(DefinitionError::Script(first)))
+            .map_or(Ok(()), |first| Err(DefinitionError::Script(first)))?;
+        self.code_variable_placeholder(harmless)
+            .map_or(Ok(()), |found| Err(DefinitionError::CodeVariable(found)))
     }
 
     /// The text [`Self::from_json`] reads. Equal definitions have equal texts.
@@ -221,6 +257,10 @@ pub struct Invocation {
     pub argv: Vec<String>,
     /// All of the standard input.
     pub stdin: String,
+    /// The variables whose values are made of arguments.
+    pub env: BTreeMap<String, String>,
+    /// The folder that the caller has chosen, if it can choose one: within the definition's, where a relative path starts.
+    pub cwd: Option<String>,
 }
 
 /// Arguments may be secret, so a debug print counts them.
@@ -240,6 +280,8 @@ pub struct CommandTool {
     definition: CommandDefinition,
     arguments: Vec<Template>,
     stdin: Template,
+    env: BTreeMap<String, Template>,
+    cwd: Option<Template>,
     progress: Option<ProgressPattern>,
     output_schema: Option<Schema>,
 }
@@ -260,18 +302,20 @@ impl CommandTool {
         if !definition.cwd.is_absolute() || definition.cwd.to_str().is_none() {
             return Err(DefinitionError::Cwd(definition.cwd));
         }
-        for (name, value) in &definition.env {
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                return Err(DefinitionError::Env(name.clone()));
-            }
-        }
+        check_variables(&definition)?;
+        let env = parse_variables(&definition.env_templates, names)?;
+        let cwd = definition.cwd_template.as_deref().map(|text| {
+            Template::parse(text)
+                .and_then(|template| check(template, names))
+                .map_err(DefinitionError::CwdTemplate)
+        });
         let progress = match &definition.progress {
             Some(pattern) => Some(ProgressPattern::parse(pattern).map_err(DefinitionError::Progress)?),
             None => None,
         };
         let output_schema = match (&definition.output_schema, definition.output) {
             (None, _) => None,
-            (Some(_), OutputKind::Text) => return Err(DefinitionError::SchemaForText),
+            (Some(_), OutputKind::Text | OutputKind::Raw) => return Err(DefinitionError::SchemaForText),
             (Some(schema), OutputKind::Json) => Some(
                 Schema::compile(schema, SchemaAuthor::Own)
                     .map_err(|error| DefinitionError::OutputSchema(error.to_string()))?,
@@ -281,6 +325,8 @@ impl CommandTool {
             definition,
             arguments,
             stdin,
+            env,
+            cwd: cwd.transpose()?,
             progress,
             output_schema,
         })
@@ -317,9 +363,20 @@ impl CommandTool {
         for template in &self.arguments {
             template.expand_argument(arguments, &rules, &mut argv)?;
         }
+        let cwd = match &self.cwd {
+            Some(template) if variables::has_absent(template, arguments)? => {
+                // What is required is refused here.
+                template.expand_text(arguments, &rules)?;
+                Some(String::new())
+            }
+            Some(template) => Some(template.expand_text(arguments, &rules)?),
+            None => None,
+        };
         Ok(Invocation {
             argv,
             stdin: self.stdin.expand_text(arguments, &rules)?,
+            env: variables::expand(&self.env, arguments, &rules)?,
+            cwd,
         })
     }
 }
@@ -353,6 +410,36 @@ fn parse_arguments(command: &[String], names: Option<&BTreeSet<String>>) -> Resu
             })
     };
     arguments.iter().enumerate().map(parse).collect()
+}
+
+fn check_variables(definition: &CommandDefinition) -> Result<(), DefinitionError> {
+    let literal = definition.env.iter().map(|(name, value)| (name, value.as_str()));
+    let templates = definition.env_templates.keys().map(|name| (name, ""));
+    let passed = definition.env_from.iter().map(|name| (name, ""));
+    for (name, value) in literal.chain(templates).chain(passed) {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(DefinitionError::Env(name.clone()));
+        }
+    }
+    match &definition.env_file {
+        Some(file) if !file.is_absolute() || file.to_str().is_none() => Err(DefinitionError::EnvFile(file.clone())),
+        _ => Ok(()),
+    }
+}
+
+fn parse_variables(
+    templates: &BTreeMap<String, String>,
+    names: Option<&BTreeSet<String>>,
+) -> Result<BTreeMap<String, Template>, DefinitionError> {
+    let parse =
+        |(name, text): (&String, &String)| match Template::parse(text).and_then(|template| check(template, names)) {
+            Ok(template) => Ok((name.clone(), template)),
+            Err(error) => Err(DefinitionError::EnvTemplate {
+                name: name.clone(),
+                error,
+            }),
+        };
+    templates.iter().map(parse).collect()
 }
 
 fn check(template: Template, names: Option<&BTreeSet<String>>) -> Result<Template, TemplateError> {

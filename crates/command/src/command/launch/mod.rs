@@ -2,17 +2,15 @@
 
 pub(crate) mod shared_lifetime;
 pub(crate) mod supervisor_process;
+pub(super) mod surroundings;
 
 use super::{
     attempt_dir::AttemptDir,
     supervisor::{READY, SUPERVISOR_WORD},
 };
 use std::{
-    collections::BTreeMap,
-    ffi::OsString,
     fs::File,
     io,
-    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -21,11 +19,6 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
-
-/// What a command sees of the server's environment.
-const ALLOWED_ENV: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
-/// And those that begin so: the parts of the locale.
-const ALLOWED_PREFIX: &str = "LC_";
 
 /// A program that calls [`become_supervisor_if_asked`](super::become_supervisor_if_asked), normally this one.
 #[derive(Debug, Clone)]
@@ -120,24 +113,4 @@ impl Supervisor {
     pub fn id(&self) -> Option<u32> {
         self.process.id()
     }
-}
-
-/// The environment of a command, the allowed part of ours and its own: variables in UTF-8, and those whose values are not.
-pub(super) fn environment(own: &BTreeMap<String, String>) -> (BTreeMap<String, String>, BTreeMap<String, Vec<u8>>) {
-    let (mut texts, mut others) = (BTreeMap::new(), BTreeMap::new());
-    for (name, value) in inherited().filter(|(name, _)| !own.contains_key(name)) {
-        match value.into_string() {
-            Ok(text) => drop(texts.insert(name, text)),
-            Err(value) => drop(others.insert(name, value.into_vec())),
-        }
-    }
-    texts.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-    (texts, others)
-}
-
-fn inherited() -> impl Iterator<Item = (String, OsString)> {
-    std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok()?;
-        (ALLOWED_ENV.contains(&&*name) || name.starts_with(ALLOWED_PREFIX)).then_some((name, value))
-    })
 }

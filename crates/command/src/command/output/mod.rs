@@ -12,6 +12,7 @@ use super::{
     progress::{OutputReport, read_report},
     utf8::orphans,
 };
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use longhaul_core::{
     BYTE_ORDER_MARK, Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper,
     skip_partial, terminal_text, truncate,
@@ -36,6 +37,9 @@ const NAMED_LINE: usize = 200;
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
 
+/// An embedded resource must have an address. No request reads this one: its bytes are in the result.
+const OUTPUT_URI: &str = "longhaul:stdout";
+
 /// Whether the result of a command names its log, if its caller can read that.
 pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
     // What is not UTF-8 becomes up to three times as long.
@@ -49,7 +53,7 @@ pub(super) fn keeps_log(tool: &CommandTool) -> bool {
     tool.definition().max_log > 0
 }
 
-/// Whether lines of the standard output are for people: JSON is not, unless a pattern finds progress in it.
+/// Whether lines of the standard output are for people: JSON and raw output are not, unless a pattern finds progress in it.
 pub(super) fn shows_standard_output(tool: &CommandTool) -> bool {
     tool.definition().output == OutputKind::Text || tool.progress().is_some()
 }
@@ -121,6 +125,9 @@ impl EndedCommand<'_> {
         }
         match self.tool.definition().output {
             OutputKind::Text => self.text(&stdout),
+            OutputKind::Raw => self
+                .raw(&stdout)
+                .unwrap_or_else(|problem| self.unusable(&problem, &stdout)),
             OutputKind::Json => self
                 .structured(&stdout)
                 .unwrap_or_else(|problem| self.unusable(&problem, &stdout)),
@@ -259,6 +266,28 @@ impl EndedCommand<'_> {
             );
         }
         self.outcome(ToolResult::of(&text, false), &[STDOUT], dropped)
+    }
+
+    /// The output as it is: text if it is some, else bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the output, for the caller to read.
+    fn raw(&self, stdout: &[u8]) -> Result<io::Result<Outcome>, String> {
+        let (written, max) = (self.exit.stdout_bytes, self.tool.definition().max_output);
+        if written > max || stdout.len() as u64 != written {
+            return Err(format!(
+                "its output has {written} bytes, and raw output of more than {max} bytes is not kept whole{}",
+                self.see_log()
+            ));
+        }
+        let result = match std::str::from_utf8(stdout) {
+            Ok(text) if !text.contains('\0') => ToolResult::of(text, false),
+            _ => ToolResult {
+                content: [ContentBlock::bytes(stdout)],
+                ..ToolResult::of("", false)
+            },
+        };
+        Ok(self.outcome(result, &[STDOUT], 0))
     }
 
     /// The headline, and the end of both outputs in order of arrival.
@@ -486,10 +515,10 @@ fn not_json(text: &str, error: &serde_json::Error) -> String {
     format!("its output is not JSON: {error}")
 }
 
-/// A `CallToolResult` with one text block.
+/// A `CallToolResult` with one block.
 #[derive(Serialize)]
 struct ToolResult<'a> {
-    content: [TextBlock<'a>; 1],
+    content: [ContentBlock<'a>; 1],
     #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a RawValue>,
     #[serde(rename = "isError")]
@@ -499,16 +528,41 @@ struct ToolResult<'a> {
 }
 
 #[derive(Serialize)]
-struct TextBlock<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentBlock<'a> {
+    Text {
+        text: &'a str,
+    },
+    /// The only block for bytes of any kind.
+    Resource {
+        resource: BlobResource,
+    },
+}
+
+#[derive(Serialize)]
+struct BlobResource {
+    uri: &'static str,
+    #[serde(rename = "mimeType")]
+    mime_type: &'static str,
+    blob: String,
+}
+
+impl ContentBlock<'_> {
+    fn bytes(bytes: &[u8]) -> Self {
+        Self::Resource {
+            resource: BlobResource {
+                uri: OUTPUT_URI,
+                mime_type: "application/octet-stream",
+                blob: BASE64_STANDARD.encode(bytes),
+            },
+        }
+    }
 }
 
 impl<'a> ToolResult<'a> {
     fn of(text: &'a str, is_error: bool) -> Self {
         Self {
-            content: [TextBlock { kind: "text", text }],
+            content: [ContentBlock::Text { text }],
             structured_content: None,
             is_error,
             meta: None,

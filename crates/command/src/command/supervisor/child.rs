@@ -1,6 +1,6 @@
 //! Starting the command, and being notified of its end.
 
-use super::boot::default_signals;
+use super::{boot::default_signals, chosen_folder::open_within};
 use crate::command::attempt_dir::record::{CommandEnd, LaunchSpec};
 use rustix::{
     io::Errno,
@@ -39,14 +39,23 @@ pub(super) fn start(spec: &LaunchSpec, stdin: Option<File>) -> io::Result<Child>
                 .iter()
                 .map(|(name, value)| (name, OsStr::from_bytes(value))),
         )
-        .current_dir(&spec.cwd)
         .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    let folder = match &spec.cwd_within {
+        Some(within) => Some(open_within(&spec.cwd, within).map_err(|error| not_entered(spec, error))?),
+        None => None,
+    };
+    if folder.is_none() {
+        command.current_dir(&spec.cwd);
+    }
     let supervisor = rustix::process::getpid();
     let prepare = move || {
         die_with(supervisor)?;
+        if let Some(folder) = &folder {
+            rustix::process::fchdir(folder)?;
+        }
         default_signals();
         Ok(())
     };
@@ -84,6 +93,14 @@ pub(super) fn start(spec: &LaunchSpec, stdin: Option<File>) -> io::Result<Child>
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
     Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
+/// Only a shortage is told from other errors by its errno.
+fn not_entered(spec: &LaunchSpec, error: io::Error) -> io::Error {
+    match is_shortage(&error) {
+        true => error,
+        false => io::Error::other(format!("its folder {} cannot be entered: {error}", spec.cwd.display())),
+    }
 }
 
 fn prepare_pipe(pipe: &OwnedFd) -> io::Result<()> {

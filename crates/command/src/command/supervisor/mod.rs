@@ -5,6 +5,7 @@
 
 mod boot;
 mod child;
+mod chosen_folder;
 mod clients;
 mod clock;
 mod descendants;

@@ -318,6 +318,7 @@ fn run(scenario: &Scenario) -> Outcome {
         env: Default::default(),
         env_bytes: Default::default(),
         cwd: folder.path().to_owned(),
+        cwd_within: None,
         max_output: u64::MAX,
         max_log: 0,
         least_free: 0,
