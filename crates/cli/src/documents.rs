@@ -83,6 +83,7 @@ fn each_configuration_in_the_documents_is_accepted() {
         path: None,
         now: longhaul_core::UnixMillis(1_800_000_000_000),
         variable: |name| (!name.starts_with("LONGHAUL_")).then(|| "x".to_owned()),
+        needs_variables: true,
     };
     let mut seen = 0;
     for block in blocks().iter().filter(|block| block.language == "toml") {

@@ -1,5 +1,6 @@
 //! Resolving paths in the configuration.
 
+use super::variables;
 use longhaul_command::missing_interpreter;
 use longhaul_core::UnixMillis;
 use std::{
@@ -25,6 +26,8 @@ pub(crate) struct Environment {
     pub(crate) now: UnixMillis,
     /// The values of variables that a file names with `${VAR}`.
     pub(crate) variable: fn(&str) -> Option<String>,
+    /// Whether values need the variables that they name. Paths always do.
+    pub(crate) needs_variables: bool,
 }
 
 impl Environment {
@@ -44,30 +47,56 @@ impl Environment {
             path: env::var_os("PATH"),
             now: UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
             variable: |name| env::var(name).ok(),
+            needs_variables: true,
         }
     }
 
-    /// As [`of_this_process`](Self::of_this_process), for a command that reaches no upstream, so that what it needs of variables need not be set.
+    /// As [`of_this_process`](Self::of_this_process), for a command that runs no tool and reaches no upstream, so that what these need of variables need not be set.
     pub(crate) fn without_variables() -> Self {
         Self {
-            variable: |name| Some(env::var(name).unwrap_or_default()),
+            needs_variables: false,
             ..Self::of_this_process()
         }
     }
 
-    /// Makes `path` absolute: `~` is the home folder, anything relative starts from `folder`.
+    /// The value of a variable that a value names.
+    pub(crate) fn value_of(&self, name: &str) -> Option<String> {
+        (self.variable)(name).or_else(|| (!self.needs_variables).then(String::new))
+    }
+
+    /// Makes `path` absolute: `${VAR}` is a variable, `~` the home folder, and anything relative starts from `folder`.
     pub(super) fn resolve(&self, path: &str, folder: &Path) -> Result<PathBuf, InvalidPath> {
+        let path = self.expand_path(path)?;
+        // `components` drops the `.` of "./data", for the report of `serve`.
+        Ok(folder.join(path).components().collect())
+    }
+
+    /// A program as the system looks for it: a name, an absolute path, or one from the folder that it is started in.
+    pub(super) fn program(&self, program: &str) -> Result<String, InvalidPath> {
+        if program != "~" && !program.starts_with("~/") && !program.contains("${") {
+            return Ok(program.to_owned());
+        }
+        self.expand_path(program)
+    }
+
+    /// Replaces `${VAR}` and a `~` at the beginning; the rest of the path is as it stands.
+    pub(super) fn expand_path(&self, path: &str) -> Result<String, InvalidPath> {
+        let path = variables::expand(path, self.variable).map_err(InvalidPath::Variable)?;
         if path.is_empty() {
             return Err(InvalidPath::Empty);
         }
         let Some(tail) = path.strip_prefix('~') else {
-            // `components` drops the `.` of "./data", for the report of `serve`.
-            return Ok(folder.join(path).components().collect());
+            return Ok(path);
         };
         let home = self.home.as_ref().ok_or(InvalidPath::NoHome)?;
+        let home = home.to_str().ok_or(InvalidPath::HomeNotText)?;
         match tail.strip_prefix('/') {
-            Some(tail) => Ok(home.join(tail.trim_start_matches('/'))),
-            None if tail.is_empty() => Ok(home.clone()),
+            Some(tail) => Ok(format!(
+                "{}/{}",
+                home.trim_end_matches('/'),
+                tail.trim_start_matches('/')
+            )),
+            None if tail.is_empty() => Ok(home.to_owned()),
             None => Err(InvalidPath::OtherHome),
         }
     }
@@ -118,7 +147,7 @@ fn unusable(program: &Path) -> Option<String> {
 }
 
 /// An invalid path in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidPath {
     /// No characters at all.
     #[error("a path must not be empty")]
@@ -129,4 +158,10 @@ pub(crate) enum InvalidPath {
     /// `~somebody`.
     #[error("only `~` and `~/...` stand for a home folder; write the path in full")]
     OtherHome,
+    /// `HOME` is not UTF-8.
+    #[error("the path of the home folder is not UTF-8; write the path in full")]
+    HomeNotText,
+    /// A variable that is not set, or a `${` without its end.
+    #[error("{0}")]
+    Variable(String),
 }

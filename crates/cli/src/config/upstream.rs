@@ -211,7 +211,7 @@ fn read_secret(entry: &Entry<'_>, environment: &Environment) -> Option<String> {
         entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
         return None;
     };
-    expand(value, environment.variable)
+    expand(value, |name| environment.value_of(name))
         .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
         .ok()
 }
@@ -238,7 +238,11 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
                 command.report("`command` must name a program, such as [\"npx\", \"-y\", \"some-server\"]".to_owned());
                 return None;
             };
-            let (env, cwd) = (env?, cwd?);
+            let program = environment.program(&program);
+            let program = program
+                .map_err(|error| command.report(format!("`command`: {error}")))
+                .ok();
+            let (program, env, cwd) = (program?, env?, cwd?);
             let path = env.get("PATH").map(String::as_str);
             if let Some(missing) = environment.missing_program(&program, path, &cwd) {
                 command.warn(format!("`command`: {missing}, so it cannot be started"));
@@ -283,7 +287,7 @@ fn expand_all(
     environment: &Environment,
 ) -> Option<Vec<(String, String)>> {
     let expanded = env.into_iter().map(|(name, value)| {
-        let value = expand(&value, environment.variable);
+        let value = expand(&value, |name| environment.value_of(name));
         let value = value
             .map_err(|why| section.report(format!("`env.{name}`: {why}")))
             .ok()?;

@@ -21,6 +21,7 @@ fn environment() -> Environment {
         path: Some("/bin:/usr/bin".into()),
         now: longhaul_core::UnixMillis(1_800_000_000_000),
         variable: |name| std::env::var(name).ok(),
+        needs_variables: true,
     }
 }
 

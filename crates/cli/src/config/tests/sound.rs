@@ -2,12 +2,13 @@
 
 use super::{environment, folder_with, folder_with_server, folder_with_tool, load_in, problems_in, warnings_in};
 use crate::config::{
-    AuditConfig, Listen, Output, ServerConfig, load,
+    AuditConfig, Environment, Listen, Output, ServerConfig, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
     tool::AttemptSettings,
 };
 use longhaul_command::{StopSettings, StopSignal, SuccessCodes};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
+use longhaul_gateway::Target;
 use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
@@ -314,5 +315,86 @@ fn placeholders_whose_values_hold_nothing_for_a_shell_may_stand_in_scripts() {
         let folder = folder_with_tool(&format!("command = {command}\ninput = {{ x = {schema} }}\n"));
         let said = load_in(&folder).err().map(|error| error.to_string());
         assert_eq!(said.is_none(), is_sound, "{command} {schema}: {said:?}");
+    }
+}
+
+#[test]
+fn every_path_may_name_variables_and_the_home_folder() {
+    let environment = Environment {
+        variable: |name| (name == "PLACE").then(|| "place".to_owned()),
+        ..environment()
+    };
+    let text = |place: &str| {
+        format!(
+            r#"
+[server]
+name = "box"
+listen = "unix:{place}/sock"
+data_dir = "{place}/data"
+[server.audit]
+file = "{place}/audit.log"
+[[tool]]
+name = "t"
+description = "d"
+command = ["{place}/run.sh"]
+cwd = "{place}"
+input_schema = "{place}/in.json"
+output = "json"
+output_schema = "{place}/in.json"
+[upstream.u]
+command = ["{place}/serve.sh"]
+cwd = "{place}"
+"#
+        )
+    };
+    let folder = folder_with(&text("${PLACE}"));
+    let place = folder.path().join("place");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("in.json"), r#"{"type":"object"}"#).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment).unwrap();
+    assert_eq!(config.server.listen, Listen::Unix(place.join("sock")));
+    assert_eq!(config.server.data_dir, place.join("data"));
+    assert_eq!(config.server.audit.unwrap().file, Some(place.join("audit.log")));
+    assert_eq!(config.tools[0].cwd, place);
+    assert_eq!(config.tools[0].command, ["place/run.sh"]);
+    let Target::Command(child) = &config.upstreams[0].options.target else {
+        panic!("{:?}", config.upstreams[0])
+    };
+    assert_eq!(child.cwd.as_deref(), Some(&*place));
+
+    let at_home = Environment {
+        home: Some(place.clone()),
+        ..environment.clone()
+    };
+    let folder = folder_with(&text("~"));
+    let config = load(&folder.path().join("jobs.toml"), &at_home).unwrap();
+    assert_eq!(config.server.data_dir, place.join("data"));
+    assert_eq!(config.tools[0].cwd, place);
+    assert_eq!(config.tools[0].command, [place.join("run.sh").to_str().unwrap()]);
+
+    // Each of them names the variable, also where values of variables are not needed: another path would be meant.
+    for needs_variables in [true, false] {
+        let environment = Environment {
+            needs_variables,
+            ..environment.clone()
+        };
+        let folder = folder_with(&text("${NOWHERE}"));
+        let error = load(&folder.path().join("jobs.toml"), &environment).unwrap_err();
+        let keys = [
+            "listen",
+            "data_dir",
+            "file",
+            "command",
+            "cwd",
+            "input_schema",
+            "output_schema",
+            "command",
+            "cwd",
+        ];
+        let said: Vec<_> = error.problems.iter().map(|problem| problem.message.clone()).collect();
+        assert_eq!(
+            said,
+            keys.map(|key| format!("`{key}`: the variable NOWHERE is not set"))
+        );
     }
 }

@@ -188,7 +188,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     };
     let command_entry = section.require("command");
     let (program, command) = match &command_entry {
-        Some(entry) => read_command(entry, &rules),
+        Some(entry) => read_command(entry, &rules, environment),
         None => (None, None),
     };
     let env = section.get_or("env", BTreeMap::new(), read_env);
@@ -315,7 +315,11 @@ fn warn(
 }
 
 /// Reads the program and the whole command, each `None` after a problem of its own. The program is the first element, and not a template.
-fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option<Vec<String>>) {
+fn read_command(
+    entry: &Entry<'_>,
+    rules: &Rules<'_>,
+    environment: &Environment,
+) -> (Option<String>, Option<Vec<String>>) {
     let Some(elements) = entry.elements("an array of strings") else {
         return (None, None);
     };
@@ -340,8 +344,14 @@ fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option
     for (entry, text) in arguments.iter().zip(&texts[1..]) {
         is_sound &= text.is_some_and(|text| rules.check(entry, text, TemplateUse::Argument));
     }
-    let program = texts[0].map(str::to_owned);
-    let words: Option<Vec<String>> = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
+    let program = texts[0].and_then(|text| {
+        let program = environment.program(text);
+        program
+            .map_err(|error| program_entry.report(format!("`command`: {error}")))
+            .ok()
+    });
+    let arguments = texts.iter().skip(1).map(|text| text.map(str::to_owned));
+    let words: Option<Vec<String>> = [program.clone()].into_iter().chain(arguments).collect();
     (program, words.filter(|_| is_sound))
 }
 

@@ -34,6 +34,8 @@ const LOG_LINES: u32 = 20;
 /// Folders whose programs are removed without being asked.
 const CACHES: [&str; 3] = ["/_npx/", "/.cache/uv/", "/uv/cache/"];
 
+/// Variables that each service has.
+const SET_BY_SYSTEMD: [&str; 5] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER"];
 /// Variables that override the file, and may have a password: they are not written into a unit.
 const STORES: [&str; 2] = ["LONGHAUL_STORE", "LONGHAUL_STORE_DIRECT"];
 
@@ -127,7 +129,7 @@ impl Plan {
                 (owner.config, manager)
             }
         };
-        warn_of_variables(&target.file, &config);
+        warn_of_variables(&target.file);
         // As root nothing of another user's file is started.
         let is_offline = target.scope == Scope::System || change.dry_run;
         let CheckedConfig { config, warnings } = check::look(config, is_offline).map_err(|problems| {
@@ -323,17 +325,14 @@ fn variables() -> Vec<(&'static str, String)> {
 }
 
 /// Warns of variables that the file names: a service has none of this shell.
-fn warn_of_variables(file: &Path, config: &Config) {
+fn warn_of_variables(file: &Path) {
     for name in STORES.iter().filter(|name| env::var_os(name).is_some()) {
         output::note(&format!(
             "warning: {name} is set in this shell, and a service has no variables of it: write the address into the file, or set it with `systemctl edit` (Environment=)"
         ));
     }
-    if config.upstreams.is_empty() {
-        return;
-    }
     let environment = Environment {
-        variable: |_| None,
+        variable: |name| SET_BY_SYSTEMD.contains(&name).then(|| env::var(name).ok()).flatten(),
         ..Environment::of_this_process()
     };
     let Err(error) = config::load(file, &environment) else {
