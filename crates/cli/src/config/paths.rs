@@ -146,6 +146,11 @@ fn unusable(program: &Path) -> Option<String> {
     Some(format!("the program {} cannot be started: {why}", program.display()))
 }
 
+/// Whether users who are neither its owner nor of its group may do something of `mode` with a file.
+pub(super) fn is_permitted_to_others(file: &Path, mode: u32) -> bool {
+    file.metadata().is_ok_and(|file| file.permissions().mode() & mode != 0)
+}
+
 /// An invalid path in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidPath {

@@ -44,6 +44,9 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("cmd", "command"),
     ("exec", "command"),
     ("environment", "env"),
+    ("envFile", "env_file"),
+    ("environment_file", "env_file"),
+    ("pass_env", "env_from"),
     ("dir", "cwd"),
     ("workdir", "cwd"),
     ("working_dir", "cwd"),
@@ -89,7 +92,7 @@ const IDEAS: &[(&[&str], &str)] = &[
     ),
     (
         &["secret", "secrets", "password", "token"],
-        "put it into `env`, which is never shown, or let the command read a file that only this user can read",
+        "name a variable of the server in `env_from`, or a file in `env_file`; their values are never shown",
     ),
     (
         &["shell", "script"],

@@ -6,11 +6,7 @@ use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, D
 use longhaul_core::{Json, Millis};
 use longhaul_runtime::Handoff;
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// A tool of a valid configuration that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -37,17 +33,18 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
     let (output, output_schema) = match tool.output {
         Output::Text => (OutputKind::Text, None),
         Output::Json(schema) => (OutputKind::Json, schema),
+        Output::Raw => (OutputKind::Raw, None),
     };
     let retry = tool.attempt.retry;
     let definition = CommandDefinition {
         version: DEFINITION_VERSION,
         command: tool.command,
         env: tool.env,
-        env_templates: BTreeMap::new(),
-        env_from: BTreeSet::new(),
-        env_file: None,
+        env_templates: tool.env_templates,
+        env_from: tool.env_from,
+        env_file: tool.env_file,
         cwd: tool.cwd,
-        cwd_template: None,
+        cwd_template: tool.cwd_template,
         stdin: tool.stdin,
         allow_leading_dash: tool.allow_leading_dash,
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,

@@ -1,7 +1,7 @@
 //! The `[[server.auth.issuer]]` sections: whose tokens are accepted.
 
 use crate::config::{
-    paths::Environment,
+    paths::{Environment, is_permitted_to_others},
     section::{Entry, Section},
 };
 use longhaul::auth::{
@@ -10,11 +10,7 @@ use longhaul::auth::{
 };
 use longhaul_client::LoginOptions;
 use longhaul_core::ToolPattern;
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A pattern of tools in a table of scopes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,18 +102,6 @@ pub(crate) fn read(
 /// What was made of an entry's value.
 fn accepted<T>(entry: &Entry<'_>, made: Result<T, IssuerError>) -> Option<T> {
     made.map_err(|error| entry.report(error.to_string())).ok()
-}
-
-/// Whether users who are neither its owner nor of its group may do something of `mode` with a file.
-#[cfg(unix)]
-fn is_permitted_to_others(file: &Path, mode: u32) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(file).is_ok_and(|file| file.permissions().mode() & mode != 0)
-}
-
-#[cfg(not(unix))]
-fn is_permitted_to_others(_: &Path, _: u32) -> bool {
-    false
 }
 
 fn path(entry: &Entry<'_>, section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {

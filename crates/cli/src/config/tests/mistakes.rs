@@ -19,6 +19,7 @@ fn bad_files_are_explained() {
         let folder = folder_with(&text);
         for (name, schema) in [
             ("in.json", r#"{"type":"object"}"#),
+            ("bad.env", "A=1\nhunter2"),
             ("array.json", r#"{"type":"array"}"#),
             ("file_ref.json", r#"{"type":"object","$ref":"other.json"}"#),
         ] {

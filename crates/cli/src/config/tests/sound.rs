@@ -12,7 +12,7 @@ use longhaul_gateway::Target;
 use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
-use std::{fs, num::NonZeroU32, path::Path};
+use std::{fs, num::NonZeroU32, os::unix::fs::PermissionsExt as _, path::Path};
 
 #[test]
 fn the_smallest_file_gets_every_default() {
@@ -397,4 +397,56 @@ cwd = "{place}"
             keys.map(|key| format!("`{key}`: the variable NOWHERE is not set"))
         );
     }
+}
+
+#[test]
+fn variables_and_the_folder_of_a_tool_are_read() {
+    let environment = Environment {
+        variable: |name| (name == "SECRET").then(|| "s{3}cret".to_owned()),
+        ..environment()
+    };
+    let folder = folder_with_tool(
+        r#"
+command = ["true"]
+input = { tag = { type = "string" }, mb = { type = "integer" } }
+env = { A = "{{x}} ${SECRET}", B = "{tag}${SECRET}", C = "${{tag}}", NODE_OPTIONS = "--max-old-space-size={mb}" }
+env_from = ["SECRET"]
+env_file = "deploy.env"
+cwd = "~/{tag}"
+cwd_within = "repos"
+output = "raw"
+"#,
+    );
+    fs::create_dir(folder.path().join("repos")).unwrap();
+    let file = folder.path().join("deploy.env");
+    fs::write(&file, "A=1").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment).unwrap();
+    let tool = &config.tools[0];
+    let pairs = |pairs: &[(&str, &str)]| {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        pairs.collect()
+    };
+    assert_eq!(tool.env, pairs(&[("A", "{x} s{3}cret"), ("C", "${tag}")]));
+    let templates = [("B", "{tag}s{{3}}cret"), ("NODE_OPTIONS", "--max-old-space-size={mb}")];
+    assert_eq!(tool.env_templates, pairs(&templates));
+    assert_eq!(tool.env_from.iter().collect::<Vec<_>>(), ["SECRET"]);
+    assert_eq!(tool.env_file, Some(file));
+    assert_eq!(tool.cwd, folder.path().join("repos"));
+    assert_eq!(tool.cwd_template.as_deref(), Some("/home/me/{tag}"));
+    assert_eq!((&tool.output, tool.max_output), (&Output::Raw, 1 << 20));
+    let warnings: Vec<_> = config.warnings.iter().map(|warning| &*warning.message).collect();
+    assert!(
+        matches!(warnings[..], [one] if one.starts_with("`env_file`: every user of this machine can read")),
+        "{warnings:?}"
+    );
+    // What runs no tool needs no values.
+    let without = Environment {
+        variable: |_| None,
+        needs_variables: false,
+        ..environment
+    };
+    assert!(load(&folder.path().join("jobs.toml"), &without).is_ok());
 }

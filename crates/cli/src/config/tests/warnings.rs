@@ -367,9 +367,9 @@ fn what_only_a_shell_would_replace_or_do_is_pointed_out() {
     ] {
         assert_eq!(of_tool(&format!("command = [{sound}]\n")), [""; 0], "{sound}");
     }
-    let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${T}\", C = \"$PATH:/x\", D = \"~/y\", E = \"plain\" }\n";
+    let env = "command = [\"echo\", \"{x}\"]\ninput = { x = { type = \"string\" } }\nenv = { A = \"a{x}\", B = \"s3cret${HOME:-}$(id)\", C = \"$PATH:/x\", D = \"~/y\", E = \"${{T}}\" }\n";
     let found = of_tool(env);
-    let expected = ["`env.A`: `{x}`", "`env.B`: `${T}`", "`env.C`: `$PATH`", "`env.D`: `~`"];
+    let expected = ["`env.B`: `$(id)`", "`env.C`: `$PATH`", "`env.D`: `~`"];
     assert_said(&found, &expected);
     assert!(!found.concat().contains("s3cret"), "{found:?}");
 }
@@ -400,7 +400,7 @@ fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
     ] {
         assert_eq!(at(sound), [""; 0], "{sound}");
     }
-    let unused = "jobs.toml:7: `input`: `x` is used by neither `command` nor `stdin`, so the command does not get it";
+    let unused = "jobs.toml:7: `input`: `x` is used by none of `command`, `stdin`, `env` and `cwd`, so the command does not get it";
     let tool = "command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n";
     assert_eq!(of_tool(tool), [unused]);
 }

@@ -3,6 +3,7 @@
 mod attempt;
 pub(super) mod job;
 mod schema;
+mod surroundings;
 mod template;
 mod tool_warnings;
 mod values;
@@ -24,14 +25,17 @@ use std::{
     fmt,
     path::{Path, PathBuf},
 };
+use surroundings::Surroundings;
 use template::{Rules, TemplateUse};
+
+pub(super) use surroundings::{read_cwd, read_env};
 
 pub(crate) const DEFAULT_TASK_AFTER: Millis = 5_000;
 const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
 /// What a model can take.
 const DEFAULT_MAX_TEXT: u64 = 64 << 10;
-/// JSON is kept whole or not at all.
-const DEFAULT_MAX_JSON: u64 = 1 << 20;
+/// JSON and raw output are kept whole or not at all.
+const DEFAULT_MAX_WHOLE: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
 pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
 
@@ -46,8 +50,16 @@ pub(crate) struct ToolConfig {
     pub(crate) command: Vec<String>,
     /// Environment variables of the command, beside the inherited ones. Secret.
     pub(crate) env: BTreeMap<String, String>,
-    /// The working directory: an absolute path that existed when the file was read.
+    /// The same with placeholders.
+    pub(crate) env_templates: BTreeMap<String, String>,
+    /// Variables of the server that the command gets.
+    pub(crate) env_from: BTreeSet<String>,
+    /// A file with variables, as an absolute path.
+    pub(crate) env_file: Option<PathBuf>,
+    /// The working directory, as an absolute path.
     pub(crate) cwd: PathBuf,
+    /// Template of the working directory within `cwd`, if the caller chooses it.
+    pub(crate) cwd_template: Option<String>,
     /// Template of its standard input; empty for none.
     pub(crate) stdin: String,
     /// Schema of the arguments, an object schema.
@@ -104,6 +116,8 @@ pub(crate) enum Output {
     Text,
     /// JSON for `structuredContent`, checked against a schema if there is one.
     Json(Option<Value>),
+    /// Its bytes as they are.
+    Raw,
 }
 
 /// Reads every `[[tool]]`. Those with problems are left out.
@@ -191,8 +205,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         Some(entry) => read_command(entry, &rules, environment),
         None => (None, None),
     };
-    let env = section.get_or("env", BTreeMap::new(), read_env);
-    let cwd = read_cwd(section, environment);
+    let surroundings = Surroundings::read(section, &rules, environment);
     let stdin_entry = section.get("stdin");
     let stdin = match &stdin_entry {
         Some(entry) => read_stdin(entry, &rules),
@@ -200,20 +213,20 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
-        let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
-        warn_if_program_is_missing(entry, program, path, cwd.as_deref(), environment);
+        let path = surroundings.env.as_ref().and_then(|env| env.literal.get("PATH"));
+        let folder = surroundings.folder_of(program);
+        warn_if_program_is_missing(entry, program, path.map(String::as_str), folder, environment);
     }
-    if let (Some(entry), Some(words)) = (&command_entry, &command)
-        && allow_placeholders_in_scripts == Some(false)
-    {
-        let harmless = input_schema.as_ref().map(values::harmless).unwrap_or_default();
-        check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash, &harmless);
+    if allow_placeholders_in_scripts == Some(false) {
+        let command = command_entry.as_ref().zip(command.as_deref());
+        check_code(section, command, stdin_entry.as_ref(), &rules);
     }
+    let others = surroundings.templates(stdin.as_deref());
     warn(
         section,
         &command_entry,
         command.as_deref(),
-        stdin.as_deref(),
+        others.as_deref(),
         input_schema.as_ref(),
     );
     let output = read_output(section, environment);
@@ -226,7 +239,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let max_retention = section.optional("max_retention", |entry| read_max_retention(entry, retention));
     let default_max_output = match &output {
         Some(Output::Text) | None => DEFAULT_MAX_TEXT,
-        Some(_) => DEFAULT_MAX_JSON,
+        Some(_) => DEFAULT_MAX_WHOLE,
     };
     let max_output = section.get_or("max_output", default_max_output, Entry::size);
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
@@ -236,12 +249,17 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     section.finish();
 
     let input_schema = input_schema?;
+    let (env, folder) = (surroundings.env?, surroundings.cwd?);
     Some(ToolConfig {
         name: name?,
         description: description?,
         command: command?,
-        env: env?,
-        cwd: cwd?,
+        env: env.literal,
+        env_templates: env.templates,
+        env_from: surroundings.env_from?,
+        env_file: surroundings.env_file?,
+        cwd: folder.path,
+        cwd_template: folder.template,
         stdin: stdin?,
         optional: schema::optional_names(&input_schema),
         harmless: values::harmless(&input_schema),
@@ -287,16 +305,16 @@ fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Mi
     Some(most)
 }
 
-/// Warns about what the section may say and hardly means.
+/// Warns about what the section may say and hardly means. `other_templates` are those beside the command.
 fn warn(
     section: &Section<'_>,
     command_entry: &Option<Entry<'_>>,
     command: Option<&[String]>,
-    stdin: Option<&str>,
+    other_templates: Option<&[&str]>,
     input_schema: Option<&Value>,
 ) {
     if let Some(env) = section.get("env") {
-        tool_warnings::check_env(&env, input_schema);
+        tool_warnings::check_env(&env);
     }
     if let Some(schema) = input_schema {
         tool_warnings::check_schemas(section, schema);
@@ -306,11 +324,13 @@ fn warn(
     };
     let optional = input_schema.map(schema::optional_names).unwrap_or_default();
     tool_warnings::check_command(entry, words, input_schema, &optional);
-    if let (Some(entry), Some(stdin)) = (section.get("stdin"), stdin) {
+    if let Some(entry) = section.get("stdin")
+        && let Some(stdin) = entry.text_if_any()
+    {
         tool_warnings::check_stdin(&entry, words, stdin);
     }
-    if let (Some(schema), Some(stdin)) = (input_schema, stdin) {
-        tool_warnings::check_unused(section, schema, words, stdin);
+    if let (Some(schema), Some(others)) = (input_schema, other_templates) {
+        tool_warnings::check_unused(section, schema, words, others);
     }
 }
 
@@ -370,6 +390,22 @@ fn warn_if_program_is_missing(
     }
 }
 
+/// Reports placeholders by which a caller could run code.
+fn check_code(
+    section: &Section<'_>,
+    command: Option<(&Entry<'_>, &[String])>,
+    stdin: Option<&Entry<'_>>,
+    rules: &Rules<'_>,
+) {
+    let harmless = rules.input_schema.map(values::harmless).unwrap_or_default();
+    if let Some((entry, words)) = command {
+        check_scripts(entry, words, stdin, rules.allow_leading_dash, &harmless);
+    }
+    if let Some(entry) = section.get("env") {
+        surroundings::check_code_variables(&entry, &harmless);
+    }
+}
+
 /// Reports placeholders in scripts; `false` if there are any.
 fn check_scripts(
     command: &Entry<'_>,
@@ -398,63 +434,18 @@ fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
     rules.check(entry, text, TemplateUse::Stdin).then(|| text.to_owned())
 }
 
-pub(crate) fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
-    let pairs = entry.pairs("a table of strings such as { LC_ALL = \"C\" }")?;
-    let count = pairs.len();
-    let env: BTreeMap<_, _> = pairs
-        .into_iter()
-        .filter_map(|(name, entry)| {
-            // The value may be secret, so no message shows it.
-            let Some(value) = entry.text_if_any() else {
-                entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
-                return None;
-            };
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                entry.report(format!(
-                    "{name:?} is not an environment variable: its name must not be empty or contain `=`, and neither name nor value may contain a NUL"
-                ));
-                return None;
-            }
-            Some((name.to_owned(), value.to_owned()))
-        })
-        .collect();
-    (env.len() == count).then_some(env)
-}
-
-pub(crate) fn read_cwd(section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
-    let folder = section.file().folder();
-    section.get_or("cwd", folder.to_owned(), |entry| {
-        let path = environment.resolve(entry.text()?, folder);
-        let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
-        // It may be on a disk that comes later, and other tools need nothing of it.
-        if !path.is_dir() {
-            entry.warn(format!(
-                "`cwd`: {} is not a folder, so every call would fail",
-                path.display()
-            ));
-        }
-        if path.to_str().is_none() {
-            entry.report(format!(
-                "`cwd`: {} is not UTF-8, and commands cannot run there",
-                path.display()
-            ));
-            return None;
-        }
-        Some(path)
-    })
-}
-
 fn read_output(section: &Section<'_>, environment: &Environment) -> Option<Output> {
-    let is_json = section.get_or("output", false, |entry| {
-        entry.choice(&[("text", false), ("json", true)])
+    let output = section.get_or("output", "text", |entry| {
+        entry.choice(&[("text", "text"), ("json", "json"), ("raw", "raw")])
     });
     let schema_entry = section.get("output_schema");
     let schema = schema_entry.as_ref().map(|entry| schema::output(entry, environment));
-    match (is_json?, schema) {
-        (true, None) => Some(Output::Json(None)),
-        (true, Some(schema)) => Some(Output::Json(Some(schema?))),
-        (false, None) => Some(Output::Text),
-        (false, Some(_)) => {
+    match (output?, schema) {
+        ("json", None) => Some(Output::Json(None)),
+        ("json", Some(schema)) => Some(Output::Json(Some(schema?))),
+        ("raw", None) => Some(Output::Raw),
+        (_, None) => Some(Output::Text),
+        (_, Some(_)) => {
             if let Some(entry) = schema_entry {
                 entry.report("`output_schema` needs output = \"json\"".to_owned());
             }

@@ -16,6 +16,8 @@ pub(crate) enum TemplateUse {
     Argument,
     /// Standard input.
     Stdin,
+    /// The value of a variable, or a folder.
+    Value,
 }
 
 /// What the templates of a tool are checked against.

@@ -3,6 +3,7 @@
 use crate::config::{
     section::{Entry, Section},
     tool::schema::{property_names, resolve, types},
+    variables::mask_variables,
 };
 use longhaul_command::{Template, reads_stdin_as_code, script_elements};
 use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
@@ -156,30 +157,32 @@ pub(crate) fn check_stdin(entry: &Entry<'_>, words: &[String], stdin: &str) {
 }
 
 /// Warns about properties that the command does not get.
-pub(crate) fn check_unused(section: &Section<'_>, input_schema: &Value, words: &[String], stdin: &str) {
-    let texts = words.iter().skip(1).map(String::as_str).chain([stdin]);
+pub(crate) fn check_unused(section: &Section<'_>, input_schema: &Value, words: &[String], others: &[&str]) {
+    let texts = words.iter().skip(1).map(String::as_str).chain(others.iter().copied());
     let templates: Vec<Template> = texts.filter_map(|text| Template::parse(text).ok()).collect();
     let used: BTreeSet<&str> = templates.iter().flat_map(Template::properties).collect();
     for name in property_names(input_schema).difference(&used) {
-        let message = format!("`{name}` is used by neither `command` nor `stdin`, so the command does not get it");
+        let message =
+            format!("`{name}` is used by none of `command`, `stdin`, `env` and `cwd`, so the command does not get it");
         warn_at(section, name, &message);
     }
 }
 
-/// Warns about values of `env` that look as if something in them were replaced. They may be secret, and are not shown.
-pub(crate) fn check_env(entry: &Entry<'_>, input_schema: Option<&Value>) {
-    let known = input_schema.map(property_names).unwrap_or_default();
+/// Warns about values of `env` that look as if something else than `${VAR}` were replaced in them. They may be secret, and are not shown.
+pub(crate) fn check_env(entry: &Entry<'_>) {
     for (_, entry) in entry.pairs("a table of strings").unwrap_or_default() {
-        let Some(value) = entry.text_if_any() else { continue };
-        let key = entry.key();
-        let placeholder = known.iter().find(|name| value.contains(&format!("{{{name}}}")));
-        if let Some(name) = placeholder {
+        let masked = entry.text_if_any().and_then(|value| mask_variables(value).ok());
+        let literal = masked.as_deref().and_then(unreplaced);
+        // Doubled braces are meant to stand.
+        if let Some(literal) = literal.filter(|literal| !literal.starts_with("${")) {
+            let instead = match literal.strip_prefix('$') {
+                Some(name) if !name.starts_with('(') => format!("write `${{{name}}}`"),
+                _ if literal == "~" => "write `${HOME}`".to_owned(),
+                _ => "write the value itself".to_owned(),
+            };
             entry.warn(format!(
-                "`{key}`: `{{{name}}}` is not replaced in `env`: pass it in `command` or `stdin`"
-            ));
-        } else if let Some(literal) = unreplaced(value) {
-            entry.warn(format!(
-                "`{key}`: `{literal}` is passed as it stands: variables and `~` are not replaced in `env` of a tool"
+                "`{}`: `{literal}` is passed as it stands, since no shell reads it: {instead}",
+                entry.key()
             ));
         }
     }
