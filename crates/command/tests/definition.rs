@@ -2,17 +2,17 @@
 #![allow(clippy::unwrap_used)]
 
 use longhaul_command::{
-    Arguments, CommandArgumentError, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError,
-    HarmlessValues, Invocation, OutputKind, StopSignal,
+    Arguments, CommandArgumentError, CommandDefinition, CommandElement, CommandTool, DEFINITION_VERSION,
+    DefinitionError, HarmlessValues, Invocation, OutputKind, StopSignal,
 };
 use proptest::prelude::*;
-use serde_json::json;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::Path};
 
 fn definition(command: &[&str]) -> CommandDefinition {
     CommandDefinition {
         version: DEFINITION_VERSION,
-        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        command: command.iter().map(|word| (*word).into()).collect(),
         env: [("TOKEN".to_owned(), "secret".to_owned())].into(),
         env_templates: Default::default(),
         env_from: Default::default(),
@@ -20,6 +20,8 @@ fn definition(command: &[&str]) -> CommandDefinition {
         cwd: "/tmp".into(),
         cwd_template: None,
         stdin: String::new(),
+        stdin_json: false,
+        defaults: Default::default(),
         allow_leading_dash: names(&["dash"]),
         integers: Default::default(),
         optional: names(&["maybe"]),
@@ -42,13 +44,21 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 fn expand(definition: CommandDefinition, arguments: &str) -> Result<Invocation, CommandArgumentError> {
     CommandTool::new(definition, None)
         .unwrap()
-        .expand(&Arguments::parse(arguments)?)
+        .expand(&Arguments::parse(arguments)?, Path::new("/attempt"))
 }
 
 fn argv(arguments: &[&str], given: serde_json::Value) -> Result<Vec<String>, CommandArgumentError> {
     let command = [&["program"], arguments].concat();
     let invocation = expand(definition(&command), &given.to_string())?;
     Ok(invocation.argv[1..].to_vec())
+}
+
+/// A definition with these elements behind the program.
+fn with_elements(elements: Value) -> CommandDefinition {
+    let mut wanted = definition(&["program"]);
+    let elements: Vec<CommandElement> = serde_json::from_value(elements).unwrap();
+    wanted.command.extend(elements);
+    wanted
 }
 
 fn refused(definition: CommandDefinition) -> String {
@@ -210,7 +220,176 @@ fn stdin_is_a_template_too() {
 }
 
 #[test]
+fn a_list_stands_or_falls_with_its_values_and_repeats_for_an_array() {
+    for (elements, given, expected) in [
+        (
+            json!([["--tag", "{maybe}"], "{x}"]),
+            json!({"maybe": "a", "x": "b"}),
+            json!(["--tag", "a", "b"]),
+        ),
+        (json!([["--tag", "{maybe}"], "{x}"]), json!({"x": "b"}), json!(["b"])),
+        (
+            json!([["--tag", "{maybe}"], "{x}"]),
+            json!({"maybe": null, "x": "b"}),
+            json!(["b"]),
+        ),
+        (
+            json!([["--tag", "{maybe}"]]),
+            json!({"maybe": ""}),
+            json!(["--tag", ""]),
+        ),
+        (json!([["--tag", "{x}-{maybe}"]]), json!({"x": 1}), json!([])),
+        (
+            json!([["--tag", "{x}-{maybe}"]]),
+            json!({"x": 1, "maybe": true}),
+            json!(["--tag", "1-true"]),
+        ),
+        (
+            json!([["--x", "{l}"]]),
+            json!({"l": ["a", "b"]}),
+            json!(["--x", "a", "--x", "b"]),
+        ),
+        (
+            json!([["--x={l}"]]),
+            json!({"l": ["a", 2, ""]}),
+            json!(["--x=a", "--x=2", "--x="]),
+        ),
+        (json!([["--x", "{l}"], "end"]), json!({"l": []}), json!(["end"])),
+        (
+            json!([["{l}", "{x}", "{l}"]]),
+            json!({"l": ["a", "b"], "x": 0}),
+            json!(["a", "0", "a", "b", "0", "b"]),
+        ),
+        (json!([["--x", "{l}", "{maybe}"]]), json!({"l": ["a"]}), json!([])),
+        (json!([["--x", "{l:json}"]]), json!({"l": []}), json!(["--x", "[]"])),
+        (
+            json!([["{l}", "{l:json}"]]),
+            json!({"l": [1.0, 2]}),
+            json!(["1.0", "[1,2]", "2", "[1,2]"]),
+        ),
+    ] {
+        let argv = expand(with_elements(elements.clone()), &given.to_string())
+            .unwrap()
+            .argv;
+        assert_eq!(json!(argv[1..]), expected, "{elements} {given}");
+    }
+    use CommandArgumentError::*;
+    for (elements, given, expected) in [
+        (json!([["--tag", "{x}"]]), json!({}), Missing("x".into())),
+        (
+            json!([["{l}", "-n"]]),
+            json!({"l": ["a", "-rf"]}),
+            LeadingDash("l".into()),
+        ),
+        (json!([["--l", "{l}"]]), json!({"l": [["a"]]}), NotAWord("l".into())),
+        (
+            json!([["{l}", "{m}"]]),
+            json!({"l": ["a"], "m": ["b"]}),
+            ArrayInside("m".into()),
+        ),
+    ] {
+        let found = expand(with_elements(elements.clone()), &given.to_string());
+        assert_eq!(found.err(), Some(expected), "{elements} {given}");
+    }
+}
+
+#[test]
+fn a_switch_chooses_by_a_boolean() {
+    let both = json!([{"if": "maybe", "then": ["-v", "{x}"], "else": ["-q"]}, "end"]);
+    let argv = |elements: &Value, given: Value| {
+        let expanded = expand(with_elements(elements.clone()), &given.to_string());
+        expanded.map(|invocation| json!(invocation.argv[1..]))
+    };
+    for (given, expected) in [
+        (json!({"maybe": true, "x": "a"}), json!(["-v", "a", "end"])),
+        (json!({"maybe": false}), json!(["-q", "end"])),
+        (json!({"maybe": null}), json!(["end"])),
+        (json!({}), json!(["end"])),
+    ] {
+        assert_eq!(argv(&both, given.clone()), Ok(expected), "{given}");
+    }
+    let text = argv(&both, json!({"maybe": "true"}));
+    assert_eq!(text, Err(CommandArgumentError::NotABoolean("maybe".into())));
+    let required = argv(&json!([{"if": "x", "then": ["-v"]}]), json!({}));
+    assert_eq!(required, Err(CommandArgumentError::Missing("x".into())));
+}
+
+#[test]
+fn values_are_passed_as_json_and_as_files() {
+    let mut wanted = with_elements(json!([
+        "{x:json}",
+        "--in=@{y:file}",
+        "{maybe:file}",
+        "{y:file}",
+        "{z:file}"
+    ]));
+    wanted.stdin = "{y:json}\n".into();
+    let given =
+        r#"{"x": { "a\\\"" : [ 1.0, 1e2, 1.50, 1e300, "1.0 { ", null ] }, "y": "-rf\n\u0000", "z": [ true, 5.0 ]}"#;
+    let found = expand(wanted, given).unwrap();
+    let x = r#"{"a\\\"":[1,100,1.50,1e300,"1.0 { ",null]}"#;
+    assert_eq!(
+        found.argv[1..],
+        [
+            x,
+            "--in=@/attempt/argument.1",
+            "/attempt/argument.1",
+            "/attempt/argument.2"
+        ]
+    );
+    assert_eq!(found.stdin, "\"-rf\\n\\u0000\"\n");
+    let files: Vec<_> = found.files.iter().map(|file| (&*file.name, &*file.contents)).collect();
+    assert_eq!(files, [("argument.1", "-rf\n\0"), ("argument.2", "[true,5]\n")]);
+    use CommandArgumentError::*;
+    for (element, given, expected) in [
+        ("{x:json}", "-3", Negative("x".into())),
+        ("--x={x:json}", "[3.14159265358979323846]", Imprecise("x".into())),
+        ("{x:file}", r#""\ud800""#, NotText("x".into())),
+    ] {
+        let found = expand(definition(&["p", element]), &format!(r#"{{"x": {given}}}"#));
+        assert_eq!(found.err(), Some(expected), "{element} {given}");
+    }
+}
+
+#[test]
+fn all_arguments_with_their_defaults_can_be_the_standard_input() {
+    let mut wanted = definition(&["p", "{n}", "{maybe}"]);
+    wanted.stdin_json = true;
+    wanted.integers = names(&["n"]);
+    wanted.defaults = [("n".to_owned(), json!(5.0)), ("maybe".to_owned(), json!("d"))].into();
+    for (given, argv, stdin) in [
+        ("{}", &["5", "d"][..], r#"{"maybe":"d","n":5}"#),
+        (r#"{"maybe": null, "n": 1e2}"#, &["100"], r#"{"maybe":null,"n":100}"#),
+        (
+            r#"{"maybe": "x", "o": { "b\"": [ 7.0 ] }}"#,
+            &["5", "x"],
+            r#"{"maybe":"x","n":5,"o":{"b\"":[7]}}"#,
+        ),
+    ] {
+        let found = expand(wanted.clone(), given).unwrap();
+        assert_eq!(found.argv[1..], *argv, "{given}");
+        assert_eq!(found.stdin, format!("{stdin}\n"), "{given}");
+    }
+}
+
+#[test]
 fn a_wrong_definition_is_refused_with_its_place() {
+    for (elements, expected) in [
+        (json!(["a", []]), "`command` element 3: an empty list gives no argument"),
+        (
+            json!([["-a", "b"]]),
+            "`command` element 2: a list appears only if its placeholders have a value, and this one has no placeholder: write \"-a\", \"b\" without the brackets",
+        ),
+        (
+            json!([["-a", "{nobody}"]]),
+            "`command` element 2, column 1: `{nobody}` names no property",
+        ),
+        (json!([{"if": "nobody", "then": ["a"]}]), "`if` names `nobody`"),
+        (json!([{"if": "path"}]), "`command` element 2: a switch needs arguments"),
+    ] {
+        let said = refused(with_elements(elements));
+        assert!(said.starts_with(expected), "{said}");
+    }
     let at = |command: &[&str]| refused(definition(command));
     assert_eq!(
         at(&["find", "{path}", "x{pth}"]),
@@ -463,6 +642,14 @@ fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
     stored.env_file = Some("/tmp/env".into());
     stored.cwd_template = Some("{path}".into());
     assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
+    let mut elements =
+        with_elements(json!([["-t", "{path}"], {"if": "maybe", "then": ["-v"]}, {"if": "maybe", "else": ["-q"]}]));
+    elements.stdin_json = true;
+    elements.defaults = [("path".to_owned(), json!([1, null]))].into();
+    assert_eq!(CommandDefinition::from_json(&elements.to_json()).unwrap(), elements);
+    let as_written =
+        r#""command":["program",["-t","{path}"],{"if":"maybe","then":["-v"]},{"if":"maybe","else":["-q"]}]"#;
+    assert!(elements.to_json().contains(as_written), "{}", elements.to_json());
 
     let mut newer: serde_json::Value = serde_json::from_str(&stored.to_json()).unwrap();
     newer["sandbox"] = json!("strict");
@@ -477,6 +664,17 @@ fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
         CommandDefinition::from_json(&newer.to_string()),
         Err(DefinitionError::NewerVersion { found: 2 })
     ));
+}
+
+/// Tasks of earlier releases are stored with this text.
+#[test]
+fn a_definition_without_new_keys_has_the_text_that_it_always_had() {
+    let text = r#"{"version":1,"command":["find","{path}"],"env":{"TOKEN":"secret"},"cwd":"/tmp","stdin":"json","allow_leading_dash":["dash"],"optional":["maybe"],"output":"text","max_output":1024,"max_log":4096}"#;
+    let mut expected = definition(&["find", "{path}"]);
+    expected.stdin = "json".into();
+    assert_eq!(CommandDefinition::from_json(text).unwrap(), expected);
+    assert_eq!(expected.to_json(), text);
+    assert_eq!(expand(expected, r#"{"path": "a"}"#).unwrap().stdin, "json");
 }
 
 #[test]
@@ -508,6 +706,35 @@ proptest! {
             }
             Err(_) => prop_assert!(refused),
         }
+    }
+
+    /// A list appears once for each element, whole, and its values are as they are beside it.
+    #[test]
+    fn lists_repeat_for_each_element_whatever_it_is(
+        list in proptest::collection::vec("[ -~é]{0,6}", 0..5), given in proptest::option::of("[ -~é]{0,6}"),
+    ) {
+        let wanted = with_elements(json!([["--l", "x{l}"], ["--m", "y{maybe}"], ["{dash}", "={l}={maybe}"]]));
+        let arguments = json!({"l": list, "maybe": given, "dash": "-"}).to_string();
+        let argv = expand(wanted, &arguments).unwrap().argv;
+        let mut expected = vec!["program".to_owned()];
+        expected.extend(list.iter().flat_map(|element| ["--l".to_owned(), format!("x{element}")]));
+        if let Some(given) = given {
+            expected.extend(["--m".to_owned(), format!("y{given}")]);
+            expected.extend(list.iter().flat_map(|element| ["-".to_owned(), format!("={element}={given}")]));
+        }
+        prop_assert_eq!(argv, expected);
+    }
+
+    /// JSON keeps its value, and loses the blanks outside of its strings.
+    #[test]
+    fn json_keeps_its_value(text in any::<String>(), whole in any::<i32>(), integer in any::<i64>()) {
+        let value = json!({"a": [text, f64::from(whole), integer, [], {}], (&*text): null});
+        let given = format!(r#"{{"v": {}}}"#, serde_json::to_string_pretty(&value).unwrap());
+        let found = expand(definition(&["p", "x={v:json}"]), &given).unwrap().argv.remove(1);
+        let expected = json!({"a": [text, whole, integer, [], {}], (&*text): null});
+        let read: Value = serde_json::from_str(&found[2..]).unwrap();
+        prop_assert_eq!(read, expected.clone());
+        prop_assert_eq!(found.len(), 2 + expected.to_string().len());
     }
 
     /// Every number that a program writes in its shortest form is one.

@@ -84,7 +84,7 @@ async fn start(folder: &Folder, name: &str, run: &Run) -> Started {
     spec.max_output = MOST_BYTES as u64;
     spec.max_log = 2 * MOST_BYTES as u64;
     let dir = folder.dir(name);
-    dir.prepare(&spec, "").unwrap();
+    dir.prepare(&spec, "", &[]).unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();
     Started { dir, supervisor }
 }

@@ -112,7 +112,7 @@ async fn the_environment_is_what_was_allowed_and_nothing_is_inherited() {
     let mut spec = folder.script("env -u _ -u PWD -u SHLVL -u OLDPWD; echo --; echo /proc/self/fd/*; echo --; grep -E 'Sig(Ign|Blk)' /proc/self/status; cat");
     spec.env.insert("GREETING".into(), "a b".into());
     let dir = folder.dir("task");
-    dir.prepare(&spec, "from stdin {}").unwrap();
+    dir.prepare(&spec, "from stdin {}", &[]).unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();
     let started = fixtures::Started { dir, supervisor };
     started.exit();
@@ -185,7 +185,7 @@ async fn a_full_disk_loses_output_but_not_the_end() {
     let _unmount = Unmount(small.clone());
     let attempts = longhaul_command::Attempts::open(small.join("attempts")).unwrap();
     let dir = attempts.dir(&"task".parse().unwrap(), 1);
-    dir.prepare(&folder.script("head -c 2000000 /dev/zero | tr '\\0' 'x'; exit 3"), "")
+    dir.prepare(&folder.script("head -c 2000000 /dev/zero | tr '\\0' 'x'; exit 3"), "", &[])
         .unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();
     let started = fixtures::Started { dir, supervisor };

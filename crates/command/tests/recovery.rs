@@ -98,7 +98,7 @@ async fn void_when_nothing_was_started_and_nothing_will_be() {
         AttemptVerdict::NeverStarted,
         "killed before the directory was made"
     );
-    dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
+    dir.prepare(&folder.command(&["touch", "ran"]), "", &[]).unwrap();
     assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
     assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
     let refused = launcher().launch(&dir).await.unwrap_err();
@@ -192,7 +192,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
             AttemptVerdict::Lost,
             "its record is somebody else's"
         );
-        let prepared = dir.prepare(&folder.command(&["true"]), "");
+        let prepared = dir.prepare(&folder.command(&["true"]), "", &[]);
         assert!(prepared.is_err());
         fs::remove_file(folder_path).unwrap();
         fs::rename(&kept, folder_path).unwrap();
@@ -212,7 +212,7 @@ async fn a_supervisor_hands_no_planted_input_to_its_command() {
     fs::write(&victim, "secret").unwrap();
     for (nth, (said, plant)) in PLANTS.into_iter().enumerate() {
         let dir = folder.dir(&format!("task-{nth}"));
-        dir.prepare(&folder.script("cat > read"), "input").unwrap();
+        dir.prepare(&folder.script("cat > read"), "input", &[]).unwrap();
         let stdin = dir.path().join("stdin");
         fs::remove_file(&stdin).unwrap();
         plant(&stdin, &victim);
@@ -236,7 +236,7 @@ async fn invariant_12_void_races_a_late_starter() {
     for round in 0..60 {
         let dir = folder.dir(&format!("task-{round}"));
         let mark = folder.file(&format!("ran-{round}"));
-        dir.prepare(&folder.command(&["touch", mark.to_str().unwrap()]), "")
+        dir.prepare(&folder.command(&["touch", mark.to_str().unwrap()]), "", &[])
             .unwrap();
         let launcher = launcher();
         let (launched, judged) = tokio::join!(launcher.launch(&dir), async {
@@ -270,7 +270,7 @@ async fn invariant_12_void_races_a_late_starter() {
 async fn another_format_is_left_alone() {
     let folder = Folder::new();
     let dir = folder.dir("task");
-    dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
+    dir.prepare(&folder.command(&["touch", "ran"]), "", &[]).unwrap();
     std::fs::write(dir.path().join("version"), "2\n").unwrap();
     let files = || std::fs::read_dir(dir.path()).unwrap().count();
     let before = files();
@@ -334,7 +334,7 @@ async fn a_long_way_to_the_directory_does_not_matter() {
     let deep = folder.file(&"d".repeat(200)).join("e".repeat(200));
     let attempts = longhaul_command::Attempts::open(deep).unwrap();
     let dir = attempts.dir(&"task".parse().unwrap(), 1);
-    dir.prepare(&folder.command(&["sleep", "1000"]), "").unwrap();
+    dir.prepare(&folder.command(&["sleep", "1000"]), "", &[]).unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();
     let started = fixtures::Started { dir, supervisor };
     started.ask("cancel");

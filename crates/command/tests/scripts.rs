@@ -1,7 +1,7 @@
 //! Placeholders inside the scripts of interpreters are found, whatever starts the interpreter; arguments beside a script are not.
 #![allow(clippy::unwrap_used)]
 
-use longhaul_command::{HarmlessValues, placeholders_in_scripts};
+use longhaul_command::{CommandElement, CommandSwitch, HarmlessValues, StandardInput, placeholders_in_scripts};
 use proptest::prelude::*;
 use std::{collections::BTreeSet, process::Command};
 
@@ -11,14 +11,117 @@ fn elements(command: &[&str]) -> Vec<Option<usize>> {
 
 fn found(command: &[&str], stdin: &str, dashes: &[&str]) -> Vec<Option<usize>> {
     let dashes: BTreeSet<String> = dashes.iter().map(|name| (*name).to_owned()).collect();
-    placeholders_in_scripts(&owned(command), stdin, &dashes, &HarmlessValues::default())
+    placeholders_in_scripts(
+        &owned(command),
+        StandardInput::Template(stdin),
+        &dashes,
+        &HarmlessValues::default(),
+    )
+    .into_iter()
+    .map(|placeholder| placeholder.element)
+    .collect()
+}
+
+fn owned(command: &[&str]) -> Vec<CommandElement> {
+    command.iter().map(|word| (*word).into()).collect()
+}
+
+/// What is said of a command that reads nothing.
+fn said(command: &[CommandElement]) -> Vec<(Option<usize>, String)> {
+    let nothing = StandardInput::Template("");
+    placeholders_in_scripts(command, nothing, &BTreeSet::new(), &HarmlessValues::default())
         .into_iter()
-        .map(|placeholder| placeholder.element)
+        .map(|placeholder| (placeholder.element, placeholder.code))
         .collect()
 }
 
-fn owned(command: &[&str]) -> Vec<String> {
-    command.iter().map(|word| (*word).to_owned()).collect()
+fn group(words: &[&str]) -> CommandElement {
+    CommandElement::Group(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+fn switch(then: &[&str], otherwise: &[&str]) -> CommandElement {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    CommandElement::Switch(CommandSwitch {
+        property: "b".to_owned(),
+        then: owned(then),
+        otherwise: owned(otherwise),
+    })
+}
+
+/// Whatever of a list or a switch appears.
+#[test]
+fn a_placeholder_in_a_script_of_a_list_or_a_switch_is_found() {
+    let x = "`{x}` stands in a script".to_owned();
+    for (element, command) in [
+        (1, vec!["sh".into(), group(&["-c", "{x}"])]),
+        (2, vec!["sh".into(), "-c".into(), group(&["echo {x}"])]),
+        (1, vec!["perl".into(), group(&["-e{x}"])]),
+        (1, vec!["sh".into(), switch(&["-c", "{x}"], &[])]),
+        (1, vec!["sh".into(), switch(&["-e"], &["-c", "{x}"])]),
+        // Only without the list, or the file of the switch, the last word is a script.
+        (3, vec!["sh".into(), group(&["{file}"]), "-c".into(), "{x}".into()]),
+        (
+            3,
+            vec!["sh".into(), switch(&["file.sh"], &[]), "-c".into(), "{x}".into()],
+        ),
+        (
+            3,
+            vec!["env".into(), switch(&["sh"], &[]), switch(&[], &["-c"]), "{x}".into()],
+        ),
+        // A list that repeats.
+        (1, vec!["sqlite3".into(), group(&["{x}"]), "select 1".into()]),
+    ] {
+        assert_eq!(said(&command), [(Some(element), x.clone())], "{command:?}");
+    }
+    for sound in [
+        vec!["restic".into(), group(&["--tag", "{x}"]), switch(&["-v"], &["-q"])],
+        vec![
+            "sh".into(),
+            "-c".into(),
+            "echo $1".into(),
+            "sh".into(),
+            group(&["-c", "{x}"]),
+        ],
+        vec!["sh".into(), switch(&["-x"], &[]), "script.sh".into(), group(&["{x}"])],
+    ] {
+        assert_eq!(said(&sound), [], "{sound:?}");
+    }
+}
+
+#[test]
+fn a_file_that_a_caller_fills_is_no_script() {
+    let code = "`{x:file}` is a script".to_owned();
+    for (element, command) in [
+        (1, &["bash", "{x:file}"][..]),
+        (2, &["python3", "-u", "{x:file}", "a"]),
+        (2, &["awk", "-f", "{x:file}", "data"]),
+        (1, &["sed", "--file={x:file}"]),
+        (2, &["node", "--require", "{x:file}", "main.js"]),
+        (2, &["sudo", "bash", "{x:file}"]),
+    ] {
+        assert_eq!(said(&owned(command)), [(Some(element), code.clone())], "{command:?}");
+    }
+    let in_script = "`{x:file}` stands in a script".to_owned();
+    assert_eq!(said(&owned(&["sh", "-c", "wc {x:file}"])), [(Some(2), in_script)]);
+    for sound in [
+        &["python3", "main.py", "{x:file}"][..],
+        &["sh", "-c", "wc -l \"$1\"", "sh", "{x:file}"],
+        &["ssh", "-i", "{x:file}", "host"],
+        &["wc", "-l", "{x:file}"],
+        &["grep", "-f", "{x:file}", "sh"],
+    ] {
+        assert_eq!(said(&owned(sound)), [], "{sound:?}");
+    }
+}
+
+#[test]
+fn all_arguments_as_json_are_no_script() {
+    let found = |command: &[&str]| {
+        let harmless = HarmlessValues::default();
+        placeholders_in_scripts(&owned(command), StandardInput::Json, &BTreeSet::new(), &harmless).len()
+    };
+    assert_eq!((found(&["sh"]), found(&["python3", "-"])), (1, 1));
+    assert_eq!((found(&["jq", "."]), found(&["python3", "main.py"])), (0, 0));
 }
 
 /// Each with the element that is code.
@@ -274,7 +377,13 @@ fn a_value_that_may_be_any_option_of_an_interpreter_is_code() {
 #[test]
 fn the_message_shows_the_safe_form() {
     let message = |command: &[&str]| {
-        placeholders_in_scripts(&owned(command), "", &BTreeSet::new(), &HarmlessValues::default())[0].to_string()
+        placeholders_in_scripts(
+            &owned(command),
+            StandardInput::Template(""),
+            &BTreeSet::new(),
+            &HarmlessValues::default(),
+        )[0]
+        .to_string()
     };
     assert_eq!(
         message(&["sh", "-c", "echo hi {who}"]),
@@ -290,9 +399,14 @@ fn the_message_shows_the_safe_form() {
 
 /// The part of the message between `argument: ` and `; `.
 fn safe_form(command: &[&str]) -> Vec<String> {
-    let remedy = placeholders_in_scripts(&owned(command), "", &BTreeSet::new(), &HarmlessValues::default())[0]
-        .remedy
-        .clone();
+    let remedy = placeholders_in_scripts(
+        &owned(command),
+        StandardInput::Template(""),
+        &BTreeSet::new(),
+        &HarmlessValues::default(),
+    )[0]
+    .remedy
+    .clone();
     serde_json::from_str(remedy.strip_prefix("pass it as an argument: ").unwrap()).unwrap()
 }
 

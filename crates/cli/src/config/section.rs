@@ -324,6 +324,16 @@ impl<'a> Entry<'a> {
         Some(text)
     }
 
+    /// Whether it is an array; anything else is no problem yet.
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// Whether it is a table; anything else is no problem yet.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     /// Whether it is `false`; anything else is no problem yet.
     pub(super) fn is_false(&self) -> bool {
         matches!(self.value, DeValue::Boolean(false))

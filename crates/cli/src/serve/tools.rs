@@ -1,6 +1,6 @@
 //! Converts the configuration's tools to the server's.
 
-use crate::config::{Output, ToolConfig};
+use crate::config::{Output, Stdin, ToolConfig};
 use longhaul::Tool;
 use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind};
 use longhaul_core::{Json, Millis};
@@ -36,6 +36,10 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         Output::Raw => (OutputKind::Raw, None),
     };
     let retry = tool.attempt.retry;
+    let (stdin, stdin_json) = match tool.stdin {
+        Stdin::Template(text) => (text, false),
+        Stdin::Json => (String::new(), true),
+    };
     let definition = CommandDefinition {
         version: DEFINITION_VERSION,
         command: tool.command,
@@ -45,7 +49,9 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         env_file: tool.env_file,
         cwd: tool.cwd,
         cwd_template: tool.cwd_template,
-        stdin: tool.stdin,
+        stdin,
+        stdin_json,
+        defaults: tool.defaults,
         allow_leading_dash: tool.allow_leading_dash,
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
         optional: tool.optional,

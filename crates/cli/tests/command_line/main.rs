@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod admin;
+mod arguments;
 #[path = "../assertions/mod.rs"]
 #[allow(dead_code)]
 mod assertions;

@@ -21,7 +21,7 @@ use longhaul_runtime::{
     ExecutionEnd, Executor, ExecutorAttempt, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
 };
 use serde_json::json;
-use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -252,12 +252,14 @@ impl Executor for CommandExecutor {
     }
 
     fn check(&self, arguments: &str, _: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
-        self.invocation(arguments).map(drop)
+        // Where the attempt's folder will be is not known yet, and no value depends on it.
+        self.invocation(arguments, Path::new("/")).map(drop)
     }
 
     fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
-            let invocation = match self.invocation(attempt.arguments.as_str()) {
+            let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
+            let invocation = match self.invocation(attempt.arguments.as_str(), dir.path()) {
                 Ok(invocation) => invocation,
                 Err(problem) => return ExecutionEnd::Finished(Outcome::tool_error(&problem)),
             };
@@ -270,7 +272,6 @@ impl Executor for CommandExecutor {
                 Ok(Err(missing)) => return ExecutionEnd::Errored(Outcome::tool_error(&missing)),
                 Err(error) => return ExecutionEnd::NeverStarted(error.to_string()),
             };
-            let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
             let (state, problem) = match self.prepare(&dir, invocation, surroundings, &attempt, &cx).await {
                 Ok(()) => {
                     // Committed before the command can run: from here on a directory that is missing was removed.
@@ -310,9 +311,9 @@ impl CommandExecutor {
         self.tool.definition().stop.grace_ms.unwrap_or(self.shared.kill_grace)
     }
 
-    fn invocation(&self, arguments: &str) -> Result<Invocation, String> {
+    fn invocation(&self, arguments: &str, folder: &Path) -> Result<Invocation, String> {
         Arguments::parse(arguments)
-            .and_then(|arguments| self.tool.expand(&arguments))
+            .and_then(|arguments| self.tool.expand(&arguments, folder))
             .map_err(|error| error.to_string())
     }
 
@@ -342,8 +343,9 @@ impl CommandExecutor {
         let clock = &cx.ports().clock;
         // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
+        let Invocation { argv, stdin, files, .. } = invocation;
         let spec = LaunchSpec {
-            argv: invocation.argv,
+            argv,
             env: surroundings.env,
             env_bytes: surroundings.env_bytes,
             cwd: surroundings.cwd,
@@ -358,7 +360,7 @@ impl CommandExecutor {
             success: definition.success.clone(),
         };
         let prepared = dir.clone();
-        blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
+        blocking(cx.ports(), move || prepared.prepare(&spec, &stdin, &files)).await
     }
 
     /// The status of an attempt that is not the first one: why the one before it has failed, if it has written how it ended.

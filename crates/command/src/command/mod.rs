@@ -29,9 +29,13 @@ pub use attempt_dir::{
 pub use definition::{
     CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind, StopSettings,
     arguments::{Arguments, CommandArgumentError},
+    element::{CommandElement, CommandSwitch, CommandWord, ElementPart, ElementProblem, command_words},
     env_file::{EnvFileError, parse_env_file},
-    script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts, reads_stdin_as_code, script_elements},
-    template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces},
+    files::ArgumentFile,
+    script::{
+        HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words,
+    },
+    template::{Placeholder, Template, TemplateError, TemplateProblem, ValueForm, literal_braces},
     variables::{CodeVariablePlaceholder, placeholder_in_code_variable},
 };
 pub use executor::{CommandExecutor, CommandProvider, KIND};

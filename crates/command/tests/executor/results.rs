@@ -45,7 +45,7 @@ async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
     assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "KILL"}}));
 
     let mut server = Server::running("");
-    server.definition.command = vec!["no-such-program".to_owned()];
+    server.definition.command = vec!["no-such-program".into()];
     let (text, is_error) = text(&server.run(json!({})).await);
     assert!(
         is_error && text.starts_with("no-such-program could not be started: No such file"),
@@ -360,8 +360,8 @@ async fn text_is_what_a_terminal_would_show() {
 async fn what_is_missing_at_a_start_is_named() {
     let reason = async |prepare: &dyn Fn(&Server) -> Vec<String>| {
         let mut server = Server::running("");
-        server.definition.command = prepare(&server);
-        if server.definition.command[0] == "pwd" {
+        server.definition.command = prepare(&server).into_iter().map(Into::into).collect();
+        if server.definition.program() == "pwd" {
             server.definition.cwd = server.file("gone");
         }
         text(&server.run(json!({})).await).0

@@ -32,7 +32,7 @@ impl Server {
         let script = &script.replace('{', "{{").replace('}', "}}");
         let definition = CommandDefinition {
             version: DEFINITION_VERSION,
-            command: ["sh", "-c", script, "sh", "{word}"].map(str::to_owned).to_vec(),
+            command: ["sh", "-c", script, "sh", "{word}"].map(Into::into).to_vec(),
             env: Default::default(),
             env_templates: Default::default(),
             env_from: Default::default(),
@@ -40,6 +40,8 @@ impl Server {
             cwd: files.path().canonicalize().unwrap(),
             cwd_template: None,
             stdin: String::new(),
+            stdin_json: false,
+            defaults: Default::default(),
             allow_leading_dash: Default::default(),
             allow_placeholders_in_scripts: false,
             integers: Default::default(),

@@ -2,7 +2,7 @@
 
 use super::{environment, folder_with, folder_with_server, folder_with_tool, load_in, problems_in, warnings_in};
 use crate::config::{
-    AuditConfig, Environment, Listen, Output, ServerConfig, load,
+    AuditConfig, Environment, Listen, Output, ServerConfig, Stdin, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
     tool::AttemptSettings,
 };
@@ -45,7 +45,10 @@ fn the_smallest_file_gets_every_default() {
     let tool = &config.tools[0];
     let expected = json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
     assert_eq!(tool.input_schema, expected);
-    assert_eq!((tool.cwd.as_path(), tool.stdin.as_str()), (folder.path(), ""));
+    assert_eq!(
+        (tool.cwd.as_path(), &tool.stdin),
+        (folder.path(), &Stdin::Template(String::new()))
+    );
     let expected = (TaskPolicy::After(5_000), None, 86_400_000);
     assert_eq!((tool.task, tool.deadline, tool.retention), expected);
     let expected = (64 << 10, 256 << 20, None);
@@ -247,6 +250,27 @@ task_after = "5s"
     assert_eq!(config.tools[2].task, TaskPolicy::Optional);
 }
 
+/// A default is what the server gives, so that its property is not required; in a file, too.
+#[test]
+fn a_property_with_a_default_is_not_required() {
+    let input = "[tool.input]\nn = { type = \"integer\", default = 5.0 }\ntags = { type = \"array\", default = [\"a\"] }\nx = { type = \"string\" }\n";
+    let inline = folder_with_tool(&format!(
+        "command = [\"echo\", \"n={{n}}\", \"{{tags}}\", \"{{x}}\"]\n{input}"
+    ));
+    let in_file =
+        folder_with_tool("command = [\"echo\", \"n={n}\", \"{tags}\", \"{x}\"]\ninput_schema = \"in.json\"\n");
+    let schema = r##"{"type":"object","required":["n","tags","x"],"properties":{"n":{"$ref":"#/$defs/n"},"tags":{"type":"array","default":["a"]},"x":{"type":"string"}},"$defs":{"n":{"type":"integer","default":5.0}}}"##;
+    fs::write(in_file.path().join("in.json"), schema).unwrap();
+    for folder in [inline, in_file] {
+        let tool = &load_in(&folder).unwrap().tools[0];
+        assert_eq!(tool.input_schema["required"], json!(["x"]));
+        assert_eq!(tool.input_schema["properties"]["tags"]["default"], json!(["a"]));
+        assert_eq!(json!(tool.defaults), json!({"n": 5.0, "tags": ["a"]}));
+        assert_eq!(json!(tool.optional), json!(["n", "tags"]));
+        assert_eq!(json!(tool.integers), json!(["n"]));
+    }
+}
+
 #[test]
 fn the_quickstart_is_sound() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.toml"));
@@ -356,7 +380,7 @@ cwd = "{place}"
     assert_eq!(config.server.data_dir, place.join("data"));
     assert_eq!(config.server.audit.unwrap().file, Some(place.join("audit.log")));
     assert_eq!(config.tools[0].cwd, place);
-    assert_eq!(config.tools[0].command, ["place/run.sh"]);
+    assert_eq!(config.tools[0].command[0].text(), Some("place/run.sh"));
     let Target::Command(child) = &config.upstreams[0].options.target else {
         panic!("{:?}", config.upstreams[0])
     };
@@ -370,7 +394,7 @@ cwd = "{place}"
     let config = load(&folder.path().join("jobs.toml"), &at_home).unwrap();
     assert_eq!(config.server.data_dir, place.join("data"));
     assert_eq!(config.tools[0].cwd, place);
-    assert_eq!(config.tools[0].command, [place.join("run.sh").to_str().unwrap()]);
+    assert_eq!(config.tools[0].command[0].text(), place.join("run.sh").to_str());
 
     // Each of them names the variable, also where values of variables are not needed: another path would be meant.
     for needs_variables in [true, false] {

@@ -293,13 +293,34 @@ fn an_option_that_may_lose_its_value_is_pointed_out() {
         of_tool(&format!("command = [\"true\", {command}]\n{input}\n{more}"))
     };
     let optional = "optional = [\"tag\"]\n";
-    let lost = "jobs.toml:6: `command`: `tag` may be absent, and then `--tag`, if it is an option with a value, takes the next argument for it: write \"--tag={tag}\", which is left out with it";
+    let lost = "jobs.toml:6: `command`: `tag` may be absent, and then `--tag`, if it is an option with a value, takes the next argument for it: write the list [\"--tag\", \"{tag}\"], which is left out with it";
     let of_tag = |element: &str| format!(r#"{element}, "{{path}}", "{{all}}""#);
     assert_eq!(at(&of_tag(r#""--tag", "{tag}""#), optional), [lost]);
-    assert!(at(&of_tag(r#""-t", "{tag}""#), optional)[0].contains("write \"-t{tag}\""));
+    assert!(at(&of_tag(r#""-t", "{tag}""#), optional)[0].contains("write the list [\"-t\", \"{tag}\"]"));
+    for lost in [
+        r#""--tag", ["{tag}", "{path}"]"#,
+        r#""--tag", "{tag:json}""#,
+        r#""--tag", "a{tag}""#,
+    ] {
+        assert_said(&at(&of_tag(lost), optional), &["`tag` may be absent, and then `--tag`"]);
+    }
     let array = at(r#""--all", "{all}", "{tag}", "{path}""#, "");
-    assert_said(&array, &["`all` may be an empty array"]);
-    for sound in [r#""--tag={tag}""#, r#""--", "{tag}""#, r#""tag", "{tag}""#] {
+    assert_said(
+        &array,
+        &[
+            "`all` may be an empty array, and then `--all`, if it is an option with a value, takes the next argument for it: write the list [\"--all\", \"{all}\"], which repeats `--all` for each element, or set `minItems = 1`",
+        ],
+    );
+    let many = at(r#"["--all", "{all}"], "{tag}", "{path}""#, "");
+    assert_eq!(many, [""; 0]);
+    for sound in [
+        r#""--tag={tag}""#,
+        r#""--", "{tag}""#,
+        r#""tag", "{tag}""#,
+        r#"["--tag", "{tag}"]"#,
+        r#""--flag", "--tag={tag}""#,
+        r#""--flag", ["--tag", "{tag}"]"#,
+    ] {
         assert_eq!(at(&of_tag(sound), optional), [""; 0], "{sound}");
     }
     assert_eq!(at(&of_tag(r#""--tag", "{tag}""#), ""), [""; 0]);
@@ -384,8 +405,6 @@ fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
         { maximum = 5 } => add type = "number"
         { allOf = [{ pattern = "a" }] } => `pattern`
         { type = "string", format = "emial" } => the format `emial` is not known
-        { type = "string", enum = ["a"], default = "b" } => its default is refused by its own schema
-        { type = "string", format = "date", default = "soon" } => its default is refused
     "#;
     for row in schemas.trim().lines() {
         let (schema, named) = row.trim().split_once(" => ").unwrap();
@@ -399,6 +418,16 @@ fn what_a_schema_lets_pass_or_refuses_is_pointed_out() {
         r#"{ type = "string", format = "date", default = "2026-01-01" }"#,
     ] {
         assert_eq!(at(sound), [""; 0], "{sound}");
+    }
+    for (stdin, warned) in [("JSON", 1), ("json\\n", 1), (" json", 1), ("json", 0), ("a json", 0)] {
+        let found = of_tool(&format!("command = [\"cat\"]\nstdin = \"{stdin}\"\n"));
+        let expected = ["the word that stands for all arguments as JSON is exactly \"json\""];
+        assert_said(&found, &expected[..warned]);
+    }
+    let used = "command = [\"echo\", { if = \"x\", then = [\"-n\"] }]\ninput = { x = { type = \"boolean\" } }\n";
+    let as_json = "command = [\"cat\"]\nstdin = \"json\"\ninput = { x = { type = \"boolean\" } }\n";
+    for sound in [used, as_json] {
+        assert_eq!(of_tool(sound), [""; 0], "{sound}");
     }
     let unused = "jobs.toml:7: `input`: `x` is used by none of `command`, `stdin`, `env` and `cwd`, so the command does not get it";
     let tool = "command = [\"echo\"]\ninput = { x = { type = \"string\" } }\n";

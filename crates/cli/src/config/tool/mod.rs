@@ -1,6 +1,7 @@
 //! The `[[tool]]` sections.
 
 mod attempt;
+pub(super) mod command;
 pub(super) mod job;
 mod schema;
 mod surroundings;
@@ -14,7 +15,8 @@ use crate::config::{
     paths::Environment,
     section::{Entry, Section},
 };
-use longhaul_command::{HarmlessValues, placeholders_in_scripts};
+use command::Stdin;
+use longhaul_command::{CommandElement, HarmlessValues};
 use longhaul_core::{Millis, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
@@ -23,10 +25,10 @@ use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 use surroundings::Surroundings;
-use template::{Rules, TemplateUse};
+use template::Rules;
 
 pub(super) use surroundings::{read_cwd, read_env};
 
@@ -46,8 +48,8 @@ pub(crate) struct ToolConfig {
     pub(crate) name: String,
     /// The description, for the model.
     pub(crate) description: String,
-    /// The program, and the templates of its arguments. Never empty.
-    pub(crate) command: Vec<String>,
+    /// The program, and its arguments. Never empty.
+    pub(crate) command: Vec<CommandElement>,
     /// Environment variables of the command, beside the inherited ones. Secret.
     pub(crate) env: BTreeMap<String, String>,
     /// The same with placeholders.
@@ -60,12 +62,14 @@ pub(crate) struct ToolConfig {
     pub(crate) cwd: PathBuf,
     /// Template of the working directory within `cwd`, if the caller chooses it.
     pub(crate) cwd_template: Option<String>,
-    /// Template of its standard input; empty for none.
-    pub(crate) stdin: String,
+    /// Its standard input.
+    pub(crate) stdin: Stdin,
     /// Schema of the arguments, an object schema.
     pub(crate) input_schema: Value,
-    /// Optional properties.
+    /// Properties that a caller may leave out.
     pub(crate) optional: BTreeSet<String>,
+    /// What stands for those that have a default.
+    pub(crate) defaults: BTreeMap<String, Value>,
     /// Properties whose value may begin with `-`.
     pub(crate) allow_leading_dash: BTreeSet<String>,
     /// Allows placeholders in scripts that interpreters run.
@@ -202,31 +206,31 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     };
     let command_entry = section.require("command");
     let (program, command) = match &command_entry {
-        Some(entry) => read_command(entry, &rules, environment),
+        Some(entry) => command::read(entry, &rules, environment),
         None => (None, None),
     };
     let surroundings = Surroundings::read(section, &rules, environment);
     let stdin_entry = section.get("stdin");
     let stdin = match &stdin_entry {
-        Some(entry) => read_stdin(entry, &rules),
-        None => Some(String::new()),
+        Some(entry) => command::read_stdin(entry, &rules),
+        None => Some(Stdin::Template(String::new())),
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
         let path = surroundings.env.as_ref().and_then(|env| env.literal.get("PATH"));
         let folder = surroundings.folder_of(program);
-        warn_if_program_is_missing(entry, program, path.map(String::as_str), folder, environment);
+        command::warn_if_program_is_missing(entry, program, path.map(String::as_str), folder, environment);
     }
     if allow_placeholders_in_scripts == Some(false) {
         let command = command_entry.as_ref().zip(command.as_deref());
-        check_code(section, command, stdin_entry.as_ref(), &rules);
+        let stdin = stdin_entry.as_ref().zip(stdin.as_ref());
+        check_code(section, command, stdin, &rules);
     }
-    let others = surroundings.templates(stdin.as_deref());
     warn(
         section,
         &command_entry,
         command.as_deref(),
-        others.as_deref(),
+        (stdin.as_ref(), surroundings.templates().as_deref()),
         input_schema.as_ref(),
     );
     let output = read_output(section, environment);
@@ -262,6 +266,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         cwd_template: folder.template,
         stdin: stdin?,
         optional: schema::optional_names(&input_schema),
+        defaults: schema::defaults(&input_schema),
         harmless: values::harmless(&input_schema),
         integers: values::integers(&input_schema),
         input_schema,
@@ -309,8 +314,8 @@ fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Mi
 fn warn(
     section: &Section<'_>,
     command_entry: &Option<Entry<'_>>,
-    command: Option<&[String]>,
-    other_templates: Option<&[&str]>,
+    command: Option<&[CommandElement]>,
+    (stdin, other_templates): (Option<&Stdin>, Option<&[&str]>),
     input_schema: Option<&Value>,
 ) {
     if let Some(env) = section.get("env") {
@@ -319,119 +324,35 @@ fn warn(
     if let Some(schema) = input_schema {
         tool_warnings::check_schemas(section, schema);
     }
-    let (Some(entry), Some(words)) = (command_entry, command) else {
+    let (Some(entry), Some(command)) = (command_entry, command) else {
         return;
     };
-    let optional = input_schema.map(schema::optional_names).unwrap_or_default();
-    tool_warnings::check_command(entry, words, input_schema, &optional);
-    if let Some(entry) = section.get("stdin")
-        && let Some(stdin) = entry.text_if_any()
-    {
-        tool_warnings::check_stdin(&entry, words, stdin);
+    tool_warnings::check_command(entry, command, input_schema);
+    // All arguments are used where they are the standard input.
+    let Some(Stdin::Template(stdin)) = stdin else { return };
+    if let Some(entry) = section.get("stdin") {
+        tool_warnings::check_stdin(&entry, command, stdin);
     }
     if let (Some(schema), Some(others)) = (input_schema, other_templates) {
-        tool_warnings::check_unused(section, schema, words, others);
-    }
-}
-
-/// Reads the program and the whole command, each `None` after a problem of its own. The program is the first element, and not a template.
-fn read_command(
-    entry: &Entry<'_>,
-    rules: &Rules<'_>,
-    environment: &Environment,
-) -> (Option<String>, Option<Vec<String>>) {
-    let Some(elements) = entry.elements("an array of strings") else {
-        return (None, None);
-    };
-    let mut texts: Vec<Option<&str>> = elements.iter().map(Entry::text_in_array).collect();
-    let Some((program_entry, arguments)) = elements.split_first() else {
-        entry.report("`command` must name a program, for example [\"sha256sum\", \"{path}\"]".to_owned());
-        return (None, None);
-    };
-    if let Some(program) = texts[0] {
-        let spelled = template::property_in_program(program, rules.input_schema);
-        if program.is_empty() || program.contains('\0') {
-            program_entry.report("the first element of `command` must be a program".to_owned());
-            texts[0] = None;
-        } else if let Some(name) = spelled {
-            program_entry.report(format!(
-                "the program must not contain a placeholder: `{{{name}}}` would not be replaced; use it in the arguments"
-            ));
-            texts[0] = None;
-        }
-    }
-    let mut is_sound = true;
-    for (entry, text) in arguments.iter().zip(&texts[1..]) {
-        is_sound &= text.is_some_and(|text| rules.check(entry, text, TemplateUse::Argument));
-    }
-    let program = texts[0].and_then(|text| {
-        let program = environment.program(text);
-        program
-            .map_err(|error| program_entry.report(format!("`command`: {error}")))
-            .ok()
-    });
-    let arguments = texts.iter().skip(1).map(|text| text.map(str::to_owned));
-    let words: Option<Vec<String>> = [program.clone()].into_iter().chain(arguments).collect();
-    (program, words.filter(|_| is_sound))
-}
-
-/// Warns about a missing program. It is not an error, because the program may be installed while the server runs.
-fn warn_if_program_is_missing(
-    entry: &Entry<'_>,
-    program: &str,
-    path: Option<&str>,
-    cwd: Option<&Path>,
-    environment: &Environment,
-) {
-    if let Some(cwd) = cwd
-        && let Some(missing) = environment.missing_program(program, path, cwd)
-    {
-        entry.warn(format!("`command`: {missing}, so every call would fail"));
+        let others: Vec<&str> = [stdin.as_str()].into_iter().chain(others.iter().copied()).collect();
+        tool_warnings::check_unused(section, schema, command, &others);
     }
 }
 
 /// Reports placeholders by which a caller could run code.
 fn check_code(
     section: &Section<'_>,
-    command: Option<(&Entry<'_>, &[String])>,
-    stdin: Option<&Entry<'_>>,
+    command: Option<(&Entry<'_>, &[CommandElement])>,
+    stdin: Option<(&Entry<'_>, &Stdin)>,
     rules: &Rules<'_>,
 ) {
     let harmless = rules.input_schema.map(values::harmless).unwrap_or_default();
-    if let Some((entry, words)) = command {
-        check_scripts(entry, words, stdin, rules.allow_leading_dash, &harmless);
+    if let Some((entry, elements)) = command {
+        command::check_scripts(entry, elements, stdin, rules, &harmless);
     }
     if let Some(entry) = section.get("env") {
         surroundings::check_code_variables(&entry, &harmless);
     }
-}
-
-/// Reports placeholders in scripts; `false` if there are any.
-fn check_scripts(
-    command: &Entry<'_>,
-    words: &[String],
-    stdin: Option<&Entry<'_>>,
-    allow_leading_dash: &BTreeSet<String>,
-    harmless: &HarmlessValues,
-) -> bool {
-    let stdin_text = stdin.and_then(Entry::text_if_any).unwrap_or_default();
-    let found = placeholders_in_scripts(words, stdin_text, allow_leading_dash, harmless);
-    let elements = command.elements("an array of strings").unwrap_or_default();
-    for placeholder in &found {
-        let entry = match placeholder.element {
-            Some(element) => elements.get(element),
-            None => stdin,
-        };
-        if let Some(entry) = entry {
-            entry.report(format!("`{}`: {placeholder}", entry.key()));
-        }
-    }
-    found.is_empty()
-}
-
-fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
-    let text = entry.text()?;
-    rules.check(entry, text, TemplateUse::Stdin).then(|| text.to_owned())
 }
 
 fn read_output(section: &Section<'_>, environment: &Environment) -> Option<Output> {

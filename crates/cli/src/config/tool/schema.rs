@@ -4,9 +4,9 @@ use crate::config::{
     paths::Environment,
     section::{Entry, Section},
 };
-use longhaul_json_schema::{Schema, SchemaAuthor};
+use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The schema of a tool's arguments: that of `input` and `optional`, or that of the file `input_schema`.
 /// `None` after a problem.
@@ -14,7 +14,7 @@ pub(crate) fn input(section: &Section<'_>, environment: &Environment) -> Option<
     let inline = section.get("input");
     let optional = section.get("optional");
     let in_file = section.get("input_schema");
-    match (inline, in_file) {
+    let schema = match (inline, in_file) {
         (Some(_), Some(in_file)) => {
             in_file.report("give either `input` or `input_schema`, not both".to_owned());
             None
@@ -28,7 +28,10 @@ pub(crate) fn input(section: &Section<'_>, environment: &Environment) -> Option<
             optional.is_none().then_some(schema)
         }
         (inline, None) => inline_input(inline.as_ref(), optional.as_ref()),
-    }
+    };
+    let schema = schema.map(without_requiring_defaults)?;
+    check_defaults(section, &schema);
+    Some(schema)
 }
 
 /// The schema of a tool's structured output, if it has one.
@@ -58,6 +61,91 @@ pub(crate) fn optional_names(schema: &Value) -> BTreeSet<String> {
         .difference(&required)
         .map(|name| (*name).to_owned())
         .collect()
+}
+
+/// What the server gives for a property that a caller leaves out, if the schema says so.
+pub(crate) fn default<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    let property = &schema["properties"][name];
+    property
+        .get("default")
+        .or_else(|| resolve(schema, property).get("default"))
+}
+
+/// The properties that have a default, with it.
+pub(crate) fn defaults(schema: &Value) -> BTreeMap<String, Value> {
+    let names = property_names(schema).into_iter();
+    names
+        .filter_map(|name| Some((name.to_owned(), default(schema, name)?.clone())))
+        .collect()
+}
+
+/// Whether a property is a boolean, or null.
+pub(crate) fn is_boolean(schema: &Value, name: &str) -> bool {
+    types(resolve(schema, &schema["properties"][name])) == ["boolean"]
+}
+
+/// Whether a command may get no value for a property: it is left out and has no default, or it is null.
+pub(crate) fn may_be_absent(schema: &Value, name: &str) -> bool {
+    let property = resolve(schema, &schema["properties"][name]);
+    let accepts_null = match (&property["type"], &property["enum"]) {
+        (Value::Array(types), _) => types.contains(&json!("null")),
+        (Value::Null, Value::Array(choices)) => choices.contains(&Value::Null),
+        (Value::Null, _) => true,
+        _ => false,
+    };
+    optional_names(schema).contains(name) && (default(schema, name).is_none_or(Value::is_null) || accepts_null)
+}
+
+/// Where a property is declared: in `input`, else at the file with the schema. With the key of that place.
+pub(crate) fn declaration<'a>(section: &Section<'a>, name: &str) -> Option<(&'static str, Entry<'a>)> {
+    let inline = section
+        .get("input")
+        .and_then(|input| input.pairs("a table of JSON Schemas"));
+    match inline {
+        Some(pairs) => pairs
+            .into_iter()
+            .find(|(property, _)| *property == name)
+            .map(|(_, entry)| ("input", entry)),
+        None => section.get("input_schema").map(|entry| ("input_schema", entry)),
+    }
+}
+
+/// A property with a default is not required: the server gives it.
+fn without_requiring_defaults(mut schema: Value) -> Value {
+    let defaults = defaults(&schema);
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name.as_str().is_none_or(|name| !defaults.contains_key(name)));
+    }
+    schema
+}
+
+/// Reports defaults that their own schemas refuse.
+fn check_defaults(section: &Section<'_>, schema: &Value) {
+    let defaults = defaults(schema);
+    if defaults.is_empty() {
+        return;
+    }
+    // Without what the schema says of all properties together.
+    let kept = ["$schema", "$defs", "definitions", "properties"];
+    let kept = kept
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), schema.get(key)?.clone())));
+    let Ok(each) = Schema::with_formats(&Value::Object(kept.collect()), SchemaAuthor::Own, true) else {
+        return;
+    };
+    for (name, default) in defaults {
+        let given = json!({ &*name: default });
+        let checked = each.check_now(&given, text_len(&given), |found| {
+            found.next().map(|first| first.to_string())
+        });
+        if let Some(Err(Some(violation))) = checked
+            && let Some((key, entry)) = declaration(section, &name)
+        {
+            entry.report(format!(
+                "`{key}`: `{name}`: its default is refused by its own schema: {violation}"
+            ));
+        }
+    }
 }
 
 /// How the value of a property can be passed on a command line.

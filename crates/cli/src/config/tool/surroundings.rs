@@ -55,16 +55,11 @@ impl Surroundings {
         }
     }
 
-    /// The templates beside the command, `stdin` among them; `None` after a problem.
-    pub(super) fn templates<'a>(&'a self, stdin: Option<&'a str>) -> Option<Vec<&'a str>> {
+    /// The templates among them; `None` after a problem.
+    pub(super) fn templates(&self) -> Option<Vec<&str>> {
         let variables = self.env.as_ref()?.templates.values();
         let folder = self.cwd.as_ref()?.template.iter();
-        Some(
-            [stdin?]
-                .into_iter()
-                .chain(variables.chain(folder).map(String::as_str))
-                .collect(),
-        )
+        Some(variables.chain(folder).map(String::as_str).collect())
     }
 
     /// Where the program is looked for; `None` if the caller decides that.

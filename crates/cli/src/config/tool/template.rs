@@ -5,7 +5,7 @@ use crate::config::{
     tool::schema::{self, Kind},
 };
 use crate::output::nearest;
-use longhaul_command::{Placeholder, Template, literal_braces};
+use longhaul_command::{Placeholder, Template, ValueForm, literal_braces};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -14,6 +14,8 @@ use std::collections::BTreeSet;
 pub(crate) enum TemplateUse {
     /// An argument, or several.
     Argument,
+    /// An argument of a list, which repeats for each element of an array.
+    Group,
     /// Standard input.
     Stdin,
     /// The value of a variable, or a folder.
@@ -45,7 +47,7 @@ impl Rules<'_> {
         let mut seen = BTreeSet::new();
         let mut is_sound = true;
         for placeholder in template.placeholders() {
-            if !seen.insert(placeholder.name) {
+            if !seen.insert(placeholder.to_string()) {
                 continue;
             }
             let is_variable = text.contains(&format!("${{{}}}", placeholder.name));
@@ -55,7 +57,9 @@ impl Rules<'_> {
                     "`{key}`: variables such as `${{{name}}}` are not replaced, and `{{{name}}}` is not a property of the input: write the value itself, or in a script of a shell `${{{{{name}}}}}`"
                 ));
                 is_sound = false;
-            } else if let Some(mistake) = mistake(placeholder, input_schema, usage) {
+            } else if let Some(mistake) =
+                mistake(placeholder, text, input_schema, usage).or_else(|| self.refused_default(placeholder, usage))
+            {
                 entry.report(format!("`{key}`: {mistake}"));
                 is_sound = false;
             } else if let Some(warning) = self.warning(placeholder, input_schema, usage) {
@@ -65,15 +69,57 @@ impl Rules<'_> {
         is_sound
     }
 
+    /// Reports a list that would have to repeat for two arrays.
+    pub(crate) fn check_arrays(&self, entry: &Entry<'_>, texts: &[String]) -> bool {
+        let Some(input_schema) = self.input_schema else {
+            return true;
+        };
+        let templates: Vec<Template> = texts.iter().filter_map(|text| Template::parse(text).ok()).collect();
+        let arrays: BTreeSet<&str> = templates
+            .iter()
+            .flat_map(Template::placeholders)
+            .filter(|placeholder| placeholder.form == ValueForm::Word)
+            .map(|placeholder| placeholder.name)
+            .filter(|name| schema::kind(input_schema, name) == Kind::Array)
+            .collect();
+        let mut arrays = arrays.iter();
+        let (Some(one), Some(other)) = (arrays.next(), arrays.next()) else {
+            return true;
+        };
+        entry.report(format!(
+            "`command`: a list repeats for each element of an array, and this one has two arrays, `{one}` and `{other}`: write a list for each of them"
+        ));
+        false
+    }
+
+    /// Whether a value of the placeholder that begins with `-` is refused.
+    fn refuses_dash(&self, placeholder: Placeholder<'_>, usage: TemplateUse) -> bool {
+        matches!(usage, TemplateUse::Argument | TemplateUse::Group)
+            && placeholder.is_first
+            && placeholder.form != ValueForm::File
+            && !self.allow_leading_dash.contains(placeholder.name)
+    }
+
+    /// What is wrong with a default that no call could leave in its place.
+    fn refused_default(&self, placeholder: Placeholder<'_>, usage: TemplateUse) -> Option<String> {
+        let name = placeholder.name;
+        let default = schema::default(self.input_schema?, name)?;
+        let text = match (default, placeholder.form) {
+            (Value::String(text), ValueForm::Word) => text.clone(),
+            (other, _) => other.to_string(),
+        };
+        (text.starts_with('-') && self.refuses_dash(placeholder, usage)).then(|| {
+            format!(
+                "the default of `{name}` begins with `-` and would begin an argument here, so each call without `{name}` would be refused: add `{name}` to `allow_leading_dash`, or write `--{name}={placeholder}` if the program accepts that"
+            )
+        })
+    }
+
     /// Warns about a number that may be negative at the start of an argument, where it would look like an option.
     fn warning(&self, placeholder: Placeholder<'_>, input_schema: &Value, usage: TemplateUse) -> Option<String> {
-        let Placeholder {
-            name,
-            is_first,
-            is_whole,
-        } = placeholder;
-        let refused = usage == TemplateUse::Argument && is_first && !self.allow_leading_dash.contains(name);
-        if !refused || !schema::may_be_negative(input_schema, name, is_whole) {
+        let Placeholder { name, is_whole, .. } = placeholder;
+        let elements = usage == TemplateUse::Group || is_whole;
+        if !self.refuses_dash(placeholder, usage) || !schema::may_be_negative(input_schema, name, elements) {
             return None;
         }
         Some(format!(
@@ -82,29 +128,49 @@ impl Rules<'_> {
     }
 }
 
-/// What is wrong with a placeholder and how to fix it.
-fn mistake(placeholder: Placeholder<'_>, input_schema: &Value, usage: TemplateUse) -> Option<String> {
+/// What is wrong with a placeholder in `text` and how to fix it.
+fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage: TemplateUse) -> Option<String> {
     let name = placeholder.name;
     let known = schema::property_names(input_schema);
     if !known.contains(name) {
-        let hint = literal_braces(name)
+        let hint = unknown_form(name, &known)
+            .or_else(|| all_as_json(placeholder, usage))
+            .or_else(|| literal_braces(name))
             .or_else(|| nearest::suggestion(name, known.iter().copied()))
             .unwrap_or_else(|| format!("declare it: input = {{ {name} = {{ type = \"string\" }} }}"));
-        return Some(format!("`{{{name}}}` is not a property of the input; {hint}"));
+        return Some(format!("`{placeholder}` is not a property of the input; {hint}"));
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;
     match schema::kind(input_schema, name) {
+        _ if placeholder.form != ValueForm::Word => None,
         Kind::Object => Some(format!(
-            "`{name}` is an object, which cannot be text: make its members properties of the input"
+            "`{name}` is an object: write `{{{name}:json}}` for it as JSON, or `{{{name}:file}}` for the path of a file that holds it"
         )),
         Kind::ArrayOfObjects => Some(format!(
-            "`{name}` has elements that are objects or arrays, which cannot be arguments"
+            "`{name}` has elements that are objects or arrays, which cannot be arguments: write `{{{name}:json}}` for all of it as JSON, or `{{{name}:file}}` for the path of a file that holds it"
         )),
-        Kind::Array if !alone => Some(format!(
-            "`{name}` is an array, which gives one argument for each element: it must be a whole argument, \"{{{name}}}\""
+        Kind::Array if matches!(usage, TemplateUse::Stdin | TemplateUse::Value) => Some(format!(
+            "`{name}` is an array, which has no place in a text: write `{{{name}:json}}` for it as JSON"
+        )),
+        Kind::Array if usage == TemplateUse::Argument && !alone => Some(format!(
+            "`{name}` is an array, which gives one argument for each element: write the list [{text:?}], which repeats for each of them, or make it a whole argument, \"{{{name}}}\""
         )),
         Kind::Array | Kind::Other => None,
     }
+}
+
+/// What to say of `{name:form}` in which only the form is not known.
+fn unknown_form(name: &str, known: &BTreeSet<&str>) -> Option<String> {
+    let (property, _) = name.split_once(':').filter(|(property, _)| known.contains(property))?;
+    Some(format!(
+        "write `{{{property}}}`, `{{{property}:json}}` for it as JSON, or `{{{property}:file}}` for the path of a file that holds it"
+    ))
+}
+
+/// What to say of `{json}` in a standard input.
+fn all_as_json(placeholder: Placeholder<'_>, usage: TemplateUse) -> Option<String> {
+    let is_meant = usage == TemplateUse::Stdin && placeholder.name.eq_ignore_ascii_case("json");
+    is_meant.then(|| "for all arguments as JSON write exactly stdin = \"json\"".to_owned())
 }
 
 /// The placeholder in a program's name, if any. The program is not a template, so it would not be replaced.

@@ -2,11 +2,12 @@
 
 use crate::config::{
     section::{Entry, Section},
-    tool::schema::{property_names, resolve, types},
+    tool::schema::{declaration, may_be_absent, property_names, resolve, types},
     variables::mask_variables,
 };
-use longhaul_command::{Template, reads_stdin_as_code, script_elements};
-use longhaul_json_schema::{Schema, SchemaAuthor, text_len};
+use longhaul_command::{
+    CommandElement, CommandWord, ElementPart, Template, ValueForm, command_words, reads_stdin_as_code, script_words,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -64,78 +65,99 @@ const FORMATS: [&str; 19] = [
 ];
 
 /// Warns about the words of a command that its program gets as they stand, and about options that may lose their value.
-pub(crate) fn check_command(
-    entry: &Entry<'_>,
-    words: &[String],
-    input_schema: Option<&Value>,
-    optional: &BTreeSet<String>,
-) {
+pub(crate) fn check_command(entry: &Entry<'_>, command: &[CommandElement], input_schema: Option<&Value>) {
     let elements = entry.elements("an array of strings").unwrap_or_default();
-    let scripts = script_elements(words);
-    let program = words[0].rsplit('/').next().unwrap_or_default();
-    for (index, (element, text)) in elements.iter().zip(words).enumerate() {
-        if scripts.contains(&index) {
+    let words = command_words(command);
+    let scripts = script_words(command);
+    let program = words[0].text.rsplit('/').next().unwrap_or_default();
+    let plain = || words.iter().enumerate().filter(|(index, _)| !scripts.contains(index));
+    for (index, word) in plain() {
+        let Some(element) = elements.get(word.element) else {
             continue;
-        }
-        let is_value = index > 0 && words[index - 1].starts_with('-') && words[index - 1] != "--";
+        };
+        let text = word.text;
+        let is_value = index > 0 && words[index - 1].text.starts_with('-') && words[index - 1].text != "--";
         let reads_patterns = is_value || PATTERN_READERS.contains(&program);
         if let Some(literal) = unreplaced(text).or_else(|| glob(text).filter(|_| !reads_patterns)) {
             element.warn(format!(
                 "`command`: `{literal}` is passed as it stands, since no shell reads the command: write the value itself, or [\"sh\", \"-c\", \"…\"]"
             ));
-        } else if (OPERATORS.contains(&text.as_str()) || has_operator(text)) && !CALCULATORS.contains(&program) {
+        } else if (OPERATORS.contains(&text) || has_operator(text)) && !CALCULATORS.contains(&program) {
             element.warn(format!(
                 "`command`: `{text}` is passed to {program} as an argument, since no shell reads the command: for this write [\"sh\", \"-c\", \"…\"]"
             ));
         }
     }
     let Some(input_schema) = input_schema else { return };
-    for (index, pair) in words.windows(2).enumerate() {
-        let [option, value] = pair else { continue };
-        let place = index + 1;
-        let is_option = option.len() > 1 && option.starts_with('-') && option != "--" && !option.contains(['=', '{']);
-        if index == 0 || !is_option || scripts.contains(&place) {
-            continue;
+    for (index, value) in plain().skip(1) {
+        let option = words[index - 1];
+        if index > 1
+            && let Some(element) = elements.get(value.element)
+            && let Some(lost) = lost_value(command, option, *value, input_schema)
+        {
+            element.warn(format!("`command`: {lost}"));
         }
-        let template = Template::parse(value).unwrap_or_default();
-        let absent = template.placeholders().find_map(|placeholder| {
-            let name = placeholder.name;
-            match optional.contains(name) {
-                true => Some((name, "may be absent")),
-                false => (placeholder.is_whole && may_be_empty(input_schema, name))
-                    .then_some((name, "may be an empty array")),
-            }
-        });
-        if let (Some((name, why)), Some(element)) = (absent, elements.get(place)) {
-            let joined = if option.starts_with("--") {
-                format!("{option}={value}")
-            } else {
-                format!("{option}{value}")
-            };
-            let remedy = match why {
-                "may be absent" => format!("write \"{joined}\", which is left out with it"),
-                _ => "set `minItems = 1`".to_owned(),
-            };
-            element.warn(format!(
-                "`command`: `{name}` {why}, and then `{option}`, if it is an option with a value, takes the next argument for it: {remedy}"
-            ));
-        }
-    }
-    for (index, text) in words.iter().enumerate().skip(1) {
-        let Some((option, name)) = joined_option(text) else {
+        let Some((option, name)) = joined_option(value.text) else {
             continue;
         };
         let is_last = index + 1 == words.len();
-        let is_behind_end = words[..index].iter().any(|word| word == "--");
-        if is_last || is_behind_end || scripts.contains(&index) || !may_be_empty_text(input_schema, name) {
-            continue;
-        }
-        if let Some(element) = elements.get(index) {
+        let is_behind_end = words[..index].iter().any(|word| word.text == "--");
+        if !is_last
+            && !is_behind_end
+            && may_be_empty_text(input_schema, name)
+            && let Some(element) = elements.get(value.element)
+        {
             element.warn(format!(
                 "`command`: `{name}` may be an empty text, and then `{option}`, if it is an option with a value, takes the next argument for it: set `minLength = 1`"
             ));
         }
     }
+}
+
+/// What to say of an option whose value, the next word, may be missing.
+fn lost_value(
+    command: &[CommandElement],
+    option: CommandWord<'_>,
+    value: CommandWord<'_>,
+    input_schema: &Value,
+) -> Option<String> {
+    let text = option.text;
+    let is_option = text.len() > 1 && text.starts_with('-') && text != "--" && !text.contains(['=', '{']);
+    let is_list = value.part == ElementPart::Group;
+    let is_same_element = option.element == value.element;
+    // A list stands or falls as a whole, and the parts of a switch exclude each other.
+    let is_apart = match value.part {
+        ElementPart::Then | ElementPart::Else => !is_same_element || option.part != value.part,
+        ElementPart::Group => is_same_element,
+        ElementPart::Whole => false,
+    };
+    // What begins with `-` is another option.
+    if !is_option || is_apart || value.text.starts_with('-') {
+        return None;
+    }
+    let all = command[value.element].parts();
+    let texts = all.iter().map(|(_, text)| *text).filter(|_| is_list);
+    let templates: Vec<Template> = texts
+        .chain([value.text])
+        .filter_map(|text| Template::parse(text).ok())
+        .collect();
+    let mut placeholders = templates.iter().flat_map(Template::placeholders);
+    let list = format!("[{text:?}, {:?}]", value.text);
+    placeholders.find_map(|placeholder| {
+        let name = placeholder.name;
+        let takes = format!("and then `{text}`, if it is an option with a value, takes the next argument for it");
+        if may_be_absent(input_schema, name) {
+            return Some(format!(
+                "`{name}` may be absent, {takes}: write the list {list}, which is left out with it"
+            ));
+        }
+        let is_spread = placeholder.form == ValueForm::Word && (placeholder.is_whole || is_list);
+        (is_spread && may_be_empty(input_schema, name)).then(|| {
+            format!(
+                "`{name}` may be an empty array, {takes}: write the list {list}, which repeats `{text}` for each element, or set `minItems = 1`"
+            )
+        })
+    })
 }
 
 /// An option of letters that stands before its value in one element, with the property that is the value.
@@ -148,8 +170,8 @@ fn joined_option(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Warns about a standard input that looks as if a shell replaced something in it.
-pub(crate) fn check_stdin(entry: &Entry<'_>, words: &[String], stdin: &str) {
-    if let Some(literal) = unreplaced(stdin).filter(|_| !reads_stdin_as_code(words)) {
+pub(crate) fn check_stdin(entry: &Entry<'_>, command: &[CommandElement], stdin: &str) {
+    if let Some(literal) = unreplaced(stdin).filter(|_| !reads_stdin_as_code(command)) {
         entry.warn(format!(
             "`stdin`: `{literal}` is passed as it stands, since nothing is replaced in it but placeholders: write the value itself"
         ));
@@ -157,10 +179,19 @@ pub(crate) fn check_stdin(entry: &Entry<'_>, words: &[String], stdin: &str) {
 }
 
 /// Warns about properties that the command does not get.
-pub(crate) fn check_unused(section: &Section<'_>, input_schema: &Value, words: &[String], others: &[&str]) {
-    let texts = words.iter().skip(1).map(String::as_str).chain(others.iter().copied());
+pub(crate) fn check_unused(section: &Section<'_>, input_schema: &Value, command: &[CommandElement], others: &[&str]) {
+    let words = command_words(command).into_iter().skip(1);
+    let texts = words.map(|word| word.text).chain(others.iter().copied());
     let templates: Vec<Template> = texts.filter_map(|text| Template::parse(text).ok()).collect();
-    let used: BTreeSet<&str> = templates.iter().flat_map(Template::properties).collect();
+    let conditions = command.iter().filter_map(|element| match element {
+        CommandElement::Switch(switch) => Some(switch.property.as_str()),
+        _ => None,
+    });
+    let used: BTreeSet<&str> = templates
+        .iter()
+        .flat_map(Template::properties)
+        .chain(conditions)
+        .collect();
     for name in property_names(input_schema).difference(&used) {
         let message =
             format!("`{name}` is used by none of `command`, `stdin`, `env` and `cwd`, so the command does not get it");
@@ -188,7 +219,7 @@ pub(crate) fn check_env(entry: &Entry<'_>) {
     }
 }
 
-/// Warns about what the schemas of a tool's properties let pass, and about defaults that they refuse.
+/// Warns about what the schemas of a tool's properties let pass.
 pub(crate) fn check_schemas(section: &Section<'_>, input_schema: &Value) {
     let properties = input_schema["properties"].as_object();
     for (name, schema) in properties.into_iter().flatten() {
@@ -197,35 +228,12 @@ pub(crate) fn check_schemas(section: &Section<'_>, input_schema: &Value) {
         for (place, message) in found {
             warn_at(section, name, &format!("`{name}`{place}: {message}"));
         }
-        let schema = resolve(input_schema, schema);
-        if let Some(default) = schema.get("default")
-            && let Ok(compiled) = Schema::with_formats(schema, SchemaAuthor::Own, true)
-            && let Some(Err(Some(violation))) = compiled.check_now(default, text_len(default), |found| {
-                found.next().map(|first| first.to_string())
-            })
-        {
-            warn_at(
-                section,
-                name,
-                &format!("`{name}`: its default is refused by its own schema: {violation}"),
-            );
-        }
     }
 }
 
-/// Warns where a property stands: in `input`, else at the file with the schema.
+/// Warns where a property is declared.
 fn warn_at(section: &Section<'_>, name: &str, message: &str) {
-    let inline = section
-        .get("input")
-        .and_then(|input| input.pairs("a table of JSON Schemas"));
-    let entry = match inline {
-        Some(pairs) => pairs
-            .into_iter()
-            .find(|(property, _)| *property == name)
-            .map(|(_, entry)| ("input", entry)),
-        None => section.get("input_schema").map(|entry| ("input_schema", entry)),
-    };
-    if let Some((key, entry)) = entry {
+    if let Some((key, entry)) = declaration(section, name) {
         entry.warn(format!("`{key}`: {message}"));
     }
 }

@@ -19,15 +19,45 @@ pub(crate) fn harmless(input_schema: &Value) -> HarmlessValues {
     }
 }
 
-/// The properties that are integers, or arrays of them.
+/// The properties whose numbers are integers, or those of their elements.
 pub(crate) fn integers(input_schema: &Value) -> BTreeSet<String> {
-    let is_integer = |name: &&str| {
-        let property = resolve(input_schema, &input_schema["properties"][*name]);
-        let element = resolve(input_schema, &property["items"]);
-        [property, element].iter().any(|schema| types(schema) == ["integer"])
+    let has_integers = |name: &&str| {
+        let property = &input_schema["properties"][*name];
+        let elements = &resolve(input_schema, property)["items"];
+        is_integer(input_schema, property, MOST_NESTED) || is_integer(input_schema, elements, MOST_NESTED)
     };
     let names = property_names(input_schema).into_iter();
-    names.filter(is_integer).map(str::to_owned).collect()
+    names.filter(has_integers).map(str::to_owned).collect()
+}
+
+/// Nobody nests alternatives more deeply.
+const MOST_NESTED: usize = 8;
+
+/// Whether every number that the schema accepts is an integer, and it accepts one.
+fn is_integer(root: &Value, schema: &Value, levels: usize) -> bool {
+    let schema = resolve(root, schema);
+    let types = types(schema);
+    if !types.is_empty() {
+        return types.contains(&"integer") && !types.contains(&"number");
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        let mut numbers = choices.iter().filter(|choice| choice.is_number()).peekable();
+        return numbers.peek().is_some()
+            && numbers.all(|number| number.as_f64().is_some_and(|number| number.fract() == 0.0));
+    }
+    let alternatives = |key: &str| schema[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_inner = |schema: &Value| levels > 0 && is_integer(root, schema, levels - 1);
+    // `{ type = "null" }` has no other type.
+    let has_number = |schema: &&Value| !(schema["type"] == "null" || is_without_numbers(resolve(root, schema)));
+    ["anyOf", "oneOf"].iter().any(|key| {
+        let mut with_numbers = alternatives(key).iter().filter(has_number).peekable();
+        with_numbers.peek().is_some() && with_numbers.all(is_inner)
+    }) || alternatives("allOf").iter().any(is_inner)
+}
+
+fn is_without_numbers(schema: &Value) -> bool {
+    let types = types(schema);
+    !types.is_empty() && !types.iter().any(|kind| ["integer", "number"].contains(kind))
 }
 
 /// One of some texts without characters of a shell, a number or a boolean.
@@ -143,6 +173,37 @@ fn begins_with_dash(hir: &Hir) -> (bool, bool) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn integers_are_found_wherever_a_schema_says_so() {
+        for (schema, expected) in [
+            (json!({"type": "integer"}), true),
+            (json!({"type": ["integer", "null"]}), true),
+            (json!({"type": ["integer", "string"]}), true),
+            (json!({"type": ["integer", "number"]}), false),
+            (json!({"type": "number"}), false),
+            (json!({"type": "string"}), false),
+            (json!({"$ref": "#/$defs/i"}), true),
+            (json!({"type": "array", "items": {"$ref": "#/$defs/i"}}), true),
+            (
+                json!({"type": ["array", "null"], "items": {"type": ["integer", "null"]}}),
+                true,
+            ),
+            (json!({"type": "array", "items": {"type": "number"}}), false),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), true),
+            (json!({"oneOf": [{"$ref": "#/$defs/i"}, {"type": "string"}]}), true),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "number"}]}), false),
+            (json!({"anyOf": [{"type": "integer"}, {}]}), false),
+            (json!({"allOf": [{"type": "integer"}, {"minimum": 1}]}), true),
+            (json!({"enum": [1, 2, null]}), true),
+            (json!({"enum": [1, 2.5]}), false),
+            (json!({"enum": ["a"]}), false),
+            (json!({}), false),
+        ] {
+            let root = json!({"properties": {"x": schema}, "$defs": {"i": {"type": "integer"}}});
+            assert_eq!(integers(&root).contains("x"), expected, "{schema}");
+        }
+    }
 
     #[test]
     fn values_that_cannot_hold_what_a_shell_reads_are_told_from_others() {

@@ -1,7 +1,7 @@
 //! The command of a tool, made of a command line that a user has typed.
 
 use crate::mcp_servers::usable_name;
-use longhaul_command::script_elements;
+use longhaul_command::{CommandElement, script_words};
 use std::{collections::BTreeSet, path::Path};
 
 /// Programs that run another one, or a script: a tool is called by what they run.
@@ -26,11 +26,11 @@ impl ToolCommand {
     /// Takes `{name}` for a placeholder. All other braces are literal, also those of scripts (`sh -c`), in which no value of a caller may stand.
     pub(super) fn of_words(words: &[String]) -> Self {
         let mut nothing = BTreeSet::new();
-        let literal: Vec<String> = words
+        let literal: Vec<CommandElement> = words
             .iter()
-            .map(|word| template(word, Braces::Literal, &mut nothing))
+            .map(|word| template(word, Braces::Literal, &mut nothing).into())
             .collect();
-        let scripts = script_elements(&literal);
+        let scripts = script_words(&literal);
         let (mut properties, mut in_scripts) = (BTreeSet::new(), BTreeSet::new());
         let mut command = Vec::new();
         for (index, word) in words.iter().enumerate() {

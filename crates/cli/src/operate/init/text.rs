@@ -286,7 +286,8 @@ mod tests {
             ] {
                 let line = line.replace("'''", "\"'\"");
                 let (_, config) = load(&answers(Some(&line), place), None, &environment());
-                assert_eq!(config.tools[0].command, command, "{line}");
+                let found = config.tools[0].command.iter().map(|element| element.text().unwrap());
+                assert_eq!(found.collect::<Vec<_>>(), command, "{line}");
                 assert_eq!(config.warnings.len(), warnings, "{line}: {:?}", config.warnings);
                 assert_eq!(config.server.name, "my.jobs-1_x");
             }

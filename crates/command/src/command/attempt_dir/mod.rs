@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | `version` | server | the format of the rest |
 //! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
+//! | `argument.<n>` | server | an argument that the command reads from a file |
 //! | `lock` | server | the holder of its `flock` decides what becomes of the attempt |
 //! | `void` | either | nothing may be started here any more; a supervisor that could not start its command for want of something writes why |
 //! | `sock` | supervisor | where it listens |
@@ -23,6 +24,7 @@ pub(crate) mod segments;
 pub(crate) mod signal;
 pub(crate) mod verdict;
 
+use super::definition::files::ArgumentFile;
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
 use record::{ExitRecord, LaunchSpec};
@@ -237,7 +239,7 @@ impl AttemptDir {
     ///
     /// # Errors
     /// When the directory exists already or anything cannot be written.
-    pub fn prepare(&self, spec: &LaunchSpec, stdin: &str) -> io::Result<()> {
+    pub fn prepare(&self, spec: &LaunchSpec, stdin: &str, files: &[ArgumentFile]) -> io::Result<()> {
         let task_dir = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let root = task_dir.parent().ok_or(io::ErrorKind::InvalidInput)?;
         make_dir(task_dir)?;
@@ -247,6 +249,9 @@ impl AttemptDir {
         self.write_synced(SPEC, &serde_json::to_vec(spec)?)?;
         if !stdin.is_empty() {
             self.write_synced(STDIN, stdin.as_bytes())?;
+        }
+        for file in files {
+            self.write_synced(&file.name, file.contents.as_bytes())?;
         }
         self.write_synced(LOCK, b"")?;
         for dir in [&self.path, task_dir, root] {

@@ -1,6 +1,6 @@
 //! A call's arguments, read just far enough to become words of a command line.
 
-use super::number;
+use super::{json_text, number};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -22,6 +22,14 @@ pub enum CommandArgumentError {
     /// An array where only one word fits.
     #[error("`{0}` must be a single value here, not an array")]
     ArrayInside(String),
+    /// Something else than a boolean where a switch needs one.
+    #[error("`{0}` must be true or false")]
+    NotABoolean(String),
+    /// The file for a value could not be named on a command line.
+    #[error(
+        "`{0}` is passed as a file, and the path of the server's data directory is not UTF-8, so no command can be given it"
+    )]
+    UnnamableFolder(String),
     /// The program would take the value for an option.
     #[error(
         "`{0}` may not begin with `-`: the program would take it for an option; write for example `./-name` for a path"
@@ -67,27 +75,61 @@ impl<'a> Arguments<'a> {
             .map_err(|_| CommandArgumentError::NotAnObject)
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
-        let Some(raw) = self.0.get(name) else {
+    /// These, and `defaults` for those that are left out. What is null stays so.
+    pub(super) fn or_defaults<'b>(&self, defaults: &'b BTreeMap<String, Box<RawValue>>) -> Arguments<'b>
+    where
+        'a: 'b,
+    {
+        let mut all: BTreeMap<Cow<'b, str>, &'b RawValue> = self.0.clone();
+        for (name, value) in defaults {
+            all.entry(Cow::Borrowed(name)).or_insert(value);
+        }
+        Arguments(all)
+    }
+
+    /// All of them as one JSON document, and a line break.
+    pub(super) fn to_json(&self) -> Result<String, CommandArgumentError> {
+        let members = self.0.iter().map(|(name, value)| {
+            let value = json_text::compact(name, value)?;
+            Ok(format!("{}:{value}", serde_json::Value::from(&**name)))
+        });
+        Ok(format!("{{{}}}\n", members.collect::<Result<Vec<_>, _>>()?.join(",")))
+    }
+
+    /// The JSON of a property; `None` if it is absent or null.
+    pub(super) fn raw(&self, name: &str) -> Option<&'a RawValue> {
+        let raw = self.0.get(name).copied();
+        raw.filter(|raw| !raw.get().starts_with('n'))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
+        let Some(raw) = self.raw(name) else {
             return Ok(ArgumentValue::Absent);
         };
-        match raw.get().as_bytes().first() {
-            Some(b'n') => Ok(ArgumentValue::Absent),
-            Some(b'[') => {
-                let elements: Vec<&'a RawValue> =
-                    serde_json::from_str(raw.get()).map_err(|_| CommandArgumentError::NotAWord(name.to_owned()))?;
-                elements
-                    .into_iter()
-                    .map(|element| word(name, element))
-                    .collect::<Result<_, _>>()
-                    .map(ArgumentValue::Words)
-            }
-            _ => word(name, raw).map(ArgumentValue::Word),
+        if !raw.get().starts_with('[') {
+            return word(name, raw).map(ArgumentValue::Word);
         }
+        let words = self.elements(name)?.into_iter().map(|element| word(name, element));
+        words.collect::<Result<_, _>>().map(ArgumentValue::Words)
+    }
+
+    /// The elements of an array.
+    pub(super) fn elements(&self, name: &str) -> Result<Vec<&'a RawValue>, CommandArgumentError> {
+        let raw = self.raw(name).map_or("[]", RawValue::get);
+        serde_json::from_str(raw).map_err(|_| CommandArgumentError::NotAWord(name.to_owned()))
     }
 }
 
-fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, CommandArgumentError> {
+/// A string as it is; anything else as JSON.
+pub(super) fn file_contents(name: &str, raw: &RawValue) -> Result<String, CommandArgumentError> {
+    if raw.get().starts_with('"') {
+        return serde_json::from_str(raw.get()).map_err(|_| CommandArgumentError::NotText(name.to_owned()));
+    }
+    Ok(json_text::compact(name, raw)? + "\n")
+}
+
+/// An element of an array, or a value that is none.
+pub(super) fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, CommandArgumentError> {
     let text = raw.get();
     match text.as_bytes().first() {
         Some(b'"') => {

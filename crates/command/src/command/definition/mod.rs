@@ -1,7 +1,10 @@
 //! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
 pub(crate) mod arguments;
+pub(crate) mod element;
 pub(crate) mod env_file;
+pub(crate) mod files;
+mod json_text;
 mod number;
 pub(crate) mod script;
 pub(crate) mod template;
@@ -15,15 +18,17 @@ use super::{
     progress::ProgressPattern,
 };
 use arguments::{Arguments, CommandArgumentError};
+use element::{CommandElement, Element, ElementProblem};
+use files::{ArgumentFile, ArgumentFiles};
 use longhaul_core::Millis;
 use longhaul_json_schema::{Schema, SchemaAuthor};
-use script::{HarmlessValues, ScriptPlaceholder, placeholders_in_scripts};
+use script::{HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 use template::{Rules, Template, TemplateError, list_of};
 use variables::CodeVariablePlaceholder;
@@ -63,8 +68,8 @@ pub struct StopSettings {
 pub struct CommandDefinition {
     /// Format of this record: [`DEFINITION_VERSION`].
     pub version: u32,
-    /// The program, taken literally, then templates of its arguments.
-    pub command: Vec<String>,
+    /// The program, taken literally, then its arguments.
+    pub command: Vec<CommandElement>,
     /// Environment beside the allow-listed one. May hold secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -85,6 +90,12 @@ pub struct CommandDefinition {
     /// Template of the standard input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
+    /// The standard input is all arguments as JSON, and `stdin` is empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_json: bool,
+    /// What stands for properties that a caller leaves out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<String, Value>,
     /// Properties whose value may begin with `-`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub allow_leading_dash: BTreeSet<String>,
@@ -124,7 +135,7 @@ pub struct CommandDefinition {
 /// Only the program: environment and arguments may be secret.
 impl fmt::Debug for CommandDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CommandDefinition({:?})", self.command.first())
+        write!(f, "CommandDefinition({:?})", self.program())
     }
 }
 
@@ -132,7 +143,7 @@ impl fmt::Debug for CommandDefinition {
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
     /// There is no program.
-    #[error("`command` is empty; its first element is the program to run")]
+    #[error("`command` needs a program: its first element, a text")]
     NoProgram,
     /// The program is a placeholder.
     #[error("`command` element 1: the program is taken literally, so `{0}` would not be replaced; name a program")]
@@ -147,6 +158,14 @@ pub enum DefinitionError {
         element: usize,
         /// What is wrong with it.
         error: TemplateError,
+    },
+    /// An element of the command can hardly be meant.
+    #[error("`command` element {element}: {problem}")]
+    Element {
+        /// Which element, from 1.
+        element: usize,
+        /// What is wrong with it.
+        problem: ElementProblem,
     },
     /// The standard input is not a template.
     #[error("`stdin`, {0}")]
@@ -165,7 +184,7 @@ pub enum DefinitionError {
     /// A placeholder in a variable that programs load code by.
     #[error("`env.{variable}`: {0}", variable = .0.variable)]
     CodeVariable(CodeVariablePlaceholder),
-    /// A name in `optional` or `allow_leading_dash` that is no property.
+    /// A name in `optional`, `allow_leading_dash` or a switch that is no property.
     #[error("`{key}` names `{name}`, which is no property of the input; there is {known}")]
     UnknownName {
         /// Which key.
@@ -234,13 +253,22 @@ impl CommandDefinition {
         if self.allow_placeholders_in_scripts {
             return Ok(());
         }
-        let found = placeholders_in_scripts(&self.command, &self.stdin, &self.allow_leading_dash, harmless);
+        let stdin = match self.stdin_json {
+            true => StandardInput::Json,
+            false => StandardInput::Template(&self.stdin),
+        };
+        let found = placeholders_in_scripts(&self.command, stdin, &self.allow_leading_dash, harmless);
         found
             .into_iter()
             .next()
             .map_or(Ok(()), |first| Err(DefinitionError::Script(first)))?;
         self.code_variable_placeholder(harmless)
             .map_or(Ok(()), |found| Err(DefinitionError::CodeVariable(found)))
+    }
+
+    /// The program; empty if there is none.
+    pub fn program(&self) -> &str {
+        self.command.first().and_then(CommandElement::text).unwrap_or_default()
     }
 
     /// The text [`Self::from_json`] reads. Equal definitions have equal texts.
@@ -250,7 +278,7 @@ impl CommandDefinition {
     }
 }
 
-/// What to start: the words of the command line, the program first, and the standard input.
+/// What to start: the words of the command line, the program first, the standard input, and the files it reads.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// Program and arguments.
@@ -261,6 +289,8 @@ pub struct Invocation {
     pub env: BTreeMap<String, String>,
     /// The folder that the caller has chosen, if it can choose one: within the definition's, where a relative path starts.
     pub cwd: Option<String>,
+    /// Files that the attempt's folder must have.
+    pub files: Vec<ArgumentFile>,
 }
 
 /// Arguments may be secret, so a debug print counts them.
@@ -278,10 +308,11 @@ impl fmt::Debug for Invocation {
 /// A [`CommandDefinition`], checked, its templates, pattern and schema parsed.
 pub struct CommandTool {
     definition: CommandDefinition,
-    arguments: Vec<Template>,
+    arguments: Vec<Element>,
     stdin: Template,
     env: BTreeMap<String, Template>,
     cwd: Option<Template>,
+    defaults: BTreeMap<String, Box<RawValue>>,
     progress: Option<ProgressPattern>,
     output_schema: Option<Schema>,
 }
@@ -294,21 +325,23 @@ impl CommandTool {
     /// [`DefinitionError`]: the key, the place in it, and what would be right.
     pub fn new(definition: CommandDefinition, names: Option<&BTreeSet<String>>) -> Result<Self, DefinitionError> {
         let arguments = parse_arguments(&definition.command, names)?;
-        let stdin = Template::parse(&definition.stdin)
-            .and_then(|template| check(template, names))
-            .map_err(DefinitionError::Stdin)?;
+        let stdin = Template::parse_with(&definition.stdin, names).map_err(DefinitionError::Stdin)?;
         check_listed("optional", &definition.optional, names)?;
         check_listed("allow_leading_dash", &definition.allow_leading_dash, names)?;
+        let defaults = definition.defaults.iter().map(|(name, value)| {
+            let text = serde_json::value::to_raw_value(value).map_err(DefinitionError::Malformed)?;
+            Ok((name.clone(), text))
+        });
+        let defaults = defaults.collect::<Result<_, _>>()?;
         if !definition.cwd.is_absolute() || definition.cwd.to_str().is_none() {
             return Err(DefinitionError::Cwd(definition.cwd));
         }
         check_variables(&definition)?;
         let env = parse_variables(&definition.env_templates, names)?;
-        let cwd = definition.cwd_template.as_deref().map(|text| {
-            Template::parse(text)
-                .and_then(|template| check(template, names))
-                .map_err(DefinitionError::CwdTemplate)
-        });
+        let cwd = definition
+            .cwd_template
+            .as_deref()
+            .map(|text| Template::parse_with(text, names).map_err(DefinitionError::CwdTemplate));
         let progress = match &definition.progress {
             Some(pattern) => Some(ProgressPattern::parse(pattern).map_err(DefinitionError::Progress)?),
             None => None,
@@ -327,6 +360,7 @@ impl CommandTool {
             stdin,
             env,
             cwd: cwd.transpose()?,
+            defaults,
             progress,
             output_schema,
         })
@@ -347,21 +381,26 @@ impl CommandTool {
         self.output_schema.as_ref()
     }
 
-    /// What to start for a call with these arguments. They are expected to satisfy the tool's input schema; what could harm is
-    /// refused here all the same, by the rules of the configuration (a value is never split, and never seen by a shell).
+    /// What to start for a call with these arguments, in an attempt with this folder. They are expected to satisfy the tool's input
+    /// schema; what could harm is refused here all the same, by the rules of the configuration (a value is never split, and never seen
+    /// by a shell).
     ///
     /// # Errors
     /// [`CommandArgumentError`], for the caller to read.
-    pub fn expand(&self, arguments: &Arguments<'_>) -> Result<Invocation, CommandArgumentError> {
+    pub fn expand(&self, arguments: &Arguments<'_>, folder: &Path) -> Result<Invocation, CommandArgumentError> {
+        let arguments = &arguments.or_defaults(&self.defaults);
+        let files = ArgumentFiles::in_folder(folder);
         let rules = Rules {
             optional: &self.definition.optional,
             allow_leading_dash: &self.definition.allow_leading_dash,
             integers: &self.definition.integers,
+            files: &files,
+            element: None,
         };
         let mut argv = Vec::with_capacity(self.definition.command.len());
-        argv.extend(self.definition.command.first().cloned());
-        for template in &self.arguments {
-            template.expand_argument(arguments, &rules, &mut argv)?;
+        argv.push(self.definition.program().to_owned());
+        for element in &self.arguments {
+            element.expand(arguments, &rules, &mut argv)?;
         }
         let cwd = match &self.cwd {
             Some(template) if variables::has_absent(template, arguments)? => {
@@ -372,11 +411,16 @@ impl CommandTool {
             Some(template) => Some(template.expand_text(arguments, &rules)?),
             None => None,
         };
+        let stdin = match self.definition.stdin_json {
+            true => arguments.to_json()?,
+            false => self.stdin.expand_text(arguments, &rules)?,
+        };
         Ok(Invocation {
             argv,
-            stdin: self.stdin.expand_text(arguments, &rules)?,
+            stdin,
             env: variables::expand(&self.env, arguments, &rules)?,
             cwd,
+            files: files.into_files(),
         })
     }
 }
@@ -388,10 +432,13 @@ fn place(script: &ScriptPlaceholder) -> String {
     }
 }
 
-fn parse_arguments(command: &[String], names: Option<&BTreeSet<String>>) -> Result<Vec<Template>, DefinitionError> {
-    let Some((program, arguments)) = command.split_first().filter(|(program, _)| !program.is_empty()) else {
-        return Err(DefinitionError::NoProgram);
-    };
+fn parse_arguments(
+    command: &[CommandElement],
+    names: Option<&BTreeSet<String>>,
+) -> Result<Vec<Element>, DefinitionError> {
+    let (program, arguments) = command.split_first().ok_or(DefinitionError::NoProgram)?;
+    let program = program.text().filter(|program| !program.is_empty());
+    let program = program.ok_or(DefinitionError::NoProgram)?;
     if program.contains('\0') {
         return Err(DefinitionError::ProgramNul);
     }
@@ -401,13 +448,15 @@ fn parse_arguments(command: &[String], names: Option<&BTreeSet<String>>) -> Resu
     {
         return Err(DefinitionError::ProgramTemplate(format!("{{{name}}}")));
     }
-    let parse = |(index, text): (usize, &String)| {
-        Template::parse(text)
-            .and_then(|template| check(template, names))
-            .map_err(|error| DefinitionError::Argument {
-                element: index + 2,
-                error,
-            })
+    let parse = |(index, argument): (usize, &CommandElement)| {
+        let element = index + 2;
+        if let CommandElement::Switch(switch) = argument {
+            check_listed("if", &[switch.property.clone()].into(), names)?;
+        }
+        match argument.problem() {
+            Some(problem) => Err(DefinitionError::Element { element, problem }),
+            None => Element::parse(argument, names).map_err(|error| DefinitionError::Argument { element, error }),
+        }
     };
     arguments.iter().enumerate().map(parse).collect()
 }
@@ -431,22 +480,14 @@ fn parse_variables(
     templates: &BTreeMap<String, String>,
     names: Option<&BTreeSet<String>>,
 ) -> Result<BTreeMap<String, Template>, DefinitionError> {
-    let parse =
-        |(name, text): (&String, &String)| match Template::parse(text).and_then(|template| check(template, names)) {
-            Ok(template) => Ok((name.clone(), template)),
-            Err(error) => Err(DefinitionError::EnvTemplate {
-                name: name.clone(),
-                error,
-            }),
-        };
+    let parse = |(name, text): (&String, &String)| match Template::parse_with(text, names) {
+        Ok(template) => Ok((name.clone(), template)),
+        Err(error) => Err(DefinitionError::EnvTemplate {
+            name: name.clone(),
+            error,
+        }),
+    };
     templates.iter().map(parse).collect()
-}
-
-fn check(template: Template, names: Option<&BTreeSet<String>>) -> Result<Template, TemplateError> {
-    if let Some(names) = names {
-        template.check_names(names)?;
-    }
-    Ok(template)
 }
 
 fn check_listed(

@@ -5,83 +5,92 @@
 
 mod harmless;
 mod interpreters;
+mod lines;
 mod rewrite;
 
 pub use harmless::HarmlessValues;
 
-use super::template::Template;
+use super::{
+    element::{CommandElement, command_words},
+    template::{Placeholder, Template, ValueForm},
+};
 use harmless::Place;
 use interpreters::{Interpreter, Operands, basename};
+use lines::possible_lines;
 use std::collections::BTreeSet;
 
 /// A placeholder inside a text that a program runs as code: a caller could run any code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{{{property}}}` stands in a script that `{program}` runs, so a caller could run any code; {remedy}; `allow_placeholders_in_scripts = true` accepts it as it is"
+    "{code} that `{program}` runs, so a caller could run any code; {remedy}; `allow_placeholders_in_scripts = true` accepts it as it is"
 )]
 pub struct ScriptPlaceholder {
     /// The element of the command, from 0; `None` for the standard input.
     pub element: Option<usize>,
-    /// The property.
-    pub property: String,
+    /// What is code, for people.
+    pub code: String,
     /// Who runs it.
     pub program: String,
     /// What to write instead.
     pub remedy: String,
 }
 
-/// The placeholders of a command that stand in scripts, at most one for each element. Elements that are not templates are passed over.
+/// What a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StandardInput<'a> {
+    /// A template, which may be empty.
+    Template(&'a str),
+    /// All arguments as JSON.
+    Json,
+}
+
+/// The placeholders of a command that stand in scripts, at most one for each element. Texts that are not templates are passed over.
 pub fn placeholders_in_scripts(
-    command: &[String],
-    stdin: &str,
+    command: &[CommandElement],
+    stdin: StandardInput<'_>,
     allow_leading_dash: &BTreeSet<String>,
     harmless: &HarmlessValues,
 ) -> Vec<ScriptPlaceholder> {
-    let words: Vec<Word> = command
-        .iter()
-        .enumerate()
-        .map(|(index, text)| {
-            if index == 0 {
-                Word::program(text)
-            } else {
-                Word::new(text)
-            }
-        })
-        .collect();
-    let mut scripts = Scripts::default();
-    CommandLine {
-        words: &words,
-        allow_leading_dash,
-    }
-    .read(&mut scripts);
-
+    let all = command_words(command);
     let mut found: Vec<ScriptPlaceholder> = Vec::new();
-    for script in scripts.elements {
-        let (element, program) = (script.element, script.program);
-        let Some(text) = command.get(element).filter(|_| element > 0) else {
-            continue;
-        };
-        let may_harm = |property: &str| script.is_option || !harmless.has(property, text, script.place);
-        let Some(property) = properties(text).into_iter().find(|property| may_harm(property)) else {
-            continue;
-        };
-        if found.iter().all(|other| other.element != Some(element)) {
-            let remedy = rewrite::remedy(command, element, &program);
+    let mut reader = None;
+    for line in possible_lines(command) {
+        let texts: Vec<&str> = line.iter().map(|index| all[*index].text).collect();
+        let scripts = scripts_of(&texts, allow_leading_dash);
+        reader = reader.or(scripts.stdin);
+        for script in scripts.elements {
+            let Some(index) = line.get(script.word).filter(|_| script.word > 0) else {
+                continue;
+            };
+            let element = Some(all[*index].element);
+            if found.iter().any(|other| other.element == element) {
+                continue;
+            }
+            let Some(code) = harmful(&script, all[*index].text, harmless) else {
+                continue;
+            };
+            let remedy = match script.kind {
+                ScriptKind::File => rewrite::FILE_REMEDY.to_owned(),
+                ScriptKind::Code | ScriptKind::Option => rewrite::remedy(&texts, script.word, &script.program),
+            };
             found.push(ScriptPlaceholder {
-                element: Some(element),
-                property,
-                program,
+                element,
+                code,
+                program: script.program,
                 remedy,
             });
         }
     }
-    if let Some(program) = scripts.stdin
-        && let Some(property) =
-            (properties(stdin).into_iter()).find(|property| !harmless.has(property, stdin, Place::Other))
-    {
+    let code = match stdin {
+        StandardInput::Json => Some("the JSON of all arguments is a script".to_owned()),
+        StandardInput::Template(text) => {
+            first_harmful(text, |placeholder| !harmless.has(placeholder, text, Place::Other))
+        }
+    };
+    if let (Some(program), Some(code)) = (reader, code) {
         found.push(ScriptPlaceholder {
             element: None,
-            property,
+            code,
             remedy: rewrite::STDIN_REMEDY.to_owned(),
             program,
         });
@@ -89,32 +98,64 @@ pub fn placeholders_in_scripts(
     found
 }
 
-/// The elements of a command that its programs run as code, by their places in it.
-pub fn script_elements(command: &[String]) -> BTreeSet<usize> {
-    let scripts = scripts_of(command);
-    scripts.elements.into_iter().map(|script| script.element).collect()
+/// What a caller could make code of in a text that is run as code.
+fn harmful(script: &Script, text: &str, harmless: &HarmlessValues) -> Option<String> {
+    match script.kind {
+        ScriptKind::Code => first_harmful(text, |placeholder| !harmless.has(placeholder, text, script.place)),
+        ScriptKind::Option => first_harmful(text, |_| true),
+        ScriptKind::File => {
+            let template = Template::parse(text).unwrap_or_default();
+            let file = template
+                .placeholders()
+                .find(|placeholder| placeholder.form == ValueForm::File);
+            file.map(|file| format!("`{file}` is a script"))
+        }
+    }
+}
+
+fn first_harmful(text: &str, is_harmful: impl Fn(&Placeholder<'_>) -> bool) -> Option<String> {
+    let template = Template::parse(text).unwrap_or_default();
+    let first = template.placeholders().find(is_harmful);
+    first.map(|placeholder| format!("`{placeholder}` stands in a script"))
+}
+
+/// The words of a command that its programs run as code, by their places in [`command_words`].
+pub fn script_words(command: &[CommandElement]) -> BTreeSet<usize> {
+    let of_line = |line: Vec<usize>| {
+        let elements = scripts_of_line(command, &line).elements;
+        elements
+            .into_iter()
+            .filter_map(move |script| line.get(script.word).copied())
+    };
+    possible_lines(command).into_iter().flat_map(of_line).collect()
 }
 
 /// Whether a program of a command runs its standard input as code.
-pub fn reads_stdin_as_code(command: &[String]) -> bool {
-    scripts_of(command).stdin.is_some()
+pub fn reads_stdin_as_code(command: &[CommandElement]) -> bool {
+    possible_lines(command)
+        .iter()
+        .any(|line| scripts_of_line(command, line).stdin.is_some())
 }
 
-fn scripts_of(command: &[String]) -> Scripts {
-    let words: Vec<Word> = command.iter().map(|text| Word::new(text)).collect();
+fn scripts_of_line(command: &[CommandElement], line: &[usize]) -> Scripts {
+    let all = command_words(command);
+    let texts: Vec<&str> = line.iter().map(|index| all[*index].text).collect();
+    scripts_of(&texts, &BTreeSet::new())
+}
+
+fn scripts_of(texts: &[&str], allow_leading_dash: &BTreeSet<String>) -> Scripts {
+    let word = |(index, text): (usize, &&str)| match index {
+        0 => Word::program(text),
+        _ => Word::new(text),
+    };
+    let words: Vec<Word> = texts.iter().enumerate().map(word).collect();
     let mut scripts = Scripts::default();
     CommandLine {
         words: &words,
-        allow_leading_dash: &BTreeSet::new(),
+        allow_leading_dash,
     }
     .read(&mut scripts);
     scripts
-}
-
-/// The placeholders of a template; none of what is no template.
-fn properties(text: &str) -> Vec<String> {
-    let template = Template::parse(text).unwrap_or_default();
-    template.properties().map(str::to_owned).collect()
 }
 
 /// An element of the command line as far as it is known before it is filled in.
@@ -123,6 +164,8 @@ struct Word {
     known: String,
     /// The first placeholder.
     property: Option<String>,
+    /// A placeholder in it is the path of a file that the caller has filled.
+    names_file: bool,
 }
 
 impl Word {
@@ -131,6 +174,9 @@ impl Word {
             Ok(template) => Self {
                 known: template.literal_prefix().to_owned(),
                 property: template.properties().next().map(str::to_owned),
+                names_file: template
+                    .placeholders()
+                    .any(|placeholder| placeholder.form == ValueForm::File),
             },
             Err(_) => Self::program(text),
         }
@@ -141,6 +187,7 @@ impl Word {
         Self {
             known: text.to_owned(),
             property: None,
+            names_file: false,
         }
     }
 
@@ -158,11 +205,22 @@ struct Scripts {
 }
 
 struct Script {
-    element: usize,
+    /// Its place in the command line.
+    word: usize,
     program: String,
     place: Place,
+    kind: ScriptKind,
+}
+
+/// Why a word is code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScriptKind {
+    /// It is a script, or a part of one.
+    Code,
     /// What it is depends on the value: it may be an option.
-    is_option: bool,
+    Option,
+    /// It names a file of code, and the caller fills that file.
+    File,
 }
 
 struct CommandLine<'a> {
@@ -218,10 +276,7 @@ impl CommandLine<'_> {
         else {
             return;
         };
-        let ends_before_its_script = scripts
-            .elements
-            .iter()
-            .find(|script| script.element >= self.words.len());
+        let ends_before_its_script = scripts.elements.iter().find(|script| script.word >= self.words.len());
         if let Some(script) = ends_before_its_script {
             scripts.stdin = Some(script.program.clone());
         }
@@ -245,7 +300,7 @@ impl CommandLine<'_> {
             };
             let holds_it = |script: &&Script| {
                 self.words
-                    .get(script.element)
+                    .get(script.word)
                     .and_then(Word::literal)
                     .is_some_and(|code| code.contains(replaced))
             };
@@ -310,9 +365,16 @@ impl InterpreterParser<'_> {
                     reads_stdin |= stdin;
                     at += values;
                 }
-                ReadOption::Value { attached } => at += usize::from(!attached),
+                ReadOption::Value { attached } => {
+                    // What a language's option names it may load.
+                    if interpreter.operands == Operands::File {
+                        self.found_file(if attached { at - 1 } else { at });
+                    }
+                    at += usize::from(!attached);
+                }
                 ReadOption::CodeFile { attached } => {
                     has_code = true;
+                    self.found_file(if attached { at - 1 } else { at });
                     at += usize::from(!attached);
                 }
                 ReadOption::Code { attached } => {
@@ -349,7 +411,12 @@ impl InterpreterParser<'_> {
         let interpreter = self.interpreter;
         let words = self.line.words;
         match interpreter.operands {
-            Operands::File => self.stdin_is_code(reads_stdin || (operands.is_empty() && !has_code)),
+            Operands::File => {
+                if let Some(file) = operands.first().filter(|_| !has_code) {
+                    self.found_file(*file);
+                }
+                self.stdin_is_code(reads_stdin || (operands.is_empty() && !has_code));
+            }
             Operands::Code(nth) if !has_code => match operands.get(nth) {
                 Some(code) => self.found(*code),
                 None => self.stdin_is_code(interpreter.reads_stdin_code),
@@ -419,15 +486,21 @@ impl InterpreterParser<'_> {
         }
     }
 
-    fn found(&mut self, element: usize) {
-        self.push(element, false);
+    fn found(&mut self, word: usize) {
+        self.push(word, ScriptKind::Code);
     }
 
-    fn found_option(&mut self, element: usize) {
-        self.push(element, true);
+    fn found_option(&mut self, word: usize) {
+        self.push(word, ScriptKind::Option);
     }
 
-    fn push(&mut self, element: usize, is_option: bool) {
+    fn found_file(&mut self, word: usize) {
+        if self.is_program && self.line.words.get(word).is_some_and(|word| word.names_file) {
+            self.push(word, ScriptKind::File);
+        }
+    }
+
+    fn push(&mut self, word: usize, kind: ScriptKind) {
         let place = match self.interpreter.operands {
             Operands::Joined { .. } => Place::Shell,
             Operands::EachCode if ["make", "gmake"].contains(&&*self.program) => Place::Target,
@@ -435,10 +508,10 @@ impl InterpreterParser<'_> {
             _ => Place::Other,
         };
         self.scripts.elements.push(Script {
-            element,
+            word,
             program: self.program.clone(),
             place,
-            is_option,
+            kind,
         });
     }
 

@@ -1,10 +1,12 @@
 //! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
 
 use super::{
-    arguments::{ArgumentValue, Arguments, CommandArgumentError, Word},
-    number,
+    arguments::{self, ArgumentValue, Arguments, CommandArgumentError, Word},
+    files::ArgumentFiles,
+    json_text, number,
 };
-use std::collections::BTreeSet;
+use serde_json::value::RawValue;
+use std::{collections::BTreeSet, fmt};
 
 /// A text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,36 @@ fn unknown_hint(name: &str, known: &str) -> String {
     literal_braces(name).unwrap_or_else(|| format!("there is {known}"))
 }
 
+/// How a placeholder writes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ValueForm {
+    /// `{name}`: as a word.
+    #[default]
+    Word,
+    /// `{name:json}`: as JSON.
+    Json,
+    /// `{name:file}`: as the path of a file that holds it.
+    File,
+}
+
+impl ValueForm {
+    const SUFFIXES: [(&str, Self); 2] = [(":json", Self::Json), (":file", Self::File)];
+
+    /// The property and the form that the text between two braces names.
+    fn split(inner: &str) -> (&str, Self) {
+        let with_suffix = |(suffix, form)| Some((inner.strip_suffix(suffix)?, form));
+        let found = Self::SUFFIXES.into_iter().find_map(with_suffix);
+        found
+            .filter(|(name, _)| !name.is_empty())
+            .unwrap_or((inner, Self::Word))
+    }
+
+    fn suffix(self) -> &'static str {
+        let of_form = Self::SUFFIXES.iter().find(|(_, form)| *form == self);
+        of_form.map_or("", |(suffix, _)| suffix)
+    }
+}
+
 /// What to say of braces around what can hardly be meant for a name, such as JSON.
 pub fn literal_braces(name: &str) -> Option<String> {
     let is_no_name = |char: char| char.is_whitespace() || "\"':,;$()".contains(char);
@@ -57,16 +89,29 @@ pub fn literal_braces(name: &str) -> Option<String> {
 pub struct Placeholder<'a> {
     /// The property.
     pub name: &'a str,
+    /// How it writes the value.
+    pub form: ValueForm,
     /// It is the whole text.
     pub is_whole: bool,
     /// The text can begin with its value.
     pub is_first: bool,
 }
 
+/// As it is written: `{name:json}`.
+impl fmt::Display for Placeholder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}{}}}", self.name, self.form.suffix())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Literal(String),
-    Property { name: String, column: usize },
+    Property {
+        name: String,
+        form: ValueForm,
+        column: usize,
+    },
 }
 
 /// A text with placeholders, parsed.
@@ -75,11 +120,15 @@ pub struct Template {
     parts: Vec<Part>,
 }
 
-/// What may be left out, and what may begin with `-`.
+/// What may be left out, what may begin with `-`, and where files are.
+#[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) optional: &'a BTreeSet<String>,
     pub(crate) allow_leading_dash: &'a BTreeSet<String>,
     pub(crate) integers: &'a BTreeSet<String>,
+    pub(crate) files: &'a ArgumentFiles<'a>,
+    /// The element of an array that stands for its property.
+    pub(crate) element: Option<(&'a str, &'a RawValue)>,
 }
 
 impl Template {
@@ -118,7 +167,9 @@ impl Template {
                     if name.is_empty() {
                         return Err(error(TemplateProblem::Empty));
                     }
-                    parts.push(Part::Property { name, column });
+                    let (name, form) = ValueForm::split(&name);
+                    let name = name.to_owned();
+                    parts.push(Part::Property { name, form, column });
                 }
                 '}' => return Err(error(TemplateProblem::Unopened)),
                 '\0' => return Err(error(TemplateProblem::Nul)),
@@ -129,6 +180,15 @@ impl Template {
             parts.push(Part::Literal(literal));
         }
         Ok(Self { parts })
+    }
+
+    /// The same; with `names`, placeholders must be among them.
+    pub(crate) fn parse_with(text: &str, names: Option<&BTreeSet<String>>) -> Result<Self, TemplateError> {
+        let template = Self::parse(text)?;
+        if let Some(names) = names {
+            template.check_names(names)?;
+        }
+        Ok(template)
     }
 
     /// The names in it, in order, repeated as they repeat.
@@ -147,8 +207,9 @@ impl Template {
             .iter()
             .enumerate()
             .filter_map(move |(index, part)| match part {
-                Part::Property { name, .. } => Some(Placeholder {
+                Part::Property { name, form, .. } => Some(Placeholder {
                     name,
+                    form: *form,
                     is_whole: self.parts.len() == 1,
                     is_first: index < first_literal,
                 }),
@@ -165,9 +226,9 @@ impl Template {
     }
 
     /// Refuses a placeholder that is not among `names`.
-    pub(crate) fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
+    fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
         for part in &self.parts {
-            if let Part::Property { name, column } = part
+            if let Part::Property { name, column, .. } = part
                 && !names.contains(name)
             {
                 let known = list_of(names);
@@ -191,8 +252,9 @@ impl Template {
         rules: &Rules<'_>,
         argv: &mut Vec<String>,
     ) -> Result<(), CommandArgumentError> {
-        if let [Part::Property { name, .. }] = self.parts.as_slice()
-            && let ArgumentValue::Words(words) = arguments.get(name)?
+        if let [Part::Property { name, form, .. }] = self.parts.as_slice()
+            && *form == ValueForm::Word
+            && let ArgumentValue::Words(words) = rules.value(name, arguments)?
         {
             for word in words {
                 let word = rules.as_integer(name, word);
@@ -205,8 +267,8 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Literal(text) => argument.push_str(text),
-                Part::Property { name, .. } => {
-                    let Some(word) = rules.single(name, arguments)? else {
+                Part::Property { name, form, .. } => {
+                    let Some(word) = rules.written(name, *form, arguments)? else {
                         return Ok(());
                     };
                     // Stricter than "is a whole argument": a value at the front of one makes an option just as well.
@@ -231,8 +293,8 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
-                Part::Property { name, .. } => {
-                    if let Some(word) = rules.single(name, arguments)? {
+                Part::Property { name, form, .. } => {
+                    if let Some(word) = rules.written(name, *form, arguments)? {
                         text.push_str(&word.text);
                     }
                 }
@@ -242,18 +304,58 @@ impl Template {
     }
 }
 
-impl Rules<'_> {
-    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Word<'a>>, CommandArgumentError> {
-        match arguments.get(name)? {
-            ArgumentValue::Word(word) => Ok(Some(self.as_integer(name, word))),
-            ArgumentValue::Words(_) => Err(CommandArgumentError::ArrayInside(name.to_owned())),
-            ArgumentValue::Absent if self.optional.contains(name) => Ok(None),
-            ArgumentValue::Absent => Err(CommandArgumentError::Missing(name.to_owned())),
+impl<'a> Rules<'a> {
+    /// What a placeholder becomes; `None` if its property is optional and without a value.
+    fn written(
+        &self,
+        name: &str,
+        form: ValueForm,
+        arguments: &Arguments<'a>,
+    ) -> Result<Option<Word<'a>>, CommandArgumentError> {
+        let Some(raw) = arguments.raw(name) else {
+            return self.absent(name).map(|()| None);
+        };
+        let text = match form {
+            ValueForm::Word => match self.value(name, arguments)? {
+                ArgumentValue::Word(word) => return Ok(Some(self.as_integer(name, word))),
+                ArgumentValue::Words(_) => return Err(CommandArgumentError::ArrayInside(name.to_owned())),
+                ArgumentValue::Absent => return self.absent(name).map(|()| None),
+            },
+            ValueForm::Json => json_text::compact(name, raw)?,
+            ValueForm::File => self.files.path(name, arguments::file_contents(name, raw)?)?,
+        };
+        let is_number = text.starts_with(|char: char| char == '-' || char.is_ascii_digit());
+        let text = text.into();
+        Ok(Some(Word { text, is_number }))
+    }
+
+    /// Refuses that a property without a value is left out, unless it may be.
+    pub(crate) fn absent(&self, name: &str) -> Result<(), CommandArgumentError> {
+        if self.optional.contains(name) {
+            return Ok(());
+        }
+        Err(CommandArgumentError::Missing(name.to_owned()))
+    }
+
+    /// Whether a switch is on; `None` without a value.
+    pub(crate) fn flag(&self, name: &str, arguments: &Arguments<'_>) -> Result<Option<bool>, CommandArgumentError> {
+        match arguments.raw(name).map(RawValue::get) {
+            None => self.absent(name).map(|()| None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(CommandArgumentError::NotABoolean(name.to_owned())),
+        }
+    }
+
+    fn value(&self, name: &str, arguments: &Arguments<'a>) -> Result<ArgumentValue<'a>, CommandArgumentError> {
+        match self.element {
+            Some((property, element)) if property == name => arguments::word(name, element).map(ArgumentValue::Word),
+            _ => arguments.get(name),
         }
     }
 
     /// JSON has one kind of numbers, so 5.0 and 5e0 are integers; programs want 5.
-    fn as_integer<'a>(&self, name: &str, word: Word<'a>) -> Word<'a> {
+    fn as_integer<'w>(&self, name: &str, word: Word<'w>) -> Word<'w> {
         match number::as_integer(&word.text) {
             Some(text) if word.is_number && self.integers.contains(name) => Word {
                 text: text.into(),

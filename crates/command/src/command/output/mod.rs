@@ -216,7 +216,7 @@ impl EndedCommand<'_> {
     }
 
     fn program(&self) -> &str {
-        self.tool.definition().command.first().map_or("", String::as_str)
+        self.tool.definition().program()
     }
 
     fn headline(&self) -> String {

@@ -1,5 +1,6 @@
 //! Placeholders whose values cannot change what a script does.
 
+use crate::command::definition::template::{Placeholder, ValueForm};
 use std::collections::BTreeSet;
 
 /// The properties whose values hold nothing that a shell gives a meaning, as far as the schema of the input says so.
@@ -28,13 +29,14 @@ const BEFORE_COMMANDS: [&str; 17] = [
 ];
 
 impl HarmlessValues {
-    /// Whether no value of `property` is more than an argument where it stands in `text`.
-    pub(super) fn has(&self, property: &str, text: &str, place: Place) -> bool {
-        if self.fixed.contains(property) {
+    /// Whether no value of the placeholder is more than an argument where it stands in `text`.
+    pub(super) fn has(&self, placeholder: &Placeholder<'_>, text: &str, place: Place) -> bool {
+        if self.fixed.contains(placeholder.name) {
             return true;
         }
-        let placeholder = format!("{{{property}}}");
-        self.words.contains(property)
+        let is_word = placeholder.form == ValueForm::Word && self.words.contains(placeholder.name);
+        let placeholder = placeholder.to_string();
+        is_word
             && match place {
                 Place::Shell => (text.match_indices(&placeholder)).all(|(at, _)| follows_a_word(&text[..at])),
                 Place::Target => text == placeholder,
@@ -59,6 +61,7 @@ fn follows_a_word(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::definition::template::Template;
 
     #[test]
     fn words_are_harmless_as_arguments_and_not_as_commands() {
@@ -66,7 +69,12 @@ mod tests {
             words: ["x".to_owned()].into(),
             ..HarmlessValues::default()
         };
-        let has = |text| harmless.has("x", text, Place::Shell);
+        let has_at = |text: &str, place| {
+            let template = Template::parse(text).unwrap();
+            let first = template.placeholders().next().unwrap();
+            harmless.has(&first, text, place)
+        };
+        let has = |text| has_at(text, Place::Shell);
         for text in [
             "make {x}",
             "cd /srv && ./run.sh --env {x}",
@@ -91,9 +99,10 @@ mod tests {
             "a > {x}",
             "! {x}",
             "a\n{x}",
+            "make {x:json}",
         ] {
             assert!(!has(text), "{text}");
         }
-        assert!(!harmless.has("x", "make {x}", Place::Other));
+        assert!(!has_at("make {x}", Place::Other));
     }
 }

@@ -1,6 +1,6 @@
 //! What to write in the place of a placeholder inside a script.
 
-use super::{Word, basename};
+use super::basename;
 use crate::command::definition::template::Template;
 
 /// The longest script that is shown rewritten.
@@ -8,16 +8,16 @@ const LONGEST_REWRITE: usize = 200;
 
 pub(super) const STDIN_REMEDY: &str = "put the script into `command` and the value into an argument of its own, or have the script read it from standard input as data";
 
+pub(super) const FILE_REMEDY: &str = "name a script of your own, and give it the file as an argument behind that";
+
 /// What to do about the placeholder in `command[element]`, with an example.
-pub(super) fn remedy(command: &[String], element: usize, program: &str) -> String {
+pub(super) fn remedy(command: &[&str], element: usize, program: &str) -> String {
     if let Some(safe) = shell_with_arguments(command, element) {
         return format!("pass it as an argument: {safe}");
     }
-    let property = command
-        .get(element)
-        .and_then(|text| Word::new(text).property)
-        .unwrap_or_default();
-    let value = format!("{{{property}}}");
+    let template = command.get(element).and_then(|text| Template::parse(text).ok());
+    let value = template.and_then(|template| Some(template.placeholders().next()?.to_string()));
+    let value = value.unwrap_or_default();
     let bare = program.trim_end_matches(|char: char| char.is_ascii_digit() || ".-".contains(char));
     let example = match bare {
         "sh" | "ash" | "bash" | "rbash" | "dash" | "zsh" | "ksh" | "mksh" | "yash" => {
@@ -53,7 +53,7 @@ pub(super) fn remedy(command: &[String], element: usize, program: &str) -> Strin
 
 /// `sh -c 'echo {who}'` with its placeholders as arguments of the script. `None` where the script is long, has arguments already, or is not
 /// a POSIX shell's.
-fn shell_with_arguments(command: &[String], element: usize) -> Option<String> {
+fn shell_with_arguments(command: &[&str], element: usize) -> Option<String> {
     const POSIX: &[&str] = &["sh", "ash", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "yash"];
     let script = command.get(element)?;
     let is_last = element + 1 == command.len();
@@ -64,21 +64,21 @@ fn shell_with_arguments(command: &[String], element: usize) -> Option<String> {
         return None;
     }
     let template = Template::parse(script).ok()?;
-    let mut properties: Vec<&str> = Vec::new();
-    for property in template.properties() {
-        if !properties.contains(&property) {
-            properties.push(property);
+    let mut placeholders: Vec<String> = Vec::new();
+    for placeholder in template.placeholders().map(|placeholder| placeholder.to_string()) {
+        if !placeholders.contains(&placeholder) {
+            placeholders.push(placeholder);
         }
     }
-    let mut words: Vec<String> = command[..element].to_vec();
-    words.push(with_parameters(script, &properties)?);
+    let mut words: Vec<String> = command[..element].iter().map(|word| (*word).to_owned()).collect();
+    words.push(with_parameters(script, &placeholders)?);
     words.push(basename(shell));
-    words.extend(properties.iter().map(|property| format!("{{{property}}}")));
+    words.extend(placeholders);
     Some(list(&words.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 /// The script with `$1`, `$2` … in the place of placeholders, quoted as the place needs it.
-fn with_parameters(script: &str, properties: &[&str]) -> Option<String> {
+fn with_parameters(script: &str, placeholders: &[String]) -> Option<String> {
     let mut text = String::new();
     let mut quote = None;
     let mut chars = script.chars().peekable();
@@ -87,7 +87,8 @@ fn with_parameters(script: &str, properties: &[&str]) -> Option<String> {
             '{' | '}' if chars.next_if_eq(&char).is_some() => text.extend([char, char]),
             '{' => {
                 let name: String = chars.by_ref().take_while(|char| *char != '}').collect();
-                let number = 1 + properties.iter().position(|property| *property == name)?;
+                let placeholder = format!("{{{name}}}");
+                let number = 1 + placeholders.iter().position(|other| *other == placeholder)?;
                 let parameter = if number < 10 && quote.is_none() {
                     format!("${number}")
                 } else {
