@@ -332,9 +332,10 @@ impl Gateway {
         }
         supervision::offer_lists(upstreams, engine);
         loops::offer(upstreams, engine);
-        engine
-            .catalog()
-            .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
+        engine.catalog().set_follower(Arc::new(UpstreamResources {
+            upstreams: Arc::clone(upstreams),
+            catalog: Arc::downgrade(engine.catalog()),
+        }));
         let mut author = AuthorHandlers::clone(&engine.catalog().snapshot().author);
         if author.fallback_notification.is_none() {
             author.fallback_notification = Some(Arc::new(ClientNotifications(Arc::clone(upstreams))));

@@ -1,4 +1,5 @@
 //! Requests and subscriptions that are passed on to upstreams.
 
+mod own_entries;
 pub(crate) mod requests;
 pub(crate) mod subscriptions;

@@ -1,5 +1,6 @@
 //! Prompts, resources and completions of upstreams: requests that are passed on.
 
+use super::own_entries;
 use crate::{
     catalog::{EarlierNames, client_catalog},
     executor::progress::relayed_progress,
@@ -10,17 +11,17 @@ use crate::{
 };
 use longhaul_client::{CallOptions, Event, RequestError};
 use longhaul_core::{BoxFuture, Json, JsonMembers, RpcFailure};
-use longhaul_runtime::{CustomMethod, Engine, HandlerError, ListClient, MethodHandler, RequestContext};
+use longhaul_runtime::{Catalog, CustomMethod, Engine, HandlerError, ListClient, MethodHandler, RequestContext};
 use longhaul_wire::relayed;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 /// A method that is answered with what upstreams have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UpstreamMethod {
+pub(super) enum UpstreamMethod {
     ListPrompts,
     GetPrompt,
     ListResources,
@@ -51,6 +52,7 @@ pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
             true if !is_offered => {
                 let handler = Arc::new(RelayedMethod {
                     upstreams: Arc::clone(upstreams),
+                    catalog: Arc::downgrade(catalog),
                     relayed,
                 });
                 match CustomMethod::new(name, handler) {
@@ -66,6 +68,8 @@ pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
 
 struct RelayedMethod {
     upstreams: Arc<Upstreams>,
+    /// Has what this server offers by itself, which comes before the upstreams.
+    catalog: Weak<Catalog>,
     relayed: UpstreamMethod,
 }
 
@@ -81,19 +85,47 @@ impl MethodHandler for RelayedMethod {
             if is_list && let Some(known) = client_catalog::until_known(upstreams, of(&cx)) {
                 known.await;
             }
+            let own = self
+                .catalog
+                .upgrade()
+                .map(|catalog| catalog.snapshot())
+                .unwrap_or_default();
+            let own_texts = || own_entries::of(&own, self.relayed);
             match self.relayed {
-                UpstreamMethod::ListPrompts => Ok(list(upstreams, &cx, "prompts", |lists| &lists.prompts, "name")),
-                UpstreamMethod::ListResources => Ok(list(upstreams, &cx, "resources", |lists| &lists.resources, "uri")),
+                UpstreamMethod::ListPrompts => Ok(list(
+                    upstreams,
+                    &cx,
+                    "prompts",
+                    own_texts(),
+                    |lists| &lists.prompts,
+                    "name",
+                )),
+                UpstreamMethod::ListResources => Ok(list(
+                    upstreams,
+                    &cx,
+                    "resources",
+                    own_texts(),
+                    |lists| &lists.resources,
+                    "uri",
+                )),
                 UpstreamMethod::ListTemplates => Ok(list(
                     upstreams,
                     &cx,
                     "resourceTemplates",
+                    own_texts(),
                     |lists| &lists.templates,
                     "uriTemplate",
                 )),
-                UpstreamMethod::GetPrompt => get_prompt(upstreams, params, &cx).await,
-                UpstreamMethod::ReadResource => read_resource(upstreams, params, &cx).await,
-                UpstreamMethod::Complete => complete(upstreams, params, &cx).await,
+                relayed => {
+                    if let Some(answer) = own_entries::answer(&own, relayed, &params, &cx) {
+                        return answer.await;
+                    }
+                    match relayed {
+                        UpstreamMethod::GetPrompt => get_prompt(upstreams, params, &cx).await,
+                        UpstreamMethod::ReadResource => read_resource(upstreams, params, &cx).await,
+                        _ => complete(upstreams, params, &cx).await,
+                    }
+                }
             }
         })
     }
@@ -108,17 +140,26 @@ fn of(cx: &RequestContext) -> ListClient<'_> {
     }
 }
 
-/// The entries of all upstreams, in the order of the configuration. Of several upstreams with an entry of one `key` the first one counts: requests for it go there.
+/// This server's `own` entries and those of all upstreams, in the order of the configuration. Of several entries of one `key` the first one counts: requests for it
+/// go there.
 fn list(
     upstreams: &Upstreams,
     cx: &RequestContext,
     member: &str,
+    own: Vec<(Arc<str>, Json)>,
     entries: impl Fn(&UpstreamLists) -> &Vec<Json>,
     key: &str,
 ) -> Json {
     let mut out = format!(r#"{{"{member}":["#);
     let mut is_first = true;
     let mut uris = HashSet::new();
+    for (name, entry) in &own {
+        if !std::mem::take(&mut is_first) {
+            out.push(',');
+        }
+        out.push_str(entry.as_str());
+        uris.insert(name.to_string());
+    }
     for upstream in upstreams.all() {
         let Some(lists) = upstream.lists_for(of(cx)) else {
             continue;
@@ -129,7 +170,7 @@ fn list(
             let shown = match (&earlier, text_member(entry, key)) {
                 (Some(earlier), Some(name)) => {
                     let shown = upstream.offered_name(&name);
-                    if earlier.claim(&shown).is_some() {
+                    if uris.contains(&*shown) || earlier.claim(&shown).is_some() {
                         continue;
                     }
                     relayed::entry(entry, "name", &Value::from(shown).to_string())
@@ -235,7 +276,7 @@ async fn complete(upstreams: &Upstreams, mut params: JsonMembers, cx: &RequestCo
 }
 
 /// A member that is a text.
-fn text(members: &JsonMembers, name: &str) -> String {
+pub(super) fn text(members: &JsonMembers, name: &str) -> String {
     let member = members.get(name).map(Json::as_str);
     member.and_then(raw_json::text).unwrap_or_default()
 }

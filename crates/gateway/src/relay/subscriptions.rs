@@ -4,16 +4,20 @@ use super::requests;
 use crate::upstream::{Upstream, UpstreamConnection, Upstreams, public};
 use longhaul_client::{RequestError, ServerChange, Watch, WatchFilter};
 use longhaul_core::{BoxFuture, Json, Millis};
-use longhaul_runtime::{FollowError, Followed, ResourceFollower, Subscriber};
+use longhaul_runtime::{Catalog, FollowError, Followed, ResourceFollower, Subscriber};
 use longhaul_wire::relayed;
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// How often a subscription is made again, in milliseconds: a server of 2025-11-25 forgets it with the session, and does not say so.
 const AGAIN_EVERY: Millis = 30_000;
 
 /// Subscribes at upstreams.
-pub(crate) struct UpstreamResources(pub(crate) Arc<Upstreams>);
+pub(crate) struct UpstreamResources {
+    pub(crate) upstreams: Arc<Upstreams>,
+    /// Where the resources of this server are. They are not followed.
+    pub(crate) catalog: Weak<Catalog>,
+}
 
 impl ResourceFollower for UpstreamResources {
     fn follow(
@@ -22,8 +26,12 @@ impl ResourceFollower for UpstreamResources {
         subscriber: Subscriber,
     ) -> BoxFuture<'static, Result<Followed, FollowError>> {
         Box::pin(async move {
+            let own = self.catalog.upgrade().map(|catalog| catalog.snapshot());
+            if own.is_some_and(|own| own.find_resource(&uri).is_some()) {
+                return Ok(Arc::new(()) as Followed);
+            }
             let mut why_not = FollowError::NotFound;
-            for upstream in requests::may_have(&self.0, &uri) {
+            for upstream in requests::may_have(&self.upstreams, &uri) {
                 let lists = upstream.lists();
                 if lists.is_none_or(|lists| lists.capabilities["resources"]["subscribe"] != true) {
                     why_not = FollowError::Refused(format!(

@@ -115,6 +115,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The handler of the resource, and the names and values of its template's variables.
+    pub fn find_resource(&self, uri: &str) -> Option<(Arc<dyn ResourceHandler>, Vec<(String, String)>)> {
+        if let Some(resource) = self.resources.get(uri) {
+            return Some((Arc::clone(&resource.handler), Vec::new()));
+        }
+        self.templates.values().find_map(|template| {
+            let variables = template.uri_template.match_uri(uri)?;
+            Some((Arc::clone(&template.handler), variables))
+        })
+    }
+
     /// When a plain call of `tool` is handed off, in milliseconds; `None` if it is not.
     pub fn handoff_of(&self, tool: &Tool) -> Option<Millis> {
         let settings = tool.settings();

@@ -1,4 +1,4 @@
-//! Finding resources, and subscribing to them in both eras.
+//! Subscribing to resources in both eras.
 
 use super::task_resources;
 use crate::{
@@ -6,23 +6,9 @@ use crate::{
     interaction::{Interaction, resource_watch},
     session::preferences::SubscriptionGuard,
 };
-use longhaul_runtime::{FollowError, ResourceHandler, Snapshot};
+use longhaul_runtime::FollowError;
 use longhaul_wire::{Method, RpcError};
 use std::sync::Arc;
-
-/// Names and values.
-pub(crate) type Variables = Vec<(String, String)>;
-
-/// The handler of the resource, and the values of its template's variables.
-pub(crate) fn find(snapshot: &Snapshot, uri: &str) -> Option<(Arc<dyn ResourceHandler>, Variables)> {
-    if let Some(resource) = snapshot.resources.get(uri) {
-        return Some((Arc::clone(&resource.handler), Vec::new()));
-    }
-    snapshot.templates.values().find_map(|template| {
-        let variables = template.uri_template.match_uri(uri)?;
-        Some((Arc::clone(&template.handler), variables))
-    })
-}
 
 /// A subscription to a resource, which may need a guard to be kept. A resource that does not exist, and a task that is not the
 /// caller's, are the same to the subscriber.
@@ -38,7 +24,7 @@ pub(crate) async fn subscribe(
     let not_found = || RpcError::resource_not_found(caller.generation, uri);
     // Which resources there are is known only to the author, if the author reads them.
     let author_reads = || snapshot.methods.contains_key(Method::ResourcesRead.as_str()) && !task_resources::is_uri(uri);
-    if find(&snapshot, uri).is_some() || author_reads() {
+    if snapshot.find_resource(uri).is_some() || author_reads() {
         let Some(follower) = &snapshot.follower else {
             return Ok(None);
         };

@@ -3,10 +3,7 @@
 use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
-    catalog::{
-        resources::{self, Variables},
-        task_resources,
-    },
+    catalog::task_resources,
     handler,
     interaction::rounds::{Round, RoundRequest},
     response::Answer,
@@ -23,7 +20,7 @@ pub(crate) const READ_CACHE: CacheHints = CacheHints {
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let params = request.params.read_resource()?;
-    match resources::find(&methods.engine.catalog().snapshot(), &params.uri) {
+    match methods.engine.catalog().snapshot().find_resource(&params.uri) {
         Some((handler, variables)) => read_with(methods, request, &params, handler, variables),
         None => task_resources::read(&methods.engine, &methods.server_info, request, &params.uri).await,
     }
@@ -34,7 +31,7 @@ fn read_with(
     request: &AdmittedRequest<'_>,
     params: &ReadResource<'_>,
     reader: Arc<dyn ResourceHandler>,
-    variables: Variables,
+    variables: Vec<(String, String)>,
 ) -> Result<Answer, RpcError> {
     let generation = request.caller.generation;
     let not_found = RpcError::resource_not_found(generation, &params.uri);
