@@ -102,7 +102,7 @@ fn each_configuration_in_the_documents_is_accepted() {
             .unwrap()
             .entry("name")
             .or_insert_with(|| "x".into());
-        if !["tool", "upstream"]
+        if !["tool", "upstream", "resource", "prompt"]
             .iter()
             .any(|section| written.contains_key(*section))
         {

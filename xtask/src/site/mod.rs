@@ -19,11 +19,12 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 20] = [
+const GUIDE: [&str; 21] = [
     "install.md",
     "first-task.md",
     "hosts.md",
     "tools.md",
+    "resources.md",
     "calls.md",
     "upstreams.md",
     "upstream-jobs.md",

@@ -205,6 +205,15 @@ fn describe(config: &Config) -> String {
         let summary = tool.description.lines().next().unwrap_or_default();
         text.push_str(&format!("  {:width$}  {}\n", tool.name, plain_line(summary)));
     }
+    for resource in &config.content.resources {
+        text.push_str(&format!("  resource {}  {}\n", resource.name, resource.uri));
+    }
+    for prompt in &config.content.prompts {
+        let summary = prompt.description.as_deref().unwrap_or_default();
+        let summary = summary.lines().next().unwrap_or_default();
+        text.push_str(plain_line(&format!("  prompt {}  {summary}", prompt.name)).trim_end());
+        text.push('\n');
+    }
     text
 }
 
@@ -271,6 +280,10 @@ fn valid_json(config: &Config, others: &Others) -> Value {
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description}))
         .collect();
+    let content = &config.content;
+    let resources = content.resources.iter();
+    let resources: Vec<Value> = resources.map(|one| json!({"name": one.name, "uri": one.uri})).collect();
+    let prompts: Vec<Value> = content.prompts.iter().map(|one| json!({"name": one.name})).collect();
     let server = &config.server;
     let mut warnings = problems_json(&config.warnings);
     warnings.extend(
@@ -286,6 +299,8 @@ fn valid_json(config: &Config, others: &Others) -> Value {
         "ok": problems.is_empty(),
         "server": {"name": server.name, "listen": listen(server), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
+        "resources": resources,
+        "prompts": prompts,
         "upstreams": upstreams::to_json(&others.upstreams),
         "warnings": warnings,
     });

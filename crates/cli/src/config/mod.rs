@@ -3,6 +3,7 @@
 //! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
 mod admin;
+mod content;
 mod data_dir;
 mod file;
 mod keys;
@@ -17,6 +18,9 @@ pub(crate) mod variables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use content::{
+    ContentConfig, Display, FOLDER_VARIABLE, PromptArgument, PromptConfig, ResourceConfig, ResourceSource,
+};
 pub(crate) use data_dir::{DataDirConfig, load_for_data_dir};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use keys::{KeysConfig, load_for_keys};
@@ -48,7 +52,9 @@ pub(crate) struct Config {
     pub(crate) admin: AdminSettings,
     /// The `[[tool]]` sections in the order of the file.
     pub(crate) tools: Vec<ToolConfig>,
-    /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
+    /// The `[[resource]]` and `[[prompt]]` sections.
+    pub(crate) content: ContentConfig,
+    /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool, resource, prompt or upstream.
     pub(crate) upstreams: Vec<UpstreamConfig>,
     /// Whether the names of tools begin with those of their upstreams.
     pub(crate) prefix: bool,
@@ -123,13 +129,15 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
     let tools = match root.get("tool") {
         Some(entry) => tool::read_all(&entry, environment),
         None => {
-            if upstream.is_none() {
-                let nothing = "there is no [[tool]] and no [upstream.NAME], so there is nothing to serve";
+            if upstream.is_none() && root.get("resource").or(root.get("prompt")).is_none() {
+                let nothing =
+                    "there is no [[tool]], [[resource]], [[prompt]] or [upstream.NAME], so there is nothing to serve";
                 file.report(None, nothing.to_owned());
             }
             Vec::new()
         }
     };
+    let content = ContentConfig::read(&root, environment);
     let admin = root.get_or("admin", AdminSettings::default(), |entry| {
         let listen = server.as_ref().map(|server| &server.listen);
         admin::read(&entry.section("[admin]", "[admin]")?, listen)
@@ -141,6 +149,7 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         server: server?,
         admin: admin?,
         tools,
+        content,
         // One upstream keeps its names.
         prefix: prefix? && upstreams.len() > 1,
         upstreams,

@@ -1,6 +1,7 @@
 //! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
 mod access;
+mod content;
 mod descriptors;
 mod gateway;
 #[cfg(debug_assertions)]
@@ -218,7 +219,7 @@ fn check_machine(server: &ServerConfig) -> Result<(), ServeError> {
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     // From here on it does not end the process.
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
-    let offered = reload::Present::new(&config.tools);
+    let mut offered = reload::Present::new(&config.tools);
     let parts = ServerParts::open(config.server, store, asked).await?;
     let listener = bind(&parts.server, parts.role, asked).await?;
     let url = listener.as_ref().map(BoundListener::url);
@@ -282,6 +283,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     }
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
     let protocol = running.protocol().ok_or(longhaul::ServeError::Stopped)?;
+    (offered.content)
+        .update(config.content, engine.catalog(), &parts.ports)
+        .await;
     let report = parts.report(&running, &commands, url, admin.url(), who, asked).await;
     let server = StartedServer {
         asked,
@@ -361,9 +365,7 @@ impl ServerParts {
             .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
             .strict_headers(server.strict_headers)
             .http(server.http.clone());
-        if let Some(instructions) = instructions {
-            building = building.instructions(instructions);
-        }
+        building = content::describe(building, server, instructions);
         if let Some(shared) = &server.shared_store {
             building = building.lost_after(Duration::from_millis(shared.lost_after));
         }
@@ -392,6 +394,7 @@ impl ServerParts {
             data_dir: server.data_dir.clone(),
             store: server.shared_store.as_ref().map(SharedStore::shown),
             tools: Vec::new(),
+            content: [0; 3],
             recovered: running.recovered(),
             bytes_held: commands.bytes_held().await.ok(),
             hazards: hazards().iter().map(ToString::to_string).collect(),
@@ -459,6 +462,7 @@ impl StartedServer<'_> {
             self.gateway.wait(engine, unseen).await;
             let offered = engine.catalog().snapshot();
             report.tools = offered.tools.keys().map(ToString::to_string).collect();
+            report.content = [offered.prompts.len(), offered.resources.len(), offered.templates.len()];
             report.print(self.asked.json);
             let FileReload {
                 hangup,

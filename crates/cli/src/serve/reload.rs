@@ -1,6 +1,9 @@
-//! Reads the configuration again at SIGHUP: tools and upstreams come and go, tasks stay.
+//! Reads the configuration again at SIGHUP: tools, resources, prompts and upstreams come and go, tasks stay.
 
-use super::tools::{self, UnusableTool};
+use super::{
+    content::{ContentChanges, OfferedContent},
+    tools::{self, UnusableTool},
+};
 use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
@@ -22,8 +25,12 @@ use longhaul_runtime::Engine;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::signal::unix::Signal;
 
-/// The commands that are offered now, by the names of their tools.
-pub(super) struct Present(BTreeMap<String, ToolConfig>);
+/// What the file offers now.
+pub(super) struct Present {
+    /// By name.
+    tools: BTreeMap<String, ToolConfig>,
+    pub(super) content: OfferedContent,
+}
 
 /// What is needed to change what a running server offers.
 pub(super) struct ReloadContext<'a> {
@@ -59,6 +66,7 @@ struct Changes {
     /// Of the text that was read.
     digest: String,
     upstreams: Reloaded,
+    content: ContentChanges,
     /// The digest of the settings, which are used at the start only.
     settings: String,
     /// What could not be done.
@@ -67,7 +75,10 @@ struct Changes {
 
 impl Present {
     pub(super) fn new(tools: &[ToolConfig]) -> Self {
-        Self(tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect())
+        Self {
+            tools: tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect(),
+            content: OfferedContent::default(),
+        }
     }
 }
 
@@ -116,6 +127,7 @@ impl ReloadContext<'_> {
     async fn reload(&self, present: &mut Present) -> Result<Changes, ReloadError> {
         let Config {
             tools,
+            content,
             upstreams,
             prefix,
             warnings,
@@ -126,23 +138,26 @@ impl ReloadContext<'_> {
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
-        let is_other = |tool: &ToolConfig| present.0.get(&tool.name) != Some(tool);
+        let is_other = |tool: &ToolConfig| present.tools.get(&tool.name) != Some(tool);
         let other: Vec<ToolConfig> = tools.into_iter().filter(is_other).collect();
         let names: Vec<String> = other.iter().map(|tool| tool.name.clone()).collect();
         let built = tools::build_all(other, self.queue_timeout, self.commands)?;
         let mut changes = Changes {
             upstreams: self.gateway.reload(self.engine, upstreams, prefix).await?,
+            content: (present.content)
+                .update(content, self.engine.catalog(), self.engine.ports())
+                .await,
             digest,
             settings,
             ..Changes::default()
         };
-        for gone in present.0.keys().filter(|name| !next.contains_key(*name)) {
+        for gone in present.tools.keys().filter(|name| !next.contains_key(*name)) {
             self.running.remove_tool(gone);
             changes.tools_removed.push(gone.clone());
         }
         let mut failed = Vec::new();
         for (name, tool) in names.into_iter().zip(built) {
-            let is_new = !present.0.contains_key(&name);
+            let is_new = !present.tools.contains_key(&name);
             if is_new && self.engine.catalog().tool(&name).is_some() {
                 changes.problems.push(format!(
                     "the tool `{name}` is not offered: an upstream offers one of this name"
@@ -162,15 +177,15 @@ impl ReloadContext<'_> {
             }
         }
         let kept = failed.into_iter().map(|name| {
-            let before = present.0.remove(&name);
+            let before = present.tools.remove(&name);
             (name, before)
         });
         let kept: Vec<_> = kept.collect();
-        present.0 = next;
+        present.tools = next;
         for (name, before) in kept {
             match before {
-                Some(before) => drop(present.0.insert(name, before)),
-                None => drop(present.0.remove(&name)),
+                Some(before) => drop(present.tools.insert(name, before)),
+                None => drop(present.tools.remove(&name)),
             }
         }
         Ok(changes)
@@ -183,6 +198,12 @@ impl Changes {
             ("new tools", &self.tools_added),
             ("changed tools", &self.tools_changed),
             ("removed tools", &self.tools_removed),
+            ("new resources", &self.content.resources.added),
+            ("changed resources", &self.content.resources.changed),
+            ("removed resources", &self.content.resources.removed),
+            ("new prompts", &self.content.prompts.added),
+            ("changed prompts", &self.content.prompts.changed),
+            ("removed prompts", &self.content.prompts.removed),
             ("new upstreams", &self.upstreams.added),
             ("changed upstreams", &self.upstreams.changed),
             ("removed upstreams", &self.upstreams.removed),
@@ -193,7 +214,7 @@ impl Changes {
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
             .collect();
         match told.is_empty() {
-            true => "its tools and upstreams are as before".to_owned(),
+            true => "what it offers is as before".to_owned(),
             false => told.join("; "),
         }
     }

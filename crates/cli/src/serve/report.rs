@@ -23,6 +23,8 @@ pub(super) struct Report {
     /// The database with the tasks, if they are not in the data directory.
     pub(super) store: Option<String>,
     pub(super) tools: Vec<String>,
+    /// How many prompts, resources and resource templates there are.
+    pub(super) content: [usize; 3],
     pub(super) recovered: Recovered,
     /// Disk usage of the logs and results of commands; `None` if unknown.
     pub(super) bytes_held: Option<u64>,
@@ -69,7 +71,15 @@ impl Report {
         lines.extend(access);
         lines.push(format!("  data   {}", self.data_dir.display()));
         lines.extend(self.store.as_ref().map(|store| format!("  store  {store}")));
-        lines.push(format!("  tools  {}", self.tools.join(", ")));
+        let content = self.content.iter().zip(["prompt", "resource", "resource template"]);
+        let content = content.filter(|(number, _)| **number > 0);
+        let content: Vec<String> = content.map(|(number, what)| count(*number as u64, what)).collect();
+        if !self.tools.is_empty() || content.is_empty() {
+            lines.push(format!("  tools  {}", self.tools.join(", ")));
+        }
+        if !content.is_empty() {
+            lines.push(format!("  offers {}", content.join(", ")));
+        }
         lines.extend(self.admin.as_ref().map(|admin| format!("  admin  {admin}")));
         if let Some(bytes) = self.bytes_held.filter(|bytes| *bytes > 0) {
             lines.push(format!("  held   {} of command logs and results", size(bytes)));

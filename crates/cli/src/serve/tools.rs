@@ -79,6 +79,12 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         .queue_timeout(millis(queue_timeout))
         .retention(millis(tool.retention))
         .retry(retry.attempts, millis(retry.backoff), retry.on);
+    if let Some(title) = tool.display.title {
+        built = built.title(title);
+    }
+    for icon in tool.display.icons {
+        built = built.icon(icon);
+    }
     if let Some(schema) = output_schema {
         built = built.output_schema(schema);
     }

@@ -11,6 +11,7 @@ mod attempt_logs;
 mod audit;
 mod auth;
 mod calls;
+mod content;
 mod doctor;
 mod init;
 mod isolation;

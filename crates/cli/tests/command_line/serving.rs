@@ -192,7 +192,7 @@ fn a_hangup_ends_no_server() {
         kill_process(Pid::from_child(server), Signal::HUP).unwrap();
         assert_eq!(exit(&run(&["call", url, "echo", "words=still"])), 0);
     });
-    log.has("was read again: its tools and upstreams are as before");
+    log.has("was read again: what it offers is as before");
 }
 
 /// What the file says holds in the engine, which counts tasks, and in the front, which counts the rest.

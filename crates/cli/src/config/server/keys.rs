@@ -11,6 +11,7 @@ use super::{
     tls::{self, TlsConfig},
 };
 use crate::config::{
+    Display,
     paths::{Environment, InvalidPath},
     section::{Entry, Section},
 };
@@ -33,6 +34,8 @@ const MAX_RUNNING: u32 = 10_000;
 pub(super) struct ServerKeys<'a> {
     pub(super) section: &'a Section<'a>,
     pub(super) name: Option<String>,
+    pub(super) display: Option<Display>,
+    pub(super) website_url: Option<Option<String>>,
     pub(super) instructions: Option<Option<String>>,
     pub(super) listen: Option<Listen>,
     pub(super) socket_mode: Option<u32>,
@@ -72,6 +75,8 @@ impl<'a> ServerKeys<'a> {
         let own_dir = data_dir.as_ref().and_then(|data_dir| data_dir.as_deref().ok());
         Self {
             section,
+            display: Display::read(section, environment),
+            website_url: section.optional("website_url", website_url),
             instructions: section.optional("instructions", |entry| entry.filled_text().map(str::to_owned)),
             listen: section.get_or("listen", Listen::Address(address), |entry| {
                 listen(entry, section, environment)
@@ -121,6 +126,8 @@ impl<'a> ServerKeys<'a> {
             (self.data_dir?).map_err(|error| section.report(format!("`data_dir` is not given, and {error}")));
         Some(ServerConfig {
             name,
+            display: self.display?,
+            website_url: self.website_url?,
             instructions: self.instructions?,
             listen: self.listen?,
             socket_mode: self.socket_mode?,
@@ -171,6 +178,16 @@ fn public_url(entry: &Entry<'_>) -> Option<PublicUrl> {
     parsed
         .map_err(|error| entry.report(format!("`public_url`: {error}")))
         .ok()
+}
+
+fn website_url(entry: &Entry<'_>) -> Option<String> {
+    let text = entry.text()?;
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    if !is_url || text.parse::<http::Uri>().is_err() {
+        entry.report("`website_url` must be a URL such as \"https://example.com/jobs\"".to_owned());
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 /// 0 for none. Less than the write-ahead log needs would not help.

@@ -11,7 +11,7 @@ mod tls;
 
 pub(super) use keys::{read_data_dir, read_name};
 
-use crate::config::{paths::Environment, section::Section};
+use crate::config::{Display, paths::Environment, section::Section};
 use audit::AuditConfig;
 use auth::{AuthConfig, PLAIN_HTTP, UNAUTHENTICATED};
 use keys::ServerKeys;
@@ -33,6 +33,10 @@ const UNIX: &str = "unix:";
 pub(crate) struct ServerConfig {
     /// The server's name: 1 to 64 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
+    /// Its title and icons.
+    pub(crate) display: Display,
+    /// Where people read about it.
+    pub(crate) website_url: Option<String>,
     /// What the model is told of how to use the server.
     pub(crate) instructions: Option<String>,
     /// Where to listen.

@@ -50,7 +50,7 @@ fn complete(text: &str) -> String {
 fn what_is_no_configuration_is_explained() {
     let nothing = [
         "jobs.toml: the section [server] is missing; it needs at least name = \"...\"",
-        "jobs.toml: there is no [[tool]] and no [upstream.NAME], so there is nothing to serve",
+        "jobs.toml: there is no [[tool]], [[resource]], [[prompt]] or [upstream.NAME], so there is nothing to serve",
     ];
     assert_eq!(problems_in(&folder_with("")), nothing);
     let of_a_host = "\u{feff}// of a host\n{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}";

@@ -2,7 +2,7 @@
 
 use super::{environment, folder_with, folder_with_server, folder_with_tool, load_in, problems_in, warnings_in};
 use crate::config::{
-    AuditConfig, Environment, Listen, Output, ServerConfig, Stdin, load,
+    AuditConfig, Display, Environment, Listen, Output, ServerConfig, Stdin, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
     tool::AttemptSettings,
 };
@@ -22,6 +22,8 @@ fn the_smallest_file_gets_every_default() {
         config.server,
         ServerConfig {
             name: "box".to_owned(),
+            display: Display::default(),
+            website_url: None,
             instructions: None,
             listen: Listen::Address("127.0.0.1:7411".parse().unwrap()),
             socket_mode: 0o600,

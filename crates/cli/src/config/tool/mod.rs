@@ -12,6 +12,7 @@ mod values;
 pub(crate) use attempt::{AttemptSettings, read_retry};
 
 use crate::config::{
+    Display,
     paths::Environment,
     section::{Entry, Section},
 };
@@ -46,6 +47,8 @@ pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
 pub(crate) struct ToolConfig {
     /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
+    /// Its title and icons.
+    pub(crate) display: Display,
     /// The description, for the model.
     pub(crate) description: String,
     /// The program, and its arguments. Never empty.
@@ -194,6 +197,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let description = section
         .require("description")
         .and_then(|entry| Some(entry.filled_text()?.to_owned()));
+    let display = Display::read(section, environment);
     let input_schema = schema::input(section, environment);
     let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
         Some(schema) => schema::known_properties(entry, &schema::property_names(schema)),
@@ -256,6 +260,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let (env, folder) = (surroundings.env?, surroundings.cwd?);
     Some(ToolConfig {
         name: name?,
+        display: display?,
         description: description?,
         command: command?,
         env: env.literal,

@@ -283,6 +283,24 @@ impl Template {
         Ok(())
     }
 
+    /// The text with each placeholder replaced by the value of its name; nothing takes the place of one without a value.
+    ///
+    /// ```
+    /// use longhaul_command::Template;
+    /// let greeting = Template::parse("Hello {name}{rest}").unwrap();
+    /// assert_eq!(greeting.fill(|name| (name == "name").then_some("world")), "Hello world");
+    /// ```
+    pub fn fill<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> String {
+        let mut filled = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => filled.push_str(text),
+                Part::Property { name, .. } => filled.push_str(value(name).unwrap_or_default()),
+            }
+        }
+        filled
+    }
+
     /// The text with every placeholder replaced; what is absent leaves nothing behind.
     pub(crate) fn expand_text(
         &self,
