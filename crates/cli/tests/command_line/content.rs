@@ -209,7 +209,7 @@ fn files_are_resources_in_both_eras() {
         }
         let large = content.read(era, "docs://pages/large.md");
         assert_eq!(large["error"]["code"], -32603, "{large}");
-        large.to_string().has("it has more than 1.0 KiB").has("max_size");
+        large.to_string().has("it has more than 1 KiB").has("max_size");
     }
     let subscribed = content.request(Era::Legacy, "resources/subscribe", json!({"uri": "docs://changes"}));
     assert_eq!(subscribed["result"], json!({}), "{subscribed}");

@@ -9,6 +9,7 @@ mod assertions;
 #[allow(dead_code)]
 mod authorization_server;
 mod children;
+mod content;
 mod jobs;
 mod logins;
 mod names;

@@ -102,7 +102,7 @@ fn read_source(section: &Section<'_>, environment: &Environment) -> Option<Resou
     });
     match (file, folder) {
         (Some(entry), None) => read_file_path(&entry, environment).map(ResourceSource::File),
-        (None, Some(entry)) => read_folder(&entry, include?, environment).map(ResourceSource::Folder),
+        (None, Some(entry)) => read_folder(&entry, include, environment).map(ResourceSource::Folder),
         (Some(_), Some(entry)) => {
             entry.report("`folder` and `file` are both there: leave one of them out, or make two resources".to_owned());
             None
@@ -127,13 +127,13 @@ fn read_file_path(entry: &Entry<'_>, environment: &Environment) -> Option<PathBu
     None
 }
 
-fn read_folder(entry: &Entry<'_>, include: Vec<Pattern>, environment: &Environment) -> Option<ContainedFolder> {
+fn read_folder(entry: &Entry<'_>, include: Option<Vec<Pattern>>, environment: &Environment) -> Option<ContainedFolder> {
     let path = path(entry, environment)?;
     if !path.is_dir() {
         entry.report(format!("`folder`: there is no folder {}", path.display()));
         return None;
     }
-    let folder = ContainedFolder::new(path, include);
+    let folder = ContainedFolder::new(path, include?);
     let shown = folder.path().display();
     match folder.list() {
         Err(error) => {
