@@ -5,9 +5,10 @@ use crate::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError,
-        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
-        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreHealth,
-        StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
+        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, NodeStatus, Page, PermitReport,
+        Permits, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
+        SessionStore, SigningKey, StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskLookup, TaskSearch,
+        TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -164,6 +165,14 @@ layer! {
             fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
             fn live_tasks() -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>>;
             fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
+        }
+        ScheduleStore {
+            fn put_schedules(schedules: Vec<NewSchedule>) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+            fn remove_schedules(names: Vec<Arc<str>>) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn schedules(after: Option<&str>, limit: usize) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+            fn schedule(name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>>;
+            fn advance_schedule(name: &str, plan: &str, advance: ScheduleAdvance) -> BoxFuture<'_, Result<bool, StoreError>>;
+            fn set_schedule_paused(name: &str, paused: bool) -> BoxFuture<'_, Result<bool, StoreError>>;
         }
     }
     at once {

@@ -177,6 +177,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         };
         store.create(new).await.unwrap();
     }

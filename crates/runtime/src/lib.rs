@@ -23,7 +23,7 @@ mod start;
 pub use attempt::{AttemptFilesError, HOST_LOST_AFTER, KEPT_FOR_CLIENT, Recovered};
 pub use call::{
     Call, CallHandle, CancelError, DeleteError, EntrySummary, JournalPage, PlainCall, PlainCallState, Promotion,
-    QuestionLookup, QueueWait,
+    QuestionLookup, QueueWait, ScheduleStatus, TriggerError,
 };
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
@@ -53,5 +53,8 @@ pub use question::{
     AskError, Question, QuestionReply, RequestChannel, RequestContext, Requestor, Trace, Unreachable, read_answer,
     why_not_asked,
 };
-pub use queue::slots::SlotUse;
+pub use queue::{
+    schedules::{CatchUp, Cron, CronError, Overlap, Recurrence, SCHEDULE_GRACE, Schedule},
+    slots::SlotUse,
+};
 pub use start::StartError;

@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::{Recovered, recovery, remote_files, scheduler, timers},
-    call::retention,
+    call::{retention, schedules},
     engine::{Engine, EngineOptions, Inner, changed_code},
     nodes::{lease, permits, resync},
     operator,
@@ -95,6 +95,7 @@ impl Engine {
         inner.node.spawn(recovery::run(Arc::clone(&inner)));
         inner.node.spawn(timers::run(Arc::clone(&inner.node)));
         inner.node.spawn(retention::run(Arc::clone(&inner)));
+        inner.node.spawn(schedules::run(Arc::clone(&inner)));
         inner.node.spawn(follow_clock(Arc::clone(&inner)));
         inner
             .node
@@ -116,6 +117,7 @@ async fn follow_clock(inner: Arc<Inner>) {
             let span = longhaul_core::approximate_duration(millis.unsigned_abs());
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");
+            inner.schedules.wake();
             let wake = || async { Ok(node.store.make_timers_due(node.now()).await?) };
             if node.retry_store("waking suspended tasks", wake).await.is_ok() {
                 node.alarm.set(node.now());

@@ -128,6 +128,8 @@ macro_rules! read_anywhere {
     };
 }
 
+mod schedules;
+
 impl TaskStore for PostgresStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {

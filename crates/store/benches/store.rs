@@ -59,6 +59,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }
 

@@ -6,7 +6,10 @@ use crate::{
 };
 use longhaul_core::{
     Json, QuotaExceeded, QuotaScope, Task, TaskId, UnixMillis, Usage,
-    store::{ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, StoreError, UnwrittenCall},
+    store::{
+        ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, ScheduleConflict, ScheduleRecord,
+        ScheduledStart, StoreError, UnwrittenCall,
+    },
 };
 
 /// The transaction of a store, or what stands for one. After an error the store undoes all that was written.
@@ -46,6 +49,18 @@ pub trait Backend {
     /// # Errors
     /// A statement failed.
     fn write(&mut self, loaded: Self::Loaded, decision: &Decision<'_>) -> Result<(), Self::Error>;
+
+    /// Loads a schedule, as the transaction sees it, and whether the task that it started last is live.
+    ///
+    /// # Errors
+    /// A statement failed.
+    fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>, Self::Error>;
+
+    /// Writes what a start has changed of a schedule that was loaded.
+    ///
+    /// # Errors
+    /// A statement failed.
+    fn write_schedule(&mut self, schedule: &ScheduleRecord) -> Result<(), Self::Error>;
 }
 
 /// A task to be written for the first time.
@@ -105,6 +120,10 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
         }
         None => None,
     };
+    let schedule = match new.schedule.as_deref() {
+        Some(start) => Some(granted!(started(backend, start, new)?)),
+        None => None,
+    };
     let usage = usage::of_new(new, created);
     granted!(admit(backend, new, usage::to_admit(usage, new.replaces.as_deref()))?);
     granted!(backend.insert(Insertion {
@@ -115,6 +134,9 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
         history: new.history.as_deref(),
         usage,
     })?);
+    if let Some(schedule) = schedule {
+        backend.write_schedule(&schedule)?;
+    }
     if let Some((parent, decision)) = start {
         backend.write(parent, &decision)?;
     }
@@ -159,6 +181,19 @@ pub fn apply<B: Backend>(backend: &mut B, change: &Change) -> Answer<Task, Apply
     backend.write(before, &decision)?;
     notify_parent(backend, &decision, change.at)?;
     Ok(Ok(decision.task))
+}
+
+/// The schedule that starts a new task, as it then is.
+fn started<B: Backend>(
+    backend: &mut B,
+    start: &ScheduledStart,
+    new: &NewTask,
+) -> Answer<ScheduleRecord, ScheduleConflict, B> {
+    let Some((mut schedule, last_is_live)) = backend.load_schedule(&start.name)? else {
+        return Ok(Err(ScheduleConflict::Moved));
+    };
+    let started = schedule.start(start, &new.id, new.created_at, last_is_live);
+    Ok(started.map(|()| schedule))
 }
 
 /// A task that was loaded, and what `decide` says of it.

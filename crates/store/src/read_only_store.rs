@@ -4,8 +4,8 @@ use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, Renewal, StoreCapabilities,
-        StoreError, TaskLookup, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewSchedule, NewTask, Renewal,
+        ScheduleAdvance, ScheduleRecord, StoreCapabilities, StoreError, TaskLookup, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -86,6 +86,31 @@ impl StoreLayer for ReadOnlyStore {
     }
 
     fn set_paused(&self, _tool: &str, _paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Err(StoreError::ReadOnly))
+    }
+
+    /// Without a next time, so that nothing is started.
+    fn put_schedules(&self, schedules: Vec<NewSchedule>) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let never = schedules
+            .into_iter()
+            .map(|new| ScheduleRecord::new(&NewSchedule { first_at: None, ..new }));
+        at_once(Ok(never.collect()))
+    }
+
+    fn remove_schedules(&self, _names: Vec<Arc<str>>) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Ok(()))
+    }
+
+    fn advance_schedule(
+        &self,
+        _name: &str,
+        _plan: &str,
+        _advance: ScheduleAdvance,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        at_once(Err(StoreError::ReadOnly))
+    }
+
+    fn set_schedule_paused(&self, _name: &str, _paused: bool) -> BoxFuture<'_, Result<bool, StoreError>> {
         at_once(Err(StoreError::ReadOnly))
     }
 

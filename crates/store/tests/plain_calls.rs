@@ -195,6 +195,7 @@ impl Fixture {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         }
     }
 

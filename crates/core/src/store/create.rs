@@ -1,6 +1,6 @@
 //! What is written when a task is created.
 
-use super::{Change, Record};
+use super::{Change, Record, ScheduledStart};
 use crate::{Entry, Event, Fence, HostId, Input, InputState, Json, NodeId, Outcome, Quota, Task, TaskHeader};
 use std::{ops::Deref, sync::Arc};
 
@@ -75,6 +75,8 @@ pub struct NewTask {
     /// The end of a task of the same principal whose place the new one takes, in the same write: both happen or neither. The change must leave that task
     /// over, with no attempt that has still to stop. It is not the parent.
     pub replaces: Option<Box<Change>>,
+    /// The schedule that it is the start of, whose row is changed in the same write: both happen or neither.
+    pub schedule: Option<Box<ScheduledStart>>,
 }
 
 /// The beginning of another task's journal, which a new task takes over: its code is replayed from there.

@@ -1,5 +1,6 @@
 //! Why a store does not do what it was asked to.
 
+use super::ScheduleConflict;
 use crate::{IllegalEvent, Millis, QuotaExceeded};
 
 /// How many ended sessions a store remembers. One that is forgotten before its id expires would be live again, so beyond these no session is
@@ -116,6 +117,9 @@ pub enum CreateError {
     /// The task that it [replaces](super::NewTask::replaces) cannot be ended.
     #[error("the task that it takes the place of cannot be ended: {0}")]
     Replaced(ApplyError),
+    /// The schedule that it is the [start](super::NewTask::schedule) of does not start it.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleConflict),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),

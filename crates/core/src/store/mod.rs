@@ -23,6 +23,7 @@ mod lease;
 mod lookup;
 mod operations;
 mod permits;
+mod schedule;
 mod search;
 mod signing_key;
 
@@ -36,8 +37,11 @@ pub use lease::{
     Claim, Claimed, HOST_GIVEN_UP, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal,
 };
 pub use lookup::TaskLookup;
-pub use operations::{JournalStore, LeaseStore, QueueStore, SearchStore, SessionStore, TaskStore, TimerStore};
+pub use operations::{
+    JournalStore, LeaseStore, QueueStore, ScheduleStore, SearchStore, SessionStore, TaskStore, TimerStore,
+};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
+pub use schedule::{NewSchedule, ScheduleAdvance, ScheduleConflict, ScheduleCounts, ScheduleRecord, ScheduledStart};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
 
@@ -163,7 +167,9 @@ pub struct StoreCapabilities {
 }
 
 /// Stores tasks. See the [module](self) for what all methods promise together.
-pub trait Store: TaskStore + JournalStore + QueueStore + TimerStore + LeaseStore + SessionStore + SearchStore {
+pub trait Store:
+    TaskStore + JournalStore + QueueStore + TimerStore + LeaseStore + SessionStore + SearchStore + ScheduleStore
+{
     /// Calls `listener` with what changes from now on. Everything must also work without events.
     fn listen(&self, listener: StoreListener);
 

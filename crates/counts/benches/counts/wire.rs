@@ -61,6 +61,7 @@ fn record() -> Writing {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     };
     let (task, outcome) = ended.task();
     Writing {

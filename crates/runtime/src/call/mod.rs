@@ -6,6 +6,7 @@ mod history;
 mod plain_call;
 mod queue_wait;
 pub(crate) mod retention;
+pub(crate) mod schedules;
 pub(crate) mod withdrawn_questions;
 
 pub use answer::QuestionLookup;
@@ -13,6 +14,7 @@ pub use deletion::DeleteError;
 pub use history::{EntrySummary, JournalPage};
 pub use plain_call::{CallHandle, PlainCall, PlainCallState, Promotion};
 pub use queue_wait::QueueWait;
+pub use schedules::{ScheduleStatus, TriggerError};
 
 use crate::{
     attempt::{self, Work},
@@ -302,6 +304,7 @@ impl Inner {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{
     ports::engine_clock::EngineClock,
     queue::{
         paused_tools::{PausedTools, drain_key, upstream_key},
+        schedules::Schedules,
         slots::{Slot, SlotUse},
     },
 };
@@ -82,6 +83,7 @@ pub(crate) struct Inner {
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
     pub(crate) paused: PausedTools,
+    pub(crate) schedules: Schedules,
     pub(crate) lost_after: Millis,
     /// When the lease was asked for that the node has, by the monotonic clock; `None` if it has none that ends.
     pub(crate) lease_renewed: Mutex<Option<Duration>>,
@@ -292,6 +294,7 @@ impl Inner {
             may_begin,
             clock,
             paused: PausedTools::new(node),
+            schedules: Schedules::default(),
             lost_after,
             lease_renewed: Mutex::default(),
             known_worker: Mutex::default(),

@@ -2,4 +2,5 @@
 
 pub(crate) mod paused_tools;
 pub(crate) mod queues;
+pub(crate) mod schedules;
 pub(crate) mod slots;

@@ -343,6 +343,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     };
     store.inner.create(new).await.unwrap().into_task().id.clone()
 }

@@ -33,6 +33,7 @@ mod resets;
 mod retention;
 mod retries;
 mod roles;
+mod schedules;
 mod status_reports;
 mod support;
 mod suspension;

@@ -91,5 +91,6 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }

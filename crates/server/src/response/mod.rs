@@ -215,6 +215,10 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
             error!(%refused, "a client's call replaces a task");
             RpcError::internal("The task that this call replaces cannot be ended")
         }
+        CreateError::Schedule(refused) => {
+            error!(%refused, "a client's call is the start of a schedule");
+            RpcError::internal("The schedule does not start this call")
+        }
         // A refusal, by its code, also where a proxy has changed the status.
         CreateError::Store(StoreError::Full) => RpcError::busy(
             "The server has no room to write, and the call was not started; try again later",

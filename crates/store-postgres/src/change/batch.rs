@@ -7,6 +7,7 @@
 use super::{
     Ledger, Part, Request, RequestAnswer,
     quota_turns::{NearQuotas, QuotaTurns, TAKE_TURNS},
+    schedules,
     writes::Writes,
 };
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
 };
 use longhaul_core::{
     NodeId, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
-    store::{CreateError, Created, Idempotency, NewTask, StoreError},
+    store::{CreateError, Created, Idempotency, NewTask, ScheduleRecord, StoreError},
 };
 use longhaul_store::{
     backend::{self, Backend, Insertion},
@@ -89,6 +90,8 @@ pub(crate) struct Batch {
     dead_nodes: HashSet<NodeId>,
     /// The bytes of the values of entries.
     lengths: HashMap<(TaskId, u32), i64>,
+    /// With whether the task that was started last is live.
+    schedules: HashMap<Arc<str>, (ScheduleRecord, bool)>,
     ledger: Ledger,
     turns: QuotaTurns,
     /// What this process knows of pauses is old, so nothing is claimed.
@@ -162,6 +165,10 @@ impl Batch {
         let unknown = unknown_specs(requests, specs);
         let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
 
+        let starts = new.iter().filter_map(|new| new.schedule.as_deref());
+        let scheduled: BTreeSet<&str> = starts.map(|start| &*start.name).collect();
+        let scheduled: Vec<Cow<'_, str>> = scheduled.into_iter().map(encode).collect();
+
         let mut questions: Vec<(&str, Vec<Param<'_>>)> = Vec::new();
         let mut ask = |is_needed: bool, sql, params| {
             is_needed.then(|| {
@@ -177,6 +184,8 @@ impl Batch {
         // Locked first: see `take`.
         let nodes_at = ask(!nodes.is_empty(), LOCK_NODES, vec![&nodes]);
         let claims = new.iter().any(|new| new.claim.is_some());
+        ask(!scheduled.is_empty(), schedules::LOCK, vec![&scheduled]);
+        let schedules_at = ask(!scheduled.is_empty(), schedules::LOADED, vec![&scheduled]);
         let pauses_at = ask(claims, PAUSE_VERSION, Vec::new());
         let tasks_at = ask(true, LOCK, vec![&ids, &may_end]);
         let timed_at = ask(!timed.is_empty(), LOCK_FREE, vec![&timed]);
@@ -190,6 +199,10 @@ impl Batch {
         batch.dead_nodes = dead(&answer(nodes_at))?;
         batch.turns = turns;
         batch.have_pauses_changed = pauses.have_changed(&answer(pauses_at))?;
+        for row in &answer(schedules_at) {
+            let loaded = schedules::loaded(row)?;
+            batch.schedules.insert(Arc::clone(&loaded.0.name), loaded);
+        }
         for at in [tasks_at, timed_at] {
             for row in &answer(at) {
                 batch.keep(row)?;
@@ -377,6 +390,20 @@ impl Backend for Batch {
         if kept.task.version != before.version {
             self.effects.changed(&kept.task, decision.outcome.as_ref());
         }
+        Ok(())
+    }
+
+    fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>, Infallible> {
+        Ok(self.schedules.get(name).cloned())
+    }
+
+    /// The task was created in this batch.
+    fn write_schedule(&mut self, schedule: &ScheduleRecord) -> Result<(), Infallible> {
+        let last = schedule.last_task.as_ref().and_then(|last| self.tasks.get(last));
+        let is_live = last.is_some_and(|last| !last.task.is_done());
+        self.schedules
+            .insert(Arc::clone(&schedule.name), (schedule.clone(), is_live));
+        self.writes.schedule(schedule);
         Ok(())
     }
 }

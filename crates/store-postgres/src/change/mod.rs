@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod ledger;
 pub(crate) mod quota_turns;
 pub(crate) mod request;
+pub(crate) mod schedules;
 pub(crate) mod signing_keys;
 pub(crate) mod writer;
 pub(crate) mod writes;

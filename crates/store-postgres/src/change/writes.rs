@@ -1,13 +1,13 @@
 //! What a batch writes beside the rows of tasks, collected while its changes are decided.
 
-use super::ledger::Changes;
+use super::{ledger::Changes, schedules::StartedSchedules};
 use crate::statement::{
     Fault, Param, Then, Tx, encode,
     row::{INSERT, TaskRows, UPDATE},
 };
 use longhaul_core::{
     AnsweredBy, Entry, HostId, Input, InputKey, InputState, Json, Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{History, Idempotency},
+    store::{History, Idempotency, ScheduleRecord},
 };
 use longhaul_store::{
     code::{self, ANSWERED_BY, ENTRY_KINDS},
@@ -17,6 +17,7 @@ use longhaul_store::{
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 const INSERT_ARGUMENTS: &str =
@@ -64,6 +65,7 @@ pub(crate) struct Writes {
     appended: Vec<(TaskId, Entry)>,
     rewritten: BTreeMap<(TaskId, u32), RewrittenEntry>,
     hosts: BTreeSet<(TaskId, HostId)>,
+    schedules: BTreeMap<Arc<str>, ScheduleRecord>,
 }
 
 impl Writes {
@@ -74,6 +76,11 @@ impl Writes {
 
     pub(crate) fn outcome(&mut self, task: &TaskId, outcome: &Outcome) {
         self.outcomes.push((task.clone(), outcome.clone()));
+    }
+
+    /// A schedule that has started a task.
+    pub(crate) fn schedule(&mut self, schedule: &ScheduleRecord) {
+        self.schedules.insert(Arc::clone(&schedule.name), schedule.clone());
     }
 
     /// What a new task takes over of another one.
@@ -162,7 +169,9 @@ impl Writes {
     ) -> Result<(), Fault> {
         let (new, changed) = (TaskRows::inserted(new), TaskRows::updated(changed));
         let columns = Columns::of(self, sessions);
+        let schedules = StartedSchedules::of(&self.schedules);
         let mut statements: Vec<(&str, Vec<Param<'_>>)> = Vec::new();
+        schedules.add_to(&mut statements);
         if !new.is_empty() {
             statements.push((&INSERT, new.params()));
         }
@@ -246,6 +255,7 @@ impl<'a> Columns<'a> {
             appended,
             rewritten,
             hosts,
+            schedules: _,
         } = writes;
         let stored = |(task, outcome): &'a (TaskId, Outcome)| Some((task.as_str(), outcome_columns(outcome)?));
         let outcomes: Vec<_> = outcomes.iter().filter_map(stored).collect();

@@ -139,6 +139,21 @@ pub(super) fn tables() -> Vec<Table> {
         ),
         table("tool_limits", same(["tool", "concurrency"]), "FROM tool_limits"),
         table("paused_tools", same(["tool"]), "FROM paused_tools"),
+        table(
+            "schedules",
+            same([
+                "name",
+                "plan",
+                "next_at",
+                "paused",
+                "last_task",
+                "last_start",
+                "started",
+                "skipped",
+                "missed",
+            ]),
+            "FROM schedules",
+        ),
         table("signing_keys", same(["purpose", "id", "secret"]), "FROM signing_keys"),
         table("ended_sessions", same(["session", "until"]), "FROM ended_sessions"),
     ]

@@ -54,5 +54,6 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }

@@ -155,6 +155,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }
 

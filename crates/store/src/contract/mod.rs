@@ -33,6 +33,7 @@ pub mod differential;
 mod execution;
 mod lookups;
 mod nodes;
+pub mod schedules;
 pub mod sessions;
 pub mod signing_keys;
 
@@ -117,6 +118,9 @@ macro_rules! with_promises {
             replacement: an_end_and_a_creation_are_one_write, of_an_end_and_a_creation_neither_is_made_alone,
                 what_cannot_end_at_once_is_not_replaced, a_full_quota_leaves_room_for_a_replacement, a_call_is_replaced;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
+            schedules: a_start_and_its_schedules_row_are_one_write, a_refused_start_leaves_its_schedule_as_it_was,
+                live_tasks_and_pauses_keep_schedules_from_starting, a_planned_time_passes_once, schedules_are_kept_by_their_plans,
+                of_concurrent_starts_one_is_made;
             searches: a_filter_finds_what_it_says, a_search_goes_on_where_it_stopped, calls_in_memory_are_found_in_order,
                 arguments_are_kept_as_they_were;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;

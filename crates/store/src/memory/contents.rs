@@ -17,8 +17,9 @@ use crate::{
 use longhaul_core::{
     Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewTask, NodeStatus, PermitReport,
-        Permits, SigningKey, StoreError, StoreEvent, StoreListener, TaskLookup, UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewSchedule, NewTask, NodeStatus,
+        PermitReport, Permits, ScheduleRecord, SigningKey, StoreError, StoreEvent, StoreListener, TaskLookup,
+        UnwrittenCall,
     },
     transition,
 };
@@ -38,6 +39,7 @@ pub(super) struct Contents {
     pub(super) nodes: Nodes,
     pub(super) permits: PermitTable,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
+    pub(super) schedules: BTreeMap<Arc<str>, ScheduleRecord>,
     pub(super) ended_sessions: EndedSessions,
     pub(super) tombstones: Tombstones,
     pub(super) listeners: Vec<StoreListener>,
@@ -234,6 +236,17 @@ impl Contents {
         tasks.take(limit).cloned().collect()
     }
 
+    /// [`longhaul_core::store::ScheduleStore::put_schedules`].
+    pub(super) fn put_schedules(&mut self, schedules: &[NewSchedule]) -> Vec<ScheduleRecord> {
+        let put = schedules.iter().map(|new| {
+            let name = Arc::clone(&new.name);
+            let kept = self.schedules.entry(name).or_insert_with(|| ScheduleRecord::new(new));
+            kept.replan(new);
+            kept.clone()
+        });
+        put.collect()
+    }
+
     pub(super) fn next_wake(&self) -> Option<UnixMillis> {
         let first = self.tasks.index().waking.of(&()).next();
         first.map(|(wake, _)| *wake)
@@ -330,6 +343,18 @@ impl Backend for Contents {
         if let Some(events) = self.tasks.write(decision) {
             self.notify(events);
         }
+        Ok(())
+    }
+
+    fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>, Infallible> {
+        Ok(self.schedules.get(name).map(|schedule| {
+            let last = schedule.last_task.as_ref().and_then(|last| self.tasks.task(last));
+            (schedule.clone(), last.is_some_and(|last| !last.is_done()))
+        }))
+    }
+
+    fn write_schedule(&mut self, schedule: &ScheduleRecord) -> Result<(), Infallible> {
+        self.schedules.insert(Arc::clone(&schedule.name), schedule.clone());
         Ok(())
     }
 }

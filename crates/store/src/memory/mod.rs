@@ -20,9 +20,10 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency,
-        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
-        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent,
-        StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
+        JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, NodeStatus, Page, PermitReport,
+        Permits, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
+        SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskLookup, TaskSearch,
+        TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -433,6 +434,48 @@ impl SearchStore for MemoryStore {
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
         answer(Ok(self.lock().tasks.tally().usage(of)))
+    }
+}
+
+impl ScheduleStore for MemoryStore {
+    fn put_schedules(&self, schedules: Vec<NewSchedule>) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        answer(Ok(self.lock().put_schedules(&schedules)))
+    }
+
+    fn remove_schedules(&self, names: Vec<Arc<str>>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let mut all = self.lock();
+        for name in &names {
+            all.schedules.remove(name);
+        }
+        answer(Ok(()))
+    }
+
+    fn schedules(&self, after: Option<&str>, limit: usize) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let all = self.lock();
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let found = all.schedules.range::<str, _>((after, Bound::Unbounded));
+        answer(Ok(found.take(limit).map(|(_, schedule)| schedule.clone()).collect()))
+    }
+
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        answer(Ok(self.lock().schedules.get(name).cloned()))
+    }
+
+    fn advance_schedule(
+        &self,
+        name: &str,
+        plan: &str,
+        advance: ScheduleAdvance,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let mut all = self.lock();
+        let schedule = all.schedules.get_mut(name);
+        answer(Ok(schedule.is_some_and(|schedule| schedule.advance(plan, &advance))))
+    }
+
+    fn set_schedule_paused(&self, name: &str, paused: bool) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let mut all = self.lock();
+        let schedule = all.schedules.get_mut(name);
+        answer(Ok(schedule.map(|schedule| schedule.paused = paused).is_some()))
     }
 }
 

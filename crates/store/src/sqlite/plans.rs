@@ -1,6 +1,8 @@
 //! The cost of a read must not grow with the number of ended tasks, so every statement must use its index.
 
-use super::{SqliteOptions, SqliteStore, change::ledger, query::journal, query::search, read, write};
+use super::{
+    SqliteOptions, SqliteStore, change::ledger, change::schedules, query::journal, query::search, read, write,
+};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
     store::{NewTask, QueueStore, TaskStore},
@@ -140,6 +142,8 @@ fn statements() -> Vec<&'static str> {
         journal::LENGTH,
         journal::REWRITE,
         read::SIGNING_KEYS,
+        schedules::BY_NAME,
+        schedules::AFTER,
     ];
     let writes = [
         write::CLAIM,
@@ -149,6 +153,7 @@ fn statements() -> Vec<&'static str> {
         write::WITHDRAW,
         write::FORGET_SESSIONS,
         write::HASTEN,
+        schedules::REMOVE,
         ledger::ADD_TOTAL_USAGE,
         ledger::DELETE_EMPTY_USAGE,
     ];
@@ -212,5 +217,6 @@ fn finished(n: usize) -> NewTask {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }

@@ -1,14 +1,15 @@
 //! [`Store`] over SQLite.
 
-use super::{NEEDS_ROOM, Needs, SqliteStore, query::journal, query::search, read, write};
+use super::{NEEDS_ROOM, Needs, SqliteStore, change::schedules, query::journal, query::search, read, write};
 use crate::{backend, decision::Decision, usage};
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, JournalStore,
-        Lease, LeaseStore, LiveTasks, NewNode, NewTask, Page, QueueStore, Record, Renewal, SearchStore, SessionStore,
-        SigningKey, StoreError, StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
+        Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, Page, QueueStore, Record, Renewal,
+        ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore, SessionStore, SigningKey, StoreError,
+        StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -325,6 +326,41 @@ impl SearchStore for SqliteStore {
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
         self.at_once(|connection| read::usage(connection, of))
+    }
+}
+
+impl ScheduleStore for SqliteStore {
+    fn put_schedules(&self, schedules: Vec<NewSchedule>) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        // A start stores its schedules.
+        Box::pin(self.write_when(NEEDS_ROOM, move |tx| schedules::put(tx, &schedules)))
+    }
+
+    fn remove_schedules(&self, names: Vec<Arc<str>>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.write_when(NEEDS_ROOM, move |tx| schedules::remove(tx, &names)))
+    }
+
+    fn schedules(&self, after: Option<&str>, limit: usize) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let after = after.unwrap_or_default().to_owned();
+        self.in_turn(move |connection| schedules::after(connection, &after, limit))
+    }
+
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        self.at_once(|connection| schedules::by_name(connection, name))
+    }
+
+    fn advance_schedule(
+        &self,
+        name: &str,
+        plan: &str,
+        advance: ScheduleAdvance,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (name, plan) = (name.to_owned(), plan.to_owned());
+        Box::pin(self.write(0, move |tx| schedules::advance(tx, &name, &plan, &advance)))
+    }
+
+    fn set_schedule_paused(&self, name: &str, paused: bool) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(self.write(0, move |tx| schedules::set_paused(tx, &name, paused)))
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     }
 }
 

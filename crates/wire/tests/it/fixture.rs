@@ -46,6 +46,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         parent: None,
         history: None,
         replaces: None,
+        schedule: None,
     };
     new.task().0
 }

@@ -98,6 +98,7 @@ impl HostedTasks {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         };
         let (task, outcome) = new.task();
         let mut created = String::new();

@@ -3,6 +3,7 @@
 mod journals;
 mod nodes;
 mod queues;
+mod schedules;
 mod search;
 mod sessions;
 mod tasks;
@@ -11,6 +12,7 @@ mod timers;
 pub use journals::JournalStore;
 pub use nodes::LeaseStore;
 pub use queues::QueueStore;
+pub use schedules::ScheduleStore;
 pub use search::SearchStore;
 pub use sessions::SessionStore;
 pub use tasks::TaskStore;

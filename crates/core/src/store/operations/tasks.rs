@@ -14,7 +14,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// and one that is new must fit [`NewTask::quota`]. A child is written together with its [parent's change](NewTask::parent_change),
     /// which must be legal for a parent that is not asked to stop; if the child is created as ended, its parent gets
     /// [`Event::ChildEnded`](crate::Event::ChildEnded). A task that [replaces](NewTask::replaces) another one is written together with the end of that, whose
-    /// share of the quota it takes over. A repeated call writes neither the parent nor the replaced task. The cost does not grow with the number of tasks.
+    /// share of the quota it takes over. The start of a [schedule](NewTask::schedule) is written together with its row, as
+    /// [`ScheduleRecord::start`](crate::store::ScheduleRecord::start) says. A repeated call writes neither the parent nor the replaced task nor the schedule. The cost does not grow with the number of tasks.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
     /// The task of a call of `tool` that `principal` made before under this key: the one that a [`create`](Self::create) of the same call would find

@@ -169,6 +169,7 @@ prop_compose! {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         };
         new.task().0
     }

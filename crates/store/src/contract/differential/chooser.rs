@@ -1,6 +1,7 @@
 //! Chooses the next step: likely ones, unlikely ones, and sometimes an illegal one.
 
 mod events;
+mod schedules;
 
 use super::step::{Refusal, StepAnswer, StoreCall};
 use crate::MemoryStore;
@@ -111,6 +112,7 @@ impl Chooser {
         all.extend(TOOLS.map(|tool| StoreCall::NextReady(tool.into())));
         all.extend(SPECS.map(|name| StoreCall::Spec(SpecId::named(name))));
         all.extend(SESSIONS.map(|name| StoreCall::SessionEnded(SessionKey::named(name))));
+        all.push(StoreCall::Schedules(None, 10_000));
         all.push(StoreCall::Usage(None));
         all.extend(PRINCIPALS.map(|who| StoreCall::Usage(Some(Principal::named(who)))));
         all.extend(PRINCIPALS.map(|who| StoreCall::List(Scope::of(Principal::named(who)), None, 10_000)));
@@ -186,7 +188,8 @@ impl Chooser {
             950..960 => StoreCall::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
             960..975 => StoreCall::SessionEnded(self.session()),
             975..983 => StoreCall::PutSpec(spec(self.pick(&SPECS[..2]))),
-            983..993 => StoreCall::Spec(SpecId::named(self.pick(&SPECS))),
+            983..990 => self.schedule_call(model).await,
+            990..993 => StoreCall::Spec(SpecId::named(self.pick(&SPECS))),
             _ => StoreCall::Reopen,
         }
     }
@@ -329,6 +332,9 @@ impl Chooser {
             new.parent = Some(parent);
         } else if self.one_in(10) {
             self.replace(model, &mut new).await;
+        }
+        if self.one_in(6) {
+            new.schedule = self.scheduled_start(model).await.map(Box::new);
         }
         if self.one_in(6) {
             new.quota = self.tight_quota(model, &new.owner.principal).await;
@@ -478,6 +484,7 @@ impl Chooser {
                 None
             },
             replaces: None,
+            schedule: None,
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use longhaul_core::{
     AttemptEnd, Event, QuotaExceeded, QuotaScope, Reason, State,
-    store::{ApplyError, Change, CreateError, Created, StoreError, TaskLookup},
+    store::{ApplyError, Change, CreateError, Created, ScheduleConflict, StoreError, TaskLookup},
 };
 use std::collections::BTreeSet;
 
@@ -32,6 +32,10 @@ const ALL: &[&str] = &[
     "create: replaced",
     "create: replaced unknown",
     "create: replaced cannot end",
+    "create: scheduled",
+    "create: schedule moved",
+    "create: schedule paused",
+    "create: schedule live",
     "create: too many live of one",
     "create: too many live",
     "create: too many bytes of one",
@@ -136,6 +140,12 @@ const ALL: &[&str] = &[
     "end session",
     "session ended: true",
     "session ended: false",
+    "put schedules",
+    "schedules: some",
+    "advance schedule: true",
+    "advance schedule: false",
+    "pause schedule",
+    "remove schedule",
 ];
 
 #[derive(Default)]
@@ -167,6 +177,9 @@ impl SeenCases {
                     },
                     CreateError::Replaced(ApplyError::NotFound) => "create: replaced unknown",
                     CreateError::Replaced(ApplyError::Illegal(_)) => "create: replaced cannot end",
+                    CreateError::Schedule(ScheduleConflict::Moved) => "create: schedule moved",
+                    CreateError::Schedule(ScheduleConflict::Paused) => "create: schedule paused",
+                    CreateError::Schedule(ScheduleConflict::Live(_)) => "create: schedule live",
                     CreateError::Parent(ApplyError::Store(_)) | CreateError::Replaced(_) => {
                         panic!("both refused {step:?}: {error:?}")
                     }
@@ -202,6 +215,7 @@ impl SeenCases {
             StepAnswer::Ids(ids) => !ids.is_empty(),
             StepAnswer::Number(number) => *number > 0,
             StepAnswer::Truth(truth) => *truth,
+            StepAnswer::Schedules(schedules) => !schedules.is_empty(),
             StepAnswer::LiveTasks(groups) => !groups.is_empty(),
             other => !tasks_of(other).is_empty(),
         };
@@ -212,6 +226,7 @@ impl SeenCases {
             StoreCall::Spec(_) => either("spec: some", "spec: none"),
             StoreCall::Create(new) => match answer {
                 StepAnswer::Created(Created::Existing(_)) => "create: existing",
+                StepAnswer::Created(Created::New(_)) if new.schedule.is_some() => "create: scheduled",
                 StepAnswer::Created(Created::New(_)) if new.replaces.is_some() => "create: replaced",
                 StepAnswer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
                     "create: child, over"
@@ -271,6 +286,12 @@ impl SeenCases {
             StoreCall::SigningKeys(..) => "signing keys",
             StoreCall::EndSession(..) => "end session",
             StoreCall::SessionEnded(_) => either("session ended: true", "session ended: false"),
+            StoreCall::PutSchedules(_) => "put schedules",
+            StoreCall::Schedules(..) if some => "schedules: some",
+            StoreCall::AdvanceSchedule(..) => either("advance schedule: true", "advance schedule: false"),
+            StoreCall::PauseSchedule(..) => "pause schedule",
+            StoreCall::RemoveSchedule(_) => "remove schedule",
+            StoreCall::Schedules(..) => return,
             StoreCall::QueuedTools | StoreCall::NextWake | StoreCall::LiveTasks | StoreCall::Reopen => return,
         };
         self.note(name);

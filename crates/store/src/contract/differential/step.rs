@@ -6,10 +6,14 @@ use longhaul_core::{
     UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Idempotency,
-        LiveTasks, NewTask, Page, Record, SigningKey, StoreError, TaskLookup, TaskSearch,
+        LiveTasks, NewSchedule, NewTask, Page, Record, ScheduleAdvance, ScheduleRecord, SigningKey, StoreError,
+        TaskLookup, TaskSearch,
     },
 };
 use std::sync::Arc;
+
+/// What most schedules of a run have as their plan.
+pub(crate) const SCHEDULE_PLAN: &str = "plan";
 
 #[derive(Debug, Clone)]
 pub(crate) enum StoreCall {
@@ -46,6 +50,11 @@ pub(crate) enum StoreCall {
     SigningKeys(&'static str, SigningKey),
     EndSession(SessionKey, UnixMillis),
     SessionEnded(SessionKey),
+    PutSchedules(Vec<NewSchedule>),
+    Schedules(Option<Arc<str>>, usize),
+    AdvanceSchedule(Arc<str>, ScheduleAdvance),
+    PauseSchedule(Arc<str>, bool),
+    RemoveSchedule(Arc<str>),
     Reopen,
 }
 
@@ -73,6 +82,7 @@ pub(crate) enum StepAnswer {
     LiveTasks(Vec<LiveTasks>),
     Usage(Usage),
     Keys(Vec<SigningKey>),
+    Schedules(Vec<ScheduleRecord>),
     Truth(bool),
 }
 
@@ -156,6 +166,16 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepA
             StepAnswer::Nothing
         }
         StoreCall::SessionEnded(session) => StepAnswer::Truth(store.session_ended(&session).await?),
+        StoreCall::PutSchedules(schedules) => StepAnswer::Schedules(store.put_schedules(schedules).await?),
+        StoreCall::Schedules(after, limit) => StepAnswer::Schedules(store.schedules(after.as_deref(), limit).await?),
+        StoreCall::AdvanceSchedule(name, advance) => {
+            StepAnswer::Truth(store.advance_schedule(&name, SCHEDULE_PLAN, advance).await?)
+        }
+        StoreCall::PauseSchedule(name, paused) => StepAnswer::Truth(store.set_schedule_paused(&name, paused).await?),
+        StoreCall::RemoveSchedule(name) => {
+            store.remove_schedules(vec![name]).await?;
+            StepAnswer::Nothing
+        }
         StoreCall::Reopen => StepAnswer::Nothing,
     })
 }

@@ -130,6 +130,7 @@ mod tests {
             parent: None,
             history: None,
             replaces: None,
+            schedule: None,
         };
         let (task, outcome) = new.task();
         Record {

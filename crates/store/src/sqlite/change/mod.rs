@@ -5,6 +5,7 @@ pub(super) mod ended;
 pub(super) mod ledger;
 pub(super) mod operation;
 pub(super) mod refused_writes;
+pub(super) mod schedules;
 pub(super) mod transaction;
 pub(super) mod write;
 pub(super) mod writer;

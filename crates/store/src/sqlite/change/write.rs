@@ -3,7 +3,7 @@
 //! A change answers `Ok(Ok(_))` when it was made, `Ok(Err(_))` when it was refused and *nothing was written*, and `Err(_)` when SQLite
 //! failed, in which case the whole transaction is rolled back.
 
-use super::Tx;
+use super::{Tx, schedules};
 use crate::{
     backend::{Backend, Insertion},
     code::{self, ANSWERED_BY},
@@ -17,7 +17,7 @@ use crate::{
 };
 use longhaul_core::{
     Event, HostId, InputState, NodeId, Principal, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{Claim, Claimed, History, Idempotency, NewTask, SigningKey, StoreError},
+    store::{Claim, Claimed, History, Idempotency, NewTask, ScheduleRecord, SigningKey, StoreError},
     transition,
 };
 use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, Row, ffi, params};
@@ -105,6 +105,14 @@ impl Backend for Tx<'_> {
             self.changed(&decision.task, decision.outcome.as_ref());
         }
         Ok(())
+    }
+
+    fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>> {
+        schedules::load(self, name)
+    }
+
+    fn write_schedule(&mut self, schedule: &ScheduleRecord) -> Result<()> {
+        schedules::write(self, schedule)
     }
 }
 
