@@ -10,6 +10,7 @@ mod error;
 mod node;
 mod problem;
 mod query;
+mod schedule;
 mod stats;
 mod task;
 mod task_details;
@@ -23,7 +24,8 @@ pub use audit::{AuditLine, AuditLines};
 pub use error::{ErrorBody, ErrorReason};
 pub use node::{NodeView, NodesView};
 pub use problem::{ProblemView, ProblemsView};
-pub use query::{AuditQuery, DrainQuery, JournalQuery, LogQuery, TaskQuery, to_url};
+pub use query::{AuditQuery, DrainQuery, JournalQuery, LogQuery, ScheduleQuery, TaskQuery, to_url};
+pub use schedule::{SchedulePage, ScheduleView};
 pub use stats::{PrincipalView, PrincipalsView, StatsView};
 pub use task::{ActiveAttemptView, BlockView, ProgressView, TaskPage, TaskView};
 pub use task_details::{

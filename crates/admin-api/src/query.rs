@@ -96,3 +96,13 @@ pub struct LogQuery {
     /// How many bytes at most.
     pub limit: String,
 }
+
+/// Which schedules are asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScheduleQuery {
+    /// Behind this name.
+    pub after: String,
+    /// How many at most, up to 500; 100 by default.
+    pub limit: String,
+}

@@ -55,6 +55,7 @@ fn schemas() -> Map<String, Value> {
         add::<JournalPart>,
         add::<LogPart>,
         add::<ToolView>,
+        add::<SchedulePage>,
         add::<UpstreamView>,
         add::<NodesView>,
         add::<StatsView>,

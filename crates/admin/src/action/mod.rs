@@ -1,10 +1,12 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
 mod bulk;
+mod schedules;
 mod start_call;
 mod upstreams;
 
 pub(crate) use bulk::{AT_ONCE, BULK_ACTIONS, BulkAction};
+pub(crate) use schedules::ScheduleAction;
 
 use crate::{access::Actor, context::AdminContext, health::READS_ONLY, query::InvalidQuery};
 use longhaul_core::{
@@ -38,6 +40,9 @@ pub(crate) enum ActionError {
     /// It is about an upstream that the server does not have.
     #[error("there is no such upstream")]
     UnknownUpstream,
+    /// It is about a schedule that no server of the store has, or that this one does not have.
+    #[error("this server has no such schedule")]
+    UnknownSchedule,
     /// A server was not cordoned.
     #[error(transparent)]
     Cordon(CordonError),

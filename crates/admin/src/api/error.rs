@@ -102,7 +102,9 @@ impl From<ActionError> for ApiError {
             ActionError::Invalid(_) | ActionError::DoesNotFit(_) | ActionError::Query(_) => {
                 (StatusCode::BAD_REQUEST, "invalid")
             }
-            ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
+            ActionError::UnknownTool | ActionError::UnknownUpstream | ActionError::UnknownSchedule => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
             ActionError::GiveUp(GiveUpError::UnknownNode) | ActionError::Cordon(CordonError::NotAlive) => {
                 (StatusCode::NOT_FOUND, "not_found")
             }

@@ -7,7 +7,7 @@ mod parameters;
 
 use crate::{
     access::Actor,
-    action::{BULK_ACTIONS, BulkAction, NodeAction, TaskAction, pauses},
+    action::{BULK_ACTIONS, BulkAction, NodeAction, ScheduleAction, TaskAction, pauses},
     context::AdminContext,
     metrics::MetricsError,
     query,
@@ -24,8 +24,8 @@ use error::ApiError;
 use http::{StatusCode, header};
 use longhaul_admin_api::{
     ActionReport, AnswerBody, AuditLines, AuditQuery, BulkPreview, BulkReport, CallBody, DrainQuery, DrainReport,
-    JournalPart, JournalQuery, LogPart, LogQuery, NodesView, PrincipalsView, ProblemsView, ResetBody, StatsView,
-    TaskDetails, TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView,
+    JournalPart, JournalQuery, LogPart, LogQuery, NodesView, PrincipalsView, ProblemsView, ResetBody, SchedulePage,
+    ScheduleQuery, StatsView, TaskDetails, TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView,
 };
 use longhaul_core::{InputKey, Task, whole_millis};
 use longhaul_runtime::{AttemptFilesError, LogRange};
@@ -47,6 +47,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tools/{name}/call", post(call_tool))
         .route("/tools/{name}/{action}", post(act_on_tool))
         .route("/audit", get(audit))
+        .route("/schedules", get(schedules))
+        .route("/schedules/{name}/{action}", post(act_on_schedule))
         .route("/upstreams", get(upstreams))
         .route("/upstreams/{name}/{action}", post(act_on_upstream))
         .route("/nodes", get(nodes))
@@ -140,6 +142,23 @@ async fn act_on_upstream(
     let paused = pauses(&action).ok_or_else(no_such_address)?;
     let tools = context.set_upstream_paused(&actor, &name, paused).await?;
     Ok(Json(UpstreamPause { done: true, tools }))
+}
+
+async fn schedules(
+    State(context): State<Arc<AdminContext>>,
+    ApiQuery(query): ApiQuery<ScheduleQuery>,
+) -> Result<Json<SchedulePage>, ApiError> {
+    Ok(Json(context.schedules(&query).await?))
+}
+
+async fn act_on_schedule(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path((name, action)): Path<(String, String)>,
+) -> Result<Json<ActionReport>, ApiError> {
+    let action = ScheduleAction::named(&action).ok_or_else(no_such_address)?;
+    let started = context.act_on_schedule(&actor, &name, action).await?;
+    Ok(done(started.as_ref()))
 }
 
 async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<ProblemsView>, ApiError> {

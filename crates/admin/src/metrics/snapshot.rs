@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::{
     Millis, State, UnixMillis, Usage,
-    store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, StoreHealth},
+    store::{CommitCounts, LiveTasks, NodeRole, NodeStatus, ScheduleRecord, StoreHealth},
 };
 use longhaul_runtime::SlotUse;
 use longhaul_server::{Limit, ProtocolServer};
@@ -39,6 +39,11 @@ struct OfUpstream {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSchedule {
+    schedule: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfLimit {
     limit: &'static str,
 }
@@ -55,6 +60,7 @@ pub(crate) struct MetricsSnapshot<'a> {
     pub(crate) upstreams: &'a [UpstreamReport],
     pub(crate) slots: SlotUse,
     pub(crate) tools: Vec<OfferedTool>,
+    pub(crate) schedules: Vec<ScheduleRecord>,
 }
 
 /// What may begin of a tool.
@@ -85,6 +91,10 @@ pub(super) struct SnapshotMetrics {
     max_running: Gauge,
     concurrency: Family<OfTool, Gauge>,
     paused: Family<OfTool, Gauge>,
+    schedule_starts: Family<OfSchedule, Counter>,
+    schedule_skips: Family<OfSchedule, Counter>,
+    schedule_misses: Family<OfSchedule, Counter>,
+    schedule_paused: Family<OfSchedule, Gauge>,
     upstream_waiting: Family<OfUpstream, Gauge>,
     upstream_up: Family<OfUpstream, Gauge>,
     open_connections: Gauge,
@@ -120,6 +130,18 @@ impl SnapshotMetrics {
                 "tool_paused",
                 "Whether an operator has paused a tool, or its upstream: 1 or 0",
             ),
+            schedule_starts: add(all, "schedule_starts", "Tasks that a schedule has started"),
+            schedule_skips: add(
+                all,
+                "schedule_skips",
+                "Times of a schedule without a start: its last task was live, or it was paused",
+            ),
+            schedule_misses: add(
+                all,
+                "schedule_misses",
+                "Times of a schedule that passed while no server could start it",
+            ),
+            schedule_paused: add(all, "schedule_paused", "Whether a schedule is paused: 1 or 0"),
             upstream_waiting: add(
                 all,
                 "upstream_waiting_calls",
@@ -172,6 +194,7 @@ impl SnapshotMetrics {
         self.set_nodes(&observed.present.nodes);
         self.set_tools(&observed.tools);
         self.set_upstreams(observed.upstreams);
+        self.set_schedules(&observed.schedules);
         if let Some(protocol) = observed.protocol {
             self.set_clients(protocol);
         }
@@ -238,6 +261,24 @@ impl SnapshotMetrics {
             let is_up = i64::from(*state == UpstreamState::Up);
             self.upstream_up.get_or_create(&of_it).set(is_up);
             self.upstream_waiting.get_or_create(&of_it).set(gauge(*waiting));
+        }
+    }
+
+    fn set_schedules(&self, schedules: &[ScheduleRecord]) {
+        let counters = [&self.schedule_starts, &self.schedule_skips, &self.schedule_misses];
+        counters.iter().for_each(|counter| counter.clear());
+        self.schedule_paused.clear();
+        for ScheduleRecord {
+            name, counts, paused, ..
+        } in schedules
+        {
+            let of_it = OfSchedule {
+                schedule: name.to_string(),
+            };
+            for (counter, count) in counters.iter().zip([counts.started, counts.skipped, counts.missed]) {
+                set(&counter.get_or_create(&of_it), count);
+            }
+            self.schedule_paused.get_or_create(&of_it).set(i64::from(*paused));
         }
     }
 

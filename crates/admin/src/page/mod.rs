@@ -10,6 +10,7 @@ mod nodes;
 mod principals;
 mod question;
 mod reset;
+mod schedules;
 mod task;
 mod tasks;
 mod tools;
@@ -82,6 +83,8 @@ pub(crate) fn router(context: &Arc<AdminContext>) -> Router<Arc<AdminContext>> {
         .route("/tools/{name}/call", get(call::show).post(call::act))
         .route("/tools/{name}/{action}", post(tools::act))
         .route("/audit", get(audit::show))
+        .route("/schedules", get(schedules::show))
+        .route("/schedules/{name}/{action}", post(schedules::act))
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
@@ -147,6 +150,7 @@ pub(crate) struct Frame {
     place: &'static str,
     /// Whether it is a gateway.
     has_upstreams: bool,
+    has_schedules: bool,
     has_audit: bool,
     /// Whether the server only reads, so that no action is offered.
     reads_only: bool,
@@ -162,6 +166,7 @@ impl Frame {
         Self {
             name: context.name.clone(),
             place,
+            has_schedules: context.engine.schedule_count() > 0,
             has_upstreams: context
                 .upstreams
                 .as_ref()
@@ -240,6 +245,7 @@ impl From<ActionError> for PageError {
             ActionError::Invalid(_) | ActionError::DoesNotFit(_) | ActionError::Query(_) => StatusCode::BAD_REQUEST,
             ActionError::UnknownTool
             | ActionError::UnknownUpstream
+            | ActionError::UnknownSchedule
             | ActionError::GiveUp(GiveUpError::UnknownNode)
             | ActionError::Cordon(CordonError::NotAlive)
             | ActionError::Refused(OperatorError::NotFound) => StatusCode::NOT_FOUND,

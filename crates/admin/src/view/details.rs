@@ -23,6 +23,9 @@ use longhaul_runtime::{Engine, QueueWait, Requestor, SlotUse};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Schedules that have metrics: each has four.
+const MEASURED_SCHEDULES: usize = 500;
+
 /// Entries of a journal, attempts and children that are shown with a task.
 const SHOWN: usize = 100;
 /// So many tasks that are to be deleted are counted.
@@ -431,6 +434,10 @@ impl AdminContext {
             upstreams: &upstreams,
             slots: self.engine.slots(),
             tools: tools.collect(),
+            schedules: match self.engine.schedule_count() {
+                0 => Vec::new(),
+                _ => self.engine.store().schedules(None, MEASURED_SCHEDULES).await?,
+            },
         })?)
     }
 

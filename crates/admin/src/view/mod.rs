@@ -5,6 +5,7 @@ mod masking;
 mod nodes;
 mod principal_counts;
 mod principals;
+mod schedules;
 
 use crate::{
     metrics::recent_ends::Failure,
