@@ -185,8 +185,12 @@ async fn a_full_disk_loses_output_but_not_the_end() {
     let _unmount = Unmount(small.clone());
     let attempts = longhaul_command::Attempts::open(small.join("attempts")).unwrap();
     let dir = attempts.dir(&"task".parse().unwrap(), 1);
-    dir.prepare(&folder.script("head -c 2000000 /dev/zero | tr '\\0' 'x'; exit 3"), "", &[])
-        .unwrap();
+    dir.prepare(
+        &folder.script("head -c 2000000 /dev/zero | tr '\\0' 'x'; exit 3"),
+        "",
+        &[],
+    )
+    .unwrap();
     let supervisor = launcher().launch(&dir).await.unwrap();
     let started = fixtures::Started { dir, supervisor };
     let exit = started.exit();

@@ -19,12 +19,13 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 21] = [
+const GUIDE: [&str; 22] = [
     "install.md",
     "first-task.md",
     "hosts.md",
     "tools.md",
     "resources.md",
+    "schedules.md",
     "calls.md",
     "upstreams.md",
     "upstream-jobs.md",
@@ -50,7 +51,7 @@ const REFERENCE: [&str; 6] = [
     "listening.md",
     "audit.md",
 ];
-const DESIGN: [&str; 28] = [
+const DESIGN: [&str; 29] = [
     "promises.md",
     "threats.md",
     "performance.md",
@@ -63,6 +64,7 @@ const DESIGN: [&str; 28] = [
     "design/questions.md",
     "design/runtime.md",
     "design/time.md",
+    "design/schedules.md",
     "design/store.md",
     "design/sqlite.md",
     "design/plain-calls.md",

@@ -1,6 +1,6 @@
 //! `longhaul admin`.
 
-use clap::{Args, Subcommand, builder::NonEmptyStringValueParser as NonEmpty};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser as NonEmpty};
 use longhaul_core::ToolPattern;
 use std::path::PathBuf;
 
@@ -40,6 +40,8 @@ pub(crate) enum AdminCommand {
     Principals(AdminTarget),
     /// List the upstreams of a gateway, and whether they answer
     Upstreams(AdminTarget),
+    /// List the schedules with their next times and last ends, or pause, resume or trigger some
+    Schedules(AdminSchedules),
     /// Print the latest lines of the audit log, newest first
     Audit(AdminAudit),
     /// Begin nothing of these tools until they are resumed; what runs runs on
@@ -188,6 +190,30 @@ pub(crate) struct SomeTools {
     /// This upstream: all tools that it has, also those that it gets later
     #[arg(long, value_name = "NAME", conflicts_with = "tools")]
     pub(crate) upstream: Option<String>,
+}
+
+/// `longhaul admin schedules`
+#[derive(Debug, Args)]
+pub(crate) struct AdminSchedules {
+    #[command(flatten)]
+    pub(crate) of: AdminTarget,
+    /// What is done with the schedules that follow; without it all are listed
+    #[arg(requires = "names")]
+    pub(crate) action: Option<ScheduleAction>,
+    /// Their names
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+}
+
+/// What is done with schedules.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ScheduleAction {
+    /// Let their times pass without a start, until they are resumed
+    Pause,
+    /// End the pause
+    Resume,
+    /// Start what they start, now
+    Trigger,
 }
 
 /// Which tasks are meant. What is not given restricts nothing; what is given as an empty text, as by a variable that is not set, is an error.

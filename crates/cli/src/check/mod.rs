@@ -214,6 +214,10 @@ fn describe(config: &Config) -> String {
         text.push_str(plain_line(&format!("  prompt {}  {summary}", prompt.name)).trim_end());
         text.push('\n');
     }
+    for schedule in &config.schedules {
+        let (name, tool) = (plain_line(&schedule.name), plain_line(&schedule.tool));
+        text.push_str(&format!("  schedule {name}: {tool}, {}\n", schedule.recurrence));
+    }
     text
 }
 
@@ -304,6 +308,12 @@ fn valid_json(config: &Config, others: &Others) -> Value {
         "upstreams": upstreams::to_json(&others.upstreams),
         "warnings": warnings,
     });
+    if !config.schedules.is_empty() {
+        let schedules = config.schedules.iter().map(|schedule| {
+            json!({"name": &*schedule.name, "tool": &*schedule.tool, "plan": schedule.recurrence.to_string(), "as": schedule.principal.as_str()})
+        });
+        valid["schedules"] = schedules.collect();
+    }
     if let Some(store) = &others.store {
         valid["store"] = store.to_json();
     }

@@ -110,6 +110,11 @@ impl File {
         self.problems.borrow_mut().push(Problem { line, message });
     }
 
+    /// Whether a mistake was reported.
+    pub(super) fn has_problems(&self) -> bool {
+        !self.problems.borrow().is_empty()
+    }
+
     /// Reports a warning at `span`.
     pub(super) fn warn(&self, span: Range<usize>, message: String) {
         let line = Some(self.line(span.start));

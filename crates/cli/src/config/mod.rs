@@ -8,6 +8,7 @@ mod data_dir;
 mod file;
 mod keys;
 mod paths;
+mod schedule;
 mod section;
 mod server;
 mod size;
@@ -34,6 +35,7 @@ pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
 use file::File;
 use longhaul_admin::AdminSettings;
+use longhaul_runtime::Schedule;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
 
@@ -54,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) tools: Vec<ToolConfig>,
     /// The `[[resource]]` and `[[prompt]]` sections.
     pub(crate) content: ContentConfig,
+    /// The `[[schedule]]` sections in the order of the file.
+    pub(crate) schedules: Vec<Schedule>,
     /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool, resource, prompt or upstream.
     pub(crate) upstreams: Vec<UpstreamConfig>,
     /// Whether the names of tools begin with those of their upstreams.
@@ -138,6 +142,14 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         }
     };
     let content = ContentConfig::read(&root, environment);
+    let schedules = match root.get("schedule") {
+        Some(entry) => {
+            // A tool with a mistake is left out of them, and is no mistake of its schedule.
+            let known = (!file.has_problems()).then_some(&*tools);
+            schedule::read_all(&entry, known, upstream.is_some())
+        }
+        None => Vec::new(),
+    };
     let admin = root.get_or("admin", AdminSettings::default(), |entry| {
         let listen = server.as_ref().map(|server| &server.listen);
         admin::read(&entry.section("[admin]", "[admin]")?, listen)
@@ -150,6 +162,7 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
         admin: admin?,
         tools,
         content,
+        schedules,
         // One upstream keeps its names.
         prefix: prefix? && upstreams.len() > 1,
         upstreams,

@@ -99,6 +99,8 @@ enum ServeError {
     Server(#[from] longhaul::ServeError),
     #[error("{0}; nothing was started")]
     Machine(String),
+    #[error("the schedules cannot be stored: {0}")]
+    Schedules(#[from] longhaul_core::store::StoreError),
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     #[error(transparent)]
@@ -282,6 +284,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         )));
     }
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
+    engine.set_schedules(config.schedules).await?;
     let protocol = running.protocol().ok_or(longhaul::ServeError::Stopped)?;
     (offered.content)
         .update(config.content, engine.catalog(), &parts.ports)

@@ -67,6 +67,8 @@ struct Changes {
     digest: String,
     upstreams: Reloaded,
     content: ContentChanges,
+    /// How many there are now.
+    schedules: usize,
     /// The digest of the settings, which are used at the start only.
     settings: String,
     /// What could not be done.
@@ -129,6 +131,7 @@ impl ReloadContext<'_> {
             tools,
             content,
             upstreams,
+            schedules,
             prefix,
             warnings,
             digest,
@@ -188,6 +191,11 @@ impl ReloadContext<'_> {
                 None => drop(present.tools.remove(&name)),
             }
         }
+        let count = schedules.len();
+        match self.engine.set_schedules(schedules).await {
+            Ok(()) => changes.schedules = count,
+            Err(error) => changes.problems.push(format!("the schedules are as before: {error}")),
+        }
         Ok(changes)
     }
 }
@@ -213,9 +221,13 @@ impl Changes {
             .filter(|(_, names)| !names.is_empty())
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
             .collect();
-        match told.is_empty() {
+        let mut told = match told.is_empty() {
             true => "what it offers is as before".to_owned(),
             false => told.join("; "),
+        };
+        if self.schedules > 0 {
+            told.push_str(&format!("; schedules: {}", self.schedules));
         }
+        told
     }
 }

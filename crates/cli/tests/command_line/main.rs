@@ -19,6 +19,7 @@ mod issuers;
 mod json_times;
 mod keys;
 mod resumed_streams;
+mod schedules;
 mod service;
 mod service_unit;
 mod serving;

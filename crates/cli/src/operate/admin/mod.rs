@@ -7,14 +7,15 @@ mod finding;
 mod log;
 mod machine;
 mod reset;
+mod schedules;
 mod show;
 mod table;
 mod top;
 
 use crate::{
     args::{
-        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminTarget, AdminTasks,
-        Doctor, Filter, Nodes, NodesAction, OneNode, OneTask, SomeTasks, SomeTools,
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminDrain, AdminLog, AdminReset, AdminSchedules, AdminTarget,
+        AdminTasks, Doctor, Filter, Nodes, NodesAction, OneNode, OneTask, SomeTasks, SomeTools,
     },
     ask::{
         arguments::{self, Taker},
@@ -57,6 +58,7 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Raise(OneTask { of, .. })
         | AdminCommand::Delete(SomeTasks { of, .. })
         | AdminCommand::Answer(AdminAnswer { of, .. })
+        | AdminCommand::Schedules(AdminSchedules { of, .. })
         | AdminCommand::Pause(SomeTools { of, .. })
         | AdminCommand::Resume(SomeTools { of, .. })
         | AdminCommand::Tools(of)
@@ -175,6 +177,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             let tools = Api::of(of)?.get("/api/tools").await?;
             shown(of, &tools, |tools: &Vec<_>| show::tools(tools, show::width()))
         }
+        AdminCommand::Schedules(asked) => schedules::run(asked).await,
         AdminCommand::Audit(wanted) => {
             let query = AuditQuery {
                 task: wanted.task.clone().unwrap_or_default(),

@@ -1,0 +1,200 @@
+//! `[[schedule]]`: tasks that are started by the time.
+
+use super::{
+    section::{Entry, Section},
+    tool::ToolConfig,
+};
+use crate::output::nearest;
+use longhaul_core::{Json, Millis, Principal};
+use longhaul_json_schema::{Schema as InputSchema, SchemaAuthor, text_len};
+use longhaul_runtime::{CatchUp, Cron, CronError, Overlap, Recurrence, Schedule};
+use serde_json::{Map, Value};
+use std::{collections::HashMap, ops::RangeInclusive};
+
+/// A tighter loop is a service, and not a schedule.
+const EVERY: RangeInclusive<Millis> = 1_000..=366 * 86_400_000;
+const LONGEST_JITTER: Millis = 86_400_000;
+/// As that of tools.
+const LONGEST_NAME: usize = 128;
+
+/// Reads every `[[schedule]]`. Those with problems are left out. Arguments for tools of upstreams are not checked: nobody knows them yet.
+pub(super) fn read_all(entry: &Entry<'_>, tools: Option<&[ToolConfig]>, has_upstreams: bool) -> Vec<Schedule> {
+    let Some(entries) = entry.elements("one or more sections [[schedule]] (with two brackets)") else {
+        return Vec::new();
+    };
+    let mut line_of_name = HashMap::new();
+    let mut schedules = Vec::new();
+    for entry in &entries {
+        if let Some(mut section) = entry.section("[[schedule]]", "[[schedule]]") {
+            let names = ReadNames::of(&mut section, &mut line_of_name);
+            schedules.extend(read(&section, names, tools, has_upstreams));
+        }
+    }
+    schedules
+}
+
+/// What a schedule is called, and what it calls.
+struct ReadNames {
+    name: Option<String>,
+    tool: Option<String>,
+}
+
+impl ReadNames {
+    fn of(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize>) -> Self {
+        let tool_entry = section.require("tool");
+        let tool = tool_entry.as_ref().and_then(Entry::filled_text).map(str::to_owned);
+        let named = section.get("name");
+        let name = match &named {
+            Some(entry) => entry.filled_text().map(str::to_owned),
+            None => tool.clone(),
+        };
+        let Some(name) = name else {
+            return Self { name: None, tool };
+        };
+        section.name_as(format!("[[schedule]] `{name}`"));
+        let Some(entry) = named.or(tool_entry) else {
+            return Self { name: None, tool };
+        };
+        if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+            entry.report(format!(
+                "the name of a schedule has at most {LONGEST_NAME} bytes, all of which can be printed"
+            ));
+        }
+        if let Some(line) = line_of_name.insert(name.clone(), entry.line()) {
+            entry.report(format!(
+                "there is a schedule `{name}` already, at line {line}: give one of them another `name`"
+            ));
+        }
+        Self { name: Some(name), tool }
+    }
+}
+
+fn read(
+    section: &Section<'_>,
+    names: ReadNames,
+    tools: Option<&[ToolConfig]>,
+    has_upstreams: bool,
+) -> Option<Schedule> {
+    let arguments_entry = section.get("arguments");
+    let arguments = match &arguments_entry {
+        Some(entry) => match entry.json() {
+            Some(Value::Object(arguments)) => Some(arguments),
+            Some(_) => {
+                entry.report("`arguments` must be a table, for example { path = \"/srv\" }".to_owned());
+                None
+            }
+            None => None,
+        },
+        None => Some(Map::new()),
+    };
+    if let (Some(name), Some(tools)) = (&names.tool, tools) {
+        let tool = tools.iter().find(|tool| tool.name == *name);
+        match (tool, &arguments) {
+            (Some(tool), Some(arguments)) => check_arguments(section, arguments_entry.as_ref(), tool, arguments),
+            (None, _) if !has_upstreams => section.report(unknown_tool(name, tools)),
+            _ => {}
+        }
+    }
+    let recurrence = read_recurrence(section);
+    let jitter = section.get_or("jitter", 0, |entry| entry.duration_in(0..=LONGEST_JITTER));
+    if let (Some(Recurrence::Every(length)), Some(jitter)) = (&recurrence, jitter)
+        && jitter >= *length
+    {
+        section.report("`jitter` must be shorter than `every`".to_owned());
+    }
+    let overlap = section.get_or("overlap", Overlap::default(), |entry| {
+        entry.choice(&[("skip", Overlap::Skip), ("queue", Overlap::Queue)])
+    });
+    let catch_up = section.get_or("catch_up", CatchUp::default(), |entry| {
+        entry.choice(&[("none", CatchUp::None), ("last", CatchUp::Last), ("all", CatchUp::All)])
+    });
+    if (catch_up, overlap) == (Some(CatchUp::All), Some(Overlap::Skip)) {
+        section.report(
+            "catch_up = \"all\" needs overlap = \"queue\": all but the first that is caught up would be skipped, because that one is live".to_owned(),
+        );
+    }
+    let principal = section.get_or("as", Principal::local(), |entry| {
+        Some(Principal::named(entry.filled_text()?))
+    });
+    section.finish();
+    Some(Schedule {
+        name: names.name?.into(),
+        tool: names.tool?.into(),
+        arguments: Json::from(Value::Object(arguments?)),
+        principal: principal?,
+        recurrence: recurrence?,
+        jitter: jitter?,
+        catch_up: catch_up?,
+        overlap: overlap?,
+    })
+}
+
+fn read_recurrence(section: &Section<'_>) -> Option<Recurrence> {
+    let (cron, every, zone) = (section.get("cron"), section.get("every"), section.get("zone"));
+    match (cron, every) {
+        (Some(cron), None) => {
+            let name = match &zone {
+                Some(zone) => zone.filled_text(),
+                None => Some("UTC"),
+            };
+            let parsed = Cron::parse(cron.text()?, name?);
+            let cron = parsed.map_err(|error| match (&error, &zone) {
+                (CronError::Zone(_), Some(zone)) => zone.report(format!("`zone`: {error}")),
+                _ => cron.report(format!("`cron`: {error}")),
+            });
+            cron.ok().map(Recurrence::Cron)
+        }
+        (None, Some(every)) => {
+            if let Some(zone) = zone {
+                zone.report(
+                    "`zone` goes with `cron`: `every` is a length of time, which is the same everywhere".to_owned(),
+                );
+            }
+            every.duration_in(EVERY).map(Recurrence::Every)
+        }
+        (Some(_), Some(every)) => {
+            every.report("`every` and `cron` exclude each other: leave one of them out".to_owned());
+            None
+        }
+        (None, None) => {
+            section.report("a schedule needs `cron`, as \"30 2 * * *\", or `every`, as \"15m\"".to_owned());
+            None
+        }
+    }
+}
+
+fn unknown_tool(name: &str, tools: &[ToolConfig]) -> String {
+    let known = tools.iter().map(|tool| tool.name.as_str());
+    match nearest::suggestion(name, known) {
+        Some(hint) => format!("there is no tool `{name}` in this file; {hint}"),
+        None => format!("there is no tool `{name}` in this file"),
+    }
+}
+
+/// As the server checks them for each call.
+fn check_arguments(
+    section: &Section<'_>,
+    entry: Option<&Entry<'_>>,
+    tool: &ToolConfig,
+    arguments: &Map<String, Value>,
+) {
+    let Ok(schema) = InputSchema::compile(&tool.input_schema, SchemaAuthor::Own) else {
+        return;
+    };
+    let arguments = Value::Object(arguments.clone());
+    let checked = schema.check(&arguments, text_len(&arguments), |violations| {
+        let said = violations
+            .take(3)
+            .map(|violation| match violation.instance_path().to_string() {
+                place if place.is_empty() => violation.masked().to_string(),
+                place => format!("{}: {}", place.trim_start_matches('/'), violation.masked()),
+            });
+        said.collect::<Vec<_>>().join("; ")
+    });
+    let Ok(Err(violations)) = checked else { return };
+    let message = format!("`arguments` do not fit the tool `{}`: {violations}", tool.name);
+    match entry {
+        Some(entry) => entry.report(message),
+        None => section.report(message),
+    }
+}
