@@ -173,6 +173,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             claim: None,
             outcome: Some(Outcome::result(Json::trusted(r#"{"content":[]}"#))),
             idempotency: None,
+            unique: None,
             quota: Quota::default(),
             parent: None,
             history: None,

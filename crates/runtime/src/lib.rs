@@ -31,7 +31,8 @@ pub use catalog::{
     Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient,
     MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
     ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
-    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UriTemplate, Versions, executor_definition,
+    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UniqueValue, UriTemplate, Versions,
+    executor_definition,
 };
 pub use context::{
     ChildEnd, ChildError, Fork, PollPolicy, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext,

@@ -55,6 +55,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         claim: None,
         outcome,
         idempotency: None,
+        unique: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,

@@ -8,7 +8,7 @@ use longhaul_core::{
     Json, QuotaExceeded, QuotaScope, Task, TaskId, UnixMillis, Usage,
     store::{
         ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, ScheduleConflict, ScheduleRecord,
-        ScheduledStart, StoreError, UnwrittenCall,
+        ScheduledStart, StoreError, Uniqueness, UnwrittenCall,
     },
 };
 
@@ -31,6 +31,13 @@ pub trait Backend {
     /// # Errors
     /// A statement failed.
     fn find_repeated(&mut self, new: &NewTask) -> Result<Option<(Task, [u8; 32])>, Self::Error>;
+
+    /// The live task of the tool of `new` with the same [unique value](NewTask::unique), and the digest of its arguments. Only asked if `new` has one.
+    ///
+    /// # Errors
+    /// A statement failed.
+    fn find_live_unique(&mut self, new: &NewTask, unique: &Uniqueness)
+    -> Result<Option<(Task, [u8; 32])>, Self::Error>;
 
     /// The usage that counts towards the quota of `new` in `scope`. It is created only if there is room for `more`.
     ///
@@ -73,6 +80,10 @@ pub struct Insertion<'a> {
     pub requestor: &'a Json,
     /// [`NewTask::idempotency`].
     pub idempotency: Option<&'a Idempotency>,
+    /// [`NewTask::unique`].
+    pub unique: Option<&'a Uniqueness>,
+    /// The task that is ended in its place, whose unique value may be the same.
+    pub replaces: Option<&'a TaskId>,
     /// [`NewTask::history`].
     pub history: Option<&'a History>,
     /// What it adds.
@@ -105,6 +116,12 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
             false => Err(CreateError::IdempotencyKeyConflict),
         });
     }
+    if let Some(unique) = &new.unique
+        && let Some((live, arguments)) = backend.find_live_unique(new, unique)?
+        && new.replaces.as_ref().is_none_or(|end| end.task != live.id)
+    {
+        return Ok(join(new, unique, live, arguments));
+    }
     let start = new.parent_change();
     let start = match &start {
         Some(change) => {
@@ -131,6 +148,8 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
         arguments: &new.arguments,
         requestor: &new.requestor,
         idempotency: new.idempotency.as_ref(),
+        unique: new.unique.as_ref(),
+        replaces: new.replaces.as_ref().map(|end| &end.task),
         history: new.history.as_deref(),
         usage,
     })?);
@@ -148,6 +167,18 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
     Ok(Ok(Created::New(created.task.clone())))
 }
 
+/// The answer to a call that finds a live task with its unique value.
+fn join(new: &NewTask, unique: &Uniqueness, live: Task, arguments: [u8; 32]) -> Result<Created, CreateError> {
+    let is_owners = live.owner.principal == new.owner.principal;
+    match is_owners && arguments == unique.arguments && new.lineage.is_none() {
+        true => Ok(Created::Joined(live)),
+        // Invariant 5: nothing is said of another principal's task.
+        false => Err(CreateError::NotUnique {
+            live: is_owners.then(|| live.id.clone()),
+        }),
+    }
+}
+
 /// [`longhaul_core::store::TaskStore::write_call`].
 ///
 /// # Errors
@@ -163,6 +194,8 @@ pub fn write_call<B: Backend>(backend: &mut B, call: &UnwrittenCall, change: &Ch
         arguments: &call.arguments,
         requestor: &call.requestor,
         idempotency: None,
+        unique: None,
+        replaces: None,
         history: None,
         usage: Usage {
             live: u64::from(!decision.task.is_done()),

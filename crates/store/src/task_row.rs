@@ -3,7 +3,8 @@
 use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
     AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress,
-    RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict, store::Idempotency,
+    RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
+    store::{Idempotency, Uniqueness},
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -45,7 +46,7 @@ macro_rules! task_columns {
             ", origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until"
+             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until"
         )
     };
 }
@@ -158,13 +159,17 @@ impl<'a> Cell<'a> {
         value.map_or(Self::Null, Self::Real)
     }
 
+    fn digest(value: Option<&'a [u8; 32]>) -> Self {
+        value.map_or(Self::Null, |digest| Self::Blob(digest))
+    }
+
     fn text(value: Option<&'a str>) -> Self {
         value.map_or(Self::Null, |text| Self::Text(Cow::Borrowed(text)))
     }
 }
 
 /// The columns that never change, in the order of [`fixed`].
-pub const FIXED: [&str; 17] = [
+pub const FIXED: [&str; 19] = [
     "id",
     "principal",
     "session",
@@ -182,10 +187,16 @@ pub const FIXED: [&str; 17] = [
     "parent_entry",
     "root",
     "depth",
+    "unique_value",
+    "unique_arguments",
 ];
 
 /// The values of [`FIXED`].
-pub fn fixed<'a>(task: &'a Task, idempotency: Option<&'a Idempotency>) -> [Cell<'a>; 17] {
+pub fn fixed<'a>(
+    task: &'a Task,
+    idempotency: Option<&'a Idempotency>,
+    unique: Option<&'a Uniqueness>,
+) -> [Cell<'a>; 19] {
     let lineage = task.lineage.as_ref();
     [
         Cell::text(Some(task.id.as_str())),
@@ -200,11 +211,13 @@ pub fn fixed<'a>(task: &'a Task, idempotency: Option<&'a Idempotency>) -> [Cell<
         Cell::integer(task.deadline.map(u64::cast_signed)),
         Cell::Integer(task.retention.cast_signed()),
         Cell::text(idempotency.map(|idempotency| &*idempotency.key)),
-        idempotency.map_or(Cell::Null, |idempotency| Cell::Blob(&idempotency.digest)),
+        Cell::digest(idempotency.map(|idempotency| &idempotency.digest)),
         Cell::text(lineage.map(|lineage| lineage.parent.as_str())),
         Cell::integer(lineage.map(|lineage| i64::from(lineage.entry))),
         Cell::text(lineage.map(|lineage| lineage.root.as_str())),
         Cell::integer(lineage.map(|lineage| i64::from(lineage.depth))),
+        Cell::digest(unique.map(|unique| &unique.value)),
+        Cell::digest(unique.map(|unique| &unique.arguments)),
     ]
 }
 

@@ -191,6 +191,7 @@ impl Fixture {
             claim: None,
             outcome: None,
             idempotency: None,
+            unique: None,
             quota: Quota::default(),
             parent: None,
             history: None,

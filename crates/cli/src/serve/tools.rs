@@ -105,6 +105,9 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
     if let Some(most) = tool.concurrency {
         built = built.concurrency(most as usize);
     }
+    if let Some(template) = tool.unique {
+        built = built.unique(template);
+    }
     Ok(built)
 }
 

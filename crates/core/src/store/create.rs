@@ -11,20 +11,23 @@ pub enum Created {
     New(Task),
     /// The same call was made before, under the same idempotency key: this is its task as it now is, and nothing was written.
     Existing(Task),
+    /// A task of the principal with the same [unique value](NewTask::unique) and the same arguments is live: this is that task as it now is, and nothing
+    /// was written.
+    Joined(Task),
 }
 
 impl Created {
     /// The task, old or new.
     pub fn task(&self) -> &Task {
         match self {
-            Self::New(task) | Self::Existing(task) => task,
+            Self::New(task) | Self::Existing(task) | Self::Joined(task) => task,
         }
     }
 
     /// The task, old or new.
     pub fn into_task(self) -> Task {
         match self {
-            Self::New(task) | Self::Existing(task) => task,
+            Self::New(task) | Self::Existing(task) | Self::Joined(task) => task,
         }
     }
 }
@@ -44,6 +47,15 @@ impl std::fmt::Debug for Idempotency {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Idempotency")
     }
+}
+
+/// Makes a task the only live one of its tool with this value. The value is free again when the task is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uniqueness {
+    /// The digest of the value: values can be longer than an index takes.
+    pub value: [u8; 32],
+    /// The digest of the arguments in a canonical form.
+    pub arguments: [u8; 32],
 }
 
 /// A task to be created. The fields of its header can be read as its own.
@@ -66,6 +78,8 @@ pub struct NewTask {
     pub outcome: Option<Outcome>,
     /// The caller's name for the call, if it may be made twice.
     pub idempotency: Option<Idempotency>,
+    /// What no other live task of its tool may have. Such a task is [kept](Task::keyed), since its caller can make the same call again and join it.
+    pub unique: Option<Uniqueness>,
     /// How much may be kept with it.
     pub quota: Quota,
     /// What the parent writes, if the header's lineage names one, in the same write.
@@ -153,7 +167,7 @@ impl NewTask {
         let mut task = Task {
             header: Arc::new(self.header.clone()),
             announced: self.announced,
-            keyed: self.idempotency.is_some(),
+            keyed: self.idempotency.is_some() || self.unique.is_some(),
             state: crate::State::Queued,
             stop: None,
             attempt: None,

@@ -1,7 +1,7 @@
 //! Why a store does not do what it was asked to.
 
 use super::ScheduleConflict;
-use crate::{IllegalEvent, Millis, QuotaExceeded};
+use crate::{IllegalEvent, Millis, QuotaExceeded, TaskId};
 
 /// How many ended sessions a store remembers. One that is forgotten before its id expires would be live again, so beyond these no session is
 /// ended.
@@ -108,6 +108,12 @@ pub enum CreateError {
     /// The idempotency key stands for a call with other arguments.
     #[error("the idempotency key was used with other arguments")]
     IdempotencyKeyConflict,
+    /// A task of the tool with the same [unique value](super::NewTask::unique) is live.
+    #[error("a task of the tool with the same unique value is live{}", live.as_ref().map(|live| format!(": {live}")).unwrap_or_default())]
+    NotUnique {
+        /// That task, if it belongs to the same principal. It was made with other arguments, or the new one has a parent, which only waits for its own child.
+        live: Option<TaskId>,
+    },
     /// Too much is kept already.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),

@@ -29,7 +29,7 @@ mod signing_key;
 
 pub use change::{Change, ChangeEnds, LONGEST_DEFERRAL};
 pub use commit_counts::{CommitCounter, CommitCounts};
-pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
+pub use create::{Created, History, Idempotency, NewTask, ParentEntry, Uniqueness, UnwrittenCall};
 pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, GiveUpError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, StoreEvent, StoreListener};
 pub use health::{EventDelivery, PoolHealth, StoreHealth};

@@ -108,7 +108,7 @@ pub struct Task {
     pub header: Arc<TaskHeader>,
     /// Whether its id was (or is about to be) given to clients. Until then nobody can ask for it: a plain call, or `after`.
     pub announced: bool,
-    /// Whether the caller can come back for it by an idempotency key. Then it is kept, also over a restart, even if it is not announced.
+    /// Whether the caller can come back for it by an idempotency key, or because it is [unique](crate::store::NewTask::unique). Then it is kept, also over a restart, even if it is not announced.
     pub keyed: bool,
     /// Where it stands.
     pub state: State,

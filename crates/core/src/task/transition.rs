@@ -69,7 +69,7 @@ pub struct IllegalEvent {
 /// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
 /// | `BlockedTimedOut` | – | – | – | Done(RpcError), if it is time | – |
 /// | `Promoted`, once | announced | announced, unless stopping | announced | announced | – |
-/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
+/// | `Promoted`, once, of a call whose caller can come back | announced | announced | announced | announced | announced |
 /// | `Abandoned` | Done | – | Done | Done | – |
 /// | `RetryAwaited`, of a plain call that is not to stop | later | later | later | later | – |
 /// | `TtlExtended` | later | later | later | later | – |
@@ -282,7 +282,7 @@ impl Task {
     }
 
     fn promote(&mut self) -> Result<(), Reason> {
-        // With an idempotency key, the caller can come back for a call that has ended.
+        // Its caller can come back for a call that has ended.
         if !self.keyed {
             self.require_live()?;
         }

@@ -57,6 +57,7 @@ fn record() -> Writing {
         claim: None,
         outcome: Some(outcome),
         idempotency: None,
+        unique: None,
         quota: Quota::default(),
         parent: None,
         history: None,

@@ -15,9 +15,9 @@ use crate::{
 };
 use executor::function_executor;
 use handler::BoxedToolHandler;
-use longhaul_command::in_process;
+use longhaul_command::{Template, in_process};
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
-use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings};
+use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings, UniqueValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
@@ -56,6 +56,8 @@ pub struct Tool {
     /// Without a description: that of its arguments' type.
     settings: ToolSettings<Implementation>,
     intake: Option<MakeIntake>,
+    /// The template of what is unique.
+    unique: Option<String>,
 }
 
 /// Makes the intake once its server is known.
@@ -149,7 +151,11 @@ impl Tool {
         let mut settings = ToolSettings::new(name, in_process::KIND, RawJson::trusted("{}"), implementation);
         settings.input_schema = H::input_schema();
         settings.output_schema = H::Output::output_schema();
-        Self { settings, intake: None }
+        Self {
+            settings,
+            intake: None,
+            unique: None,
+        }
     }
 
     /// A tool whose calls are run by an [`Executor`] of your own. `kind` and `definition` are stored with its tasks, so that a
@@ -188,7 +194,11 @@ impl Tool {
     ) -> Self {
         let mut settings = ToolSettings::new(name, kind, definition, Implementation::Executor(executor));
         settings.input_schema = input_schema;
-        Self { settings, intake: None }
+        Self {
+            settings,
+            intake: None,
+            unique: None,
+        }
     }
 
     /// What it does and when to use it, for the model. By default the doc comment of the arguments' type.
@@ -377,6 +387,23 @@ impl Tool {
         self
     }
 
+    /// Lets at most one task of this tool be live with each value of `template`, in which `{name}` stands for an argument; a template without any lets one
+    /// task of the tool be live. The same call of the same principal joins the live task: it gets its id, or waits for its result. Another call with the
+    /// value is refused. A call of such a tool is not cancelled when its caller goes.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy {
+    ///     branch: String,
+    /// }
+    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).unique("{branch}");
+    /// ```
+    #[must_use]
+    pub fn unique(mut self, template: impl Into<String>) -> Self {
+        self.unique = Some(template.into());
+        self
+    }
+
     /// Retries a call that ends in one of these ways, up to `attempts` attempts in all. The wait before the second attempt is `backoff`, and it
     /// doubles with each. By default nothing is retried: only you know whether that is safe. For a [durable](Self::durable) tool an attempt with
     /// a new journal entry starts the count again.
@@ -458,7 +485,11 @@ impl Tool {
 
     /// Checks the tool and binds it to `server`.
     pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
-        let Self { mut settings, intake } = self;
+        let Self {
+            mut settings,
+            intake,
+            unique,
+        } = self;
         let name = Arc::clone(&settings.name);
         let wrong = |why: String| DefinitionError {
             what: format!("tool `{name}`"),
@@ -466,6 +497,13 @@ impl Tool {
         };
         name::check(&name).map_err(wrong)?;
         schema::check_arguments(&mut settings.input_schema).map_err(wrong)?;
+        if unique.is_some() && intake.is_some() {
+            return Err(wrong(
+                "`unique` cannot be combined with `ask_before`, which completes the arguments later".to_owned(),
+            ));
+        }
+        let unique = unique.map(|text| unique_value(&text, &settings.input_schema));
+        settings.unique = unique.transpose().map_err(wrong)?;
         if settings.description.is_empty() {
             settings.description = description_of(&settings.input_schema);
         }
@@ -487,6 +525,21 @@ impl Tool {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.settings.name
     }
+}
+
+/// The value of `unique` of a call.
+fn unique_value(text: &str, schema: &Value) -> Result<UniqueValue, String> {
+    let template = Template::parse(text).map_err(|error| format!("`unique`: {error}"))?;
+    for name in template.properties() {
+        let property = schema["properties"].get(name);
+        let property = property.ok_or_else(|| format!("`unique`: `{{{name}}}` is not one of the arguments"))?;
+        if matches!(property["type"].as_str(), Some("array" | "object")) {
+            return Err(format!(
+                "`unique`: `{name}` is an array or an object, which is no single value"
+            ));
+        }
+    }
+    Ok(Arc::new(move |arguments| template.text_of(arguments.as_str())))
 }
 
 /// The description in the schema of the arguments.

@@ -49,9 +49,16 @@ pub struct Call {
     pub idempotency_key: Option<Arc<str>>,
     /// The retention that the client asks for, in milliseconds: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
     pub ttl: Option<Millis>,
-    /// Whether the call is cancelled if its caller leaves before the creation is acknowledged. With an idempotency key it is not, since
-    /// its caller can come back.
+    /// Whether the call is cancelled if its caller leaves before the creation is acknowledged. It is not if its caller
+    /// [can come back](Self::can_be_made_again).
     pub cancel_if_caller_leaves: bool,
+}
+
+impl Call {
+    /// Whether its caller can make it again and gets the same task. Then it is kept without its caller.
+    pub fn can_be_made_again(&self) -> bool {
+        self.idempotency_key.is_some() || self.tool.settings().unique.is_some()
+    }
 }
 
 /// A task cannot be cancelled.
@@ -71,15 +78,15 @@ pub enum CancelError {
 impl Engine {
     /// Makes a task of a call. When this completes the task is written, and its id may be given to clients (invariant 1). The same call
     /// under the same idempotency key gets the task that it made the first time, as it now is; if the first was only waited for, it is
-    /// a task from now on, also when it is over.
+    /// a task from now on, also when it is over. So does the same call of a [unique](crate::ToolSettings::unique) tool while that task is live.
     ///
     /// # Errors
-    /// [`CreateError`]; nothing was started then. [`StoreError::Closed`] also if the engine stops meanwhile: the task may then have
-    /// been written.
+    /// [`CreateError`]; nothing was started then. The live task of [`CreateError::NotUnique`] may be given to its owner's clients.
+    /// [`StoreError::Closed`] also if the engine stops meanwhile: the task may then have been written.
     pub async fn create(&self, call: Call) -> Result<Task, CreateError> {
         let new = self.0.new_task(&call, true);
-        let created = self.0.submit(new, call.requestor, call.cancel_if_caller_leaves).await?;
-        Ok(self.0.announced(created).await?)
+        let created = self.0.submit(new, call.requestor, call.cancel_if_caller_leaves).await;
+        Ok(self.0.announced(self.0.with_live_announced(created).await?).await?)
     }
 
     /// Creates a task that has ended already: a legacy call with bad arguments gets a failed task.
@@ -89,6 +96,8 @@ impl Engine {
     pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, CreateError> {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
+        // It is never live, and its arguments were not taken.
+        new.unique = None;
         let created = self.0.node.create_until_known(new).await?;
         if let Created::New(task) = &created {
             task_log::created(task);
@@ -98,7 +107,7 @@ impl Engine {
     }
 
     /// Starts a plain call. It is written before it starts, but its id is not given to clients. The same call under the same idempotency key starts
-    /// nothing, and waits for the result of the first.
+    /// nothing, and waits for the result of the first; so does the same call of a [unique](crate::ToolSettings::unique) tool while the first is live.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -107,13 +116,14 @@ impl Engine {
         if new.in_memory && self.0.node.store.capabilities().plain_calls_in_memory {
             return self.0.begin_in_memory(new, call.requestor).await;
         }
+        let is_keyed = call.can_be_made_again();
         // Subscribed before the start, so that no message is missed.
         let mut waiting = PlainCall::on(&self.0.node, &new.id);
         let submitted = (self.0).submit(new, call.requestor, call.cancel_if_caller_leaves);
-        if let Created::Existing(task) = submitted.await? {
+        if let Created::Existing(task) | Created::Joined(task) = self.0.with_live_announced(submitted.await).await? {
             waiting = PlainCall::on(&self.0.node, &task.id);
         }
-        waiting.keyed = call.idempotency_key.is_some();
+        waiting.keyed = is_keyed;
         Ok(waiting)
     }
 
@@ -271,7 +281,8 @@ impl Inner {
     pub(crate) fn new_task(&self, call: &Call, announced: bool) -> NewTask {
         let settings = call.tool.settings();
         let executor = &settings.executor;
-        let keyed = call.idempotency_key.is_some();
+        let keyed = call.can_be_made_again();
+        let digest = keyed.then(|| canonical_digest(&call.arguments));
         // If nothing begins here, another node runs it.
         let is_for_others = !self.begins_work() && self.node.store.capabilities().many_nodes;
         let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others;
@@ -296,10 +307,15 @@ impl Inner {
             requestor: call.requestor.to_json(),
             claim: None,
             outcome: None,
-            idempotency: call.idempotency_key.as_ref().map(|key| Idempotency {
-                key: Arc::clone(key),
-                digest: canonical_digest(&call.arguments),
-            }),
+            idempotency: call
+                .idempotency_key
+                .as_ref()
+                .zip(digest)
+                .map(|(key, digest)| Idempotency {
+                    key: Arc::clone(key),
+                    digest,
+                }),
+            unique: digest.and_then(|digest| call.tool.uniqueness(&call.arguments, digest)),
             quota: self.quota,
             parent: None,
             history: None,
@@ -350,6 +366,19 @@ impl Inner {
             }
         });
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
+    }
+
+    /// A refusal names a live task only after that is announced (invariant 1).
+    async fn with_live_announced(
+        self: &Arc<Self>,
+        created: Result<Created, CreateError>,
+    ) -> Result<Created, CreateError> {
+        if let Err(CreateError::NotUnique { live: Some(live) }) = &created
+            && let Some(record) = self.node.store.get_unscoped(live).await?
+        {
+            self.announced(Created::Existing(record.task)).await?;
+        }
+        created
     }
 
     /// Announces the task of a call.

@@ -129,7 +129,7 @@ impl PlainCall {
         self.unread
     }
 
-    /// Whether its caller can come back for it by an idempotency key.
+    /// Whether its caller can come back for it by an idempotency key, or by the same call of a unique tool.
     pub fn is_keyed(&self) -> bool {
         self.keyed
     }

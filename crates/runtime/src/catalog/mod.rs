@@ -28,7 +28,7 @@ pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
 pub use tool::{
     ArgumentError, BLOCKED_TIMEOUT, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, Tool, ToolError,
-    ToolSettings, executor_definition,
+    ToolSettings, UniqueValue, executor_definition,
 };
 pub use tool_visibility::{ListClient, ToolVisibility};
 pub use unavailable::Unavailable;

@@ -2,7 +2,7 @@
 
 use super::{Intake, violation};
 use crate::executor::Executor;
-use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
+use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten, store::Uniqueness};
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -41,6 +41,9 @@ pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
 /// The usual timeout of a question: 7 days.
 pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
+
+/// The value that makes calls of a tool unique, of their arguments, which were checked before.
+pub type UniqueValue = Arc<dyn Fn(&Json) -> String + Send + Sync>;
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
@@ -93,6 +96,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub max_retention: Option<Millis>,
     /// How many of its tasks run at once, over all nodes that share the store; `None` for no limit of its own.
     pub concurrency: Option<usize>,
+    /// Makes of a call's arguments what no two of its live tasks have in common, over all nodes that share the store.
+    pub unique: Option<UniqueValue>,
     /// When failed attempts are retried.
     pub retry: Retry,
     /// What becomes of a task whose code does not follow its journal, if it keeps one.
@@ -153,6 +158,7 @@ impl<E> ToolSettings<E> {
             retention: ToolSettings::RETENTION,
             max_retention: None,
             concurrency: None,
+            unique: None,
             retry: Retry::default(),
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: BLOCKED_TIMEOUT,
@@ -187,6 +193,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            unique,
             retry,
             on_non_determinism,
             blocked_timeout,
@@ -214,6 +221,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            unique,
             retry,
             on_non_determinism,
             blocked_timeout,
@@ -270,6 +278,15 @@ impl Tool {
         };
         let spec = spec_of(&settings);
         Ok(Self { settings, spec, input })
+    }
+
+    /// What no other live task of the tool may have in common with a call with these arguments, if anything. `digest` is that of the arguments.
+    pub(crate) fn uniqueness(&self, arguments: &Json, digest: [u8; 32]) -> Option<Uniqueness> {
+        let value = self.settings.unique.as_ref()?(arguments);
+        Some(Uniqueness {
+            value: Sha256::digest(value).into(),
+            arguments: digest,
+        })
     }
 
     /// Its settings.

@@ -110,8 +110,10 @@ impl Node {
                     None
                 }
                 Err(refused) if unknown && refused != StoreError::Closed.into() => Some(refused),
-                // Found by its idempotency key.
-                Ok(Created::Existing(task)) if unknown && task.id == new.id => return Ok(found_later(&new, task)),
+                // Found by its idempotency key or its unique value.
+                Ok(Created::Existing(task) | Created::Joined(task)) if unknown && task.id == new.id => {
+                    return Ok(found_later(&new, task));
+                }
                 answer => return answer,
             };
             // The refusal may be of a second task with its id, or for the room that the first one takes.

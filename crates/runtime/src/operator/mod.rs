@@ -12,7 +12,10 @@ use crate::{
 use longhaul_core::{
     AnsweredBy, CancelMode, Clock as _, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, State, Task,
     TaskId, UnixMillis, Verdict,
-    store::{ApplyError, Change, CreateError, EventDelivery, GiveUpError, LeaseStatus, NodeStatus, Record, StoreError},
+    store::{
+        ApplyError, Change, CreateError, Created, EventDelivery, GiveUpError, LeaseStatus, NodeStatus, Record,
+        StoreError,
+    },
     whole_millis,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -21,6 +24,17 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 const WORKER_KNOWN_FOR: Duration = Duration::from_secs(3);
 /// What the idempotency keys of retries begin with; the id of the task is behind it.
 const RETRY_KEY: &str = "dev.longhaul/retry-of/";
+
+/// The task that an action has made. It does not join a live task that it has not made.
+fn made(created: Created) -> Result<Task, OperatorError> {
+    match created {
+        Created::New(task) | Created::Existing(task) => Ok(task),
+        Created::Joined(live) => Err(CreateError::NotUnique {
+            live: Some(live.id.clone()),
+        }
+        .into()),
+    }
+}
 
 fn retry_key(of: &TaskId) -> String {
     format!("{RETRY_KEY}{of}")
@@ -206,6 +220,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`OperatorError`]; [`OperatorError::NotNow`] if it has not ended, has succeeded, was started by a task, or if its tool is not offered;
+    /// [`CreateError::NotUnique`] if a task with its unique value is live;
     /// [`OperatorError::WasReset`] if it goes on as another task.
     pub async fn retry_any(&self, id: &TaskId) -> Result<Task, OperatorError> {
         let task = self.any_task(id).await?.task;
@@ -244,7 +259,9 @@ impl Engine {
             ttl: None,
             cancel_if_caller_leaves: false,
         };
-        Ok(self.create(call).await?)
+        let new = self.0.new_task(&call, true);
+        let created = self.0.submit(new, call.requestor, false).await?;
+        made(created)
     }
 
     /// The task that a [retry](Self::retry_any) has made of this one, if that is kept. `arguments` are those of the task.

@@ -101,7 +101,7 @@ impl Engine {
         let end = || Change::of(id, Event::CancelRequested(CancelMode::Cooperative), new.created_at);
         new.replaces = (!task.is_done()).then(|| Box::new(end()));
         let created = self.0.submit(new, requestor, false).await?;
-        self.same_reset(created.into_task(), before).await
+        self.same_reset(super::made(created)?, before).await
     }
 
     /// The task that a [reset](Self::reset_any) has made of this one, if that is kept. `arguments` are those of the task.

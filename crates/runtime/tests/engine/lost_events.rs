@@ -339,6 +339,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         claim: None,
         outcome: None,
         idempotency: None,
+        unique: None,
         quota: Quota::default(),
         parent: None,
         history: None,

@@ -87,6 +87,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         claim: None,
         outcome: Some(Outcome::result(result.clone())),
         idempotency: None,
+        unique: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,

@@ -244,9 +244,9 @@ impl Start {
                 let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));
                 Ok(ResponderEvent::Response(response))
             }
-            // A caller that repeats it under a key runs it once.
+            // A caller that makes it again runs it once.
             Route::Wait(WaitPolicy::Unlimited)
-                if self.call.idempotency_key.is_none()
+                if !self.call.can_be_made_again()
                     && self.calls.engine.drains_alone().await.map_err(store_failed)? =>
             {
                 Err(draining())

@@ -206,6 +206,16 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
         CreateError::IdempotencyKeyConflict => {
             RpcError::invalid_params("This idempotency key was used for a call with other arguments; use a new key")
         }
+        CreateError::NotUnique { live: Some(live) } => RpcError::not_unique(
+            format!(
+                "Not started: task {live} of this tool is live with the same unique value and other arguments. Wait for its end or cancel it, then call again"
+            ),
+            Some(live.as_str()),
+        ),
+        CreateError::NotUnique { live: None } => RpcError::not_unique(
+            "Not started: a call of another principal with the same unique value is live. Call again when it has ended",
+            None,
+        ),
         CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),
         CreateError::Parent(refused) => {
             error!(%refused, "a client's call has no parent");

@@ -17,7 +17,7 @@ impl World {
         self.note(process, |checker| {
             let what = match &created {
                 Ok(Created::New(task)) => format!("{:?}", task.state),
-                Ok(Created::Existing(task)) => format!("was {}", checker.name(&task.id)),
+                Ok(Created::Existing(task) | Created::Joined(task)) => format!("was {}", checker.name(&task.id)),
                 Err(error) => error.to_string(),
             };
             format!("creates {} {}: {what}", checker.name(&new.id), new.tool)

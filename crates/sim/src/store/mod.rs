@@ -265,7 +265,8 @@ impl StoreLayer for NodeStore {
         if self.is_full() {
             return Box::pin(std::future::ready(Err(StoreError::Full.into())));
         }
-        let early = (new.idempotency.is_none() && self.acknowledges_early()).then(|| Ok(Created::New(new.task().0)));
+        let early = (new.idempotency.is_none() && new.unique.is_none() && self.acknowledges_early())
+            .then(|| Ok(Created::New(new.task().0)));
         self.operate_or_lose(early, move |world, process| world.create(process, new))
     }
 

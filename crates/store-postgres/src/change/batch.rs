@@ -15,11 +15,11 @@ use crate::{
         Effects,
         pauses::{KnownPauses, PAUSE_VERSION},
     },
-    statement::{Execute, Fault, Param, Then, Tx, encode, row, select_tasks, texts},
+    statement::{Execute, Fault, Param, Then, Tx, encode, row, row::InsertedRow, select_tasks, texts},
 };
 use longhaul_core::{
     NodeId, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
-    store::{CreateError, Created, Idempotency, NewTask, ScheduleRecord, StoreError},
+    store::{CreateError, Created, Idempotency, NewTask, ScheduleRecord, StoreError, Uniqueness},
 };
 use longhaul_store::{
     backend::{self, Backend, Insertion},
@@ -49,6 +49,11 @@ const KEYED: &str = select_tasks!(
     "JOIN unnest($1::text[], $2::text[], $3::text[]) AS calls (caller, called, key) \
      ON principal = caller AND tool = called AND idempotency_key = key"
 );
+/// Not locked: what is answered is the state of this moment.
+const UNIQUE: &str = select_tasks!(
+    ", unique_value, unique_arguments",
+    "JOIN unnest($1::text[], $2::bytea[]) AS calls (called, value) ON tool = called AND unique_value = value AND state < 3"
+);
 /// Locks the rows of nodes that write new tasks: so that the lease of one that claims a task is not lost before the commit, and so that a node can wait for what
 /// it has written before ([`longhaul_core::store::LeaseStore::await_earlier_writes`]).
 pub(crate) const LOCK_NODES: &str = "SELECT id, lost_at FROM nodes WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE";
@@ -65,6 +70,9 @@ pub(crate) type KnownSpecs = Mutex<HashSet<SpecId>>;
 /// A principal's name for a call of a tool.
 type Call = (Principal, Arc<str>, Arc<str>);
 
+/// A unique value of a tool.
+type UniqueValue = (Arc<str>, [u8; 32]);
+
 /// A task as the batch sees it.
 struct BatchTask {
     task: Task,
@@ -77,7 +85,7 @@ struct BatchTask {
 enum RowState {
     Unchanged,
     Changed,
-    New(Option<Idempotency>),
+    New(Option<Idempotency>, Option<Uniqueness>),
 }
 
 /// A transaction's view of what its changes are about, and what they write.
@@ -86,6 +94,8 @@ pub(crate) struct Batch {
     tasks: BTreeMap<TaskId, BatchTask>,
     /// Calls with an idempotency key, with the digest of their arguments.
     keyed: HashMap<Call, (TaskId, [u8; 32])>,
+    /// Tasks with a unique value, live at first, with the digest of their arguments.
+    unique: HashMap<UniqueValue, (Task, [u8; 32])>,
     unknown_specs: HashSet<SpecId>,
     dead_nodes: HashSet<NodeId>,
     /// The bytes of the values of entries.
@@ -162,6 +172,9 @@ impl Batch {
         let callers: Vec<Cow<'_, str>> = calls.iter().map(|(caller, ..)| encode(caller.as_str())).collect();
         let called: Vec<Cow<'_, str>> = calls.iter().map(|(_, tool, _)| encode(tool)).collect();
         let keys: Vec<Cow<'_, str>> = calls.iter().map(|(.., key)| encode(key)).collect();
+        let unique: BTreeSet<(&str, &[u8])> = new.iter().filter_map(|new| unique(new)).collect();
+        let unique_tools: Vec<Cow<'_, str>> = unique.iter().map(|(tool, _)| encode(tool)).collect();
+        let unique_values: Vec<&[u8]> = unique.iter().map(|(_, value)| *value).collect();
         let unknown = unknown_specs(requests, specs);
         let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
 
@@ -190,6 +203,7 @@ impl Batch {
         let tasks_at = ask(true, LOCK, vec![&ids, &may_end]);
         let timed_at = ask(!timed.is_empty(), LOCK_FREE, vec![&timed]);
         let keyed_at = ask(!calls.is_empty(), KEYED, vec![&callers, &called, &keys]);
+        let unique_at = ask(!unique.is_empty(), UNIQUE, vec![&unique_tools, &unique_values]);
         let specs_at = ask(!unknown.is_empty(), SPECS, vec![&spec_ids]);
         let lengths_needed = !entries.is_empty() || !may_end.is_empty();
         let lengths_at = ask(lengths_needed, LENGTHS, vec![&entry_tasks, &entry_places, &may_end]);
@@ -215,6 +229,12 @@ impl Batch {
             let call = (task.owner.principal.clone(), Arc::clone(&task.tool), key);
             let id = task.id.clone();
             batch.keyed.insert(call, (id, digest));
+        }
+        for row in &answer(unique_at) {
+            let digest = |column| Some(row.try_get::<_, &[u8]>(column).ok()?.try_into().ok()?);
+            let (value, arguments) = digest(MORE).zip(digest(MORE + 1)).ok_or_else(not_a_digest)?;
+            let task = row::task(row)?;
+            batch.unique.insert((Arc::clone(&task.tool), value), (task, arguments));
         }
         batch.unknown_specs = unknown;
         for row in &answer(specs_at) {
@@ -301,7 +321,12 @@ impl Batch {
     /// Writes all that has changed, and commits.
     async fn commit(&self, tx: &Tx<'_>, part: Part) -> Result<(), Fault> {
         let new = self.tasks.values().filter_map(|kept| match &kept.row {
-            RowState::New(idempotency) => Some((&kept.task, idempotency.as_ref(), kept.bytes)),
+            RowState::New(idempotency, unique) => Some(InsertedRow {
+                task: &kept.task,
+                idempotency: idempotency.as_ref(),
+                unique: unique.as_ref(),
+                bytes: kept.bytes,
+            }),
             _ => None,
         });
         let changed = self.tasks.values().filter_map(|kept| match &kept.row {
@@ -329,6 +354,17 @@ impl Backend for Batch {
         Ok(first.and_then(|(id, digest)| Some((self.tasks.get(id)?.task.clone(), *digest))))
     }
 
+    fn find_live_unique(&mut self, new: &NewTask, unique: &Uniqueness) -> Result<Option<(Task, [u8; 32])>, Infallible> {
+        let found = self.unique.get(&(Arc::clone(&new.tool), unique.value));
+        let present = found.map(|(found, arguments)| {
+            // As earlier changes of this batch have left it.
+            let task = self.tasks.get(&found.id).map_or(found, |kept| &kept.task);
+            (task, *arguments)
+        });
+        let live = present.filter(|(task, _)| !task.is_done());
+        Ok(live.map(|(task, arguments)| (task.clone(), arguments)))
+    }
+
     fn usage(&mut self, new: &NewTask, scope: QuotaScope, more: Usage) -> Result<Usage, Infallible> {
         let of = scope.principal(&new.owner.principal);
         let (found, has) = (self.ledger.found(of), self.ledger.usage(of));
@@ -349,10 +385,14 @@ impl Backend for Batch {
             let call = (task.owner.principal.clone(), Arc::clone(&task.tool), Arc::clone(key));
             self.keyed.insert(call, (task.id.clone(), *digest));
         }
+        if let Some(Uniqueness { value, arguments }) = new.unique {
+            let value = (Arc::clone(&task.tool), *value);
+            self.unique.insert(value, (task.clone(), *arguments));
+        }
         let kept = BatchTask {
             task: task.clone(),
             bytes: new.usage.bytes.cast_signed(),
-            row: RowState::New(new.idempotency.cloned()),
+            row: RowState::New(new.idempotency.cloned(), new.unique.copied()),
         };
         self.tasks.insert(task.id.clone(), kept);
         self.writes.arguments(&task.id, new.arguments, new.requestor);
@@ -420,6 +460,10 @@ fn call(new: &NewTask) -> Option<Call> {
     Some((new.owner.principal.clone(), Arc::clone(&new.tool), key))
 }
 
+fn unique<'a>(new: &&'a NewTask) -> Option<(&'a str, &'a [u8])> {
+    Some((&*new.tool, &new.unique.as_ref()?.value[..]))
+}
+
 fn unknown_specs(requests: &[&Request], specs: &KnownSpecs) -> HashSet<SpecId> {
     let spec = |request: &&Request| match request {
         Request::Create(new) => Some(new.spec.clone()),
@@ -447,5 +491,5 @@ pub(crate) fn dead(nodes: &[tokio_postgres::Row]) -> Result<HashSet<NodeId>, Fau
 }
 
 fn not_a_digest() -> Fault {
-    StoreError::Failed("an idempotency key has no digest".to_owned()).into()
+    StoreError::Failed("an idempotency key or a unique value has no digest".to_owned()).into()
 }

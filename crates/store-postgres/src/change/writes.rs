@@ -3,11 +3,11 @@
 use super::{ledger::Changes, schedules::StartedSchedules};
 use crate::statement::{
     Fault, Param, Then, Tx, encode,
-    row::{INSERT, TaskRows, UPDATE},
+    row::{INSERT, InsertedRow, TaskRows, UPDATE},
 };
 use longhaul_core::{
     AnsweredBy, Entry, HostId, Input, InputKey, InputState, Json, Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{History, Idempotency, ScheduleRecord},
+    store::{History, ScheduleRecord},
 };
 use longhaul_store::{
     code::{self, ANSWERED_BY, ENTRY_KINDS},
@@ -157,11 +157,12 @@ impl Writes {
     /// Writes everything, and the rows of tasks. What other transactions may wait for comes first, and in one order.
     ///
     /// # Errors
-    /// [`Fault::Conflict`] also if one of the new tasks was written by another transaction meanwhile, under its id or its idempotency key.
+    /// [`Fault::Conflict`] also if one of the new tasks was written by another transaction meanwhile, under its id, its
+    /// idempotency key or its unique value.
     pub(crate) async fn write<'a>(
         &'a self,
         tx: &Tx<'_>,
-        new: impl Iterator<Item = (&'a Task, Option<&'a Idempotency>, i64)>,
+        new: impl Iterator<Item = InsertedRow<'a>>,
         changed: impl Iterator<Item = (&'a Task, i64)>,
         sessions: &'a BTreeMap<SessionKey, UnixMillis>,
         usage: &Changes<'_>,
@@ -172,11 +173,12 @@ impl Writes {
         let schedules = StartedSchedules::of(&self.schedules);
         let mut statements: Vec<(&str, Vec<Param<'_>>)> = Vec::new();
         schedules.add_to(&mut statements);
-        if !new.is_empty() {
-            statements.push((&INSERT, new.params()));
-        }
+        // First, since a task that ends here gives up its unique value. No other transaction is waited for: its row is locked.
         if !changed.is_empty() {
             statements.push((&UPDATE, changed.params()));
+        }
+        if !new.is_empty() {
+            statements.push((&INSERT, new.params()));
         }
         columns.add_to(self, &mut statements);
         if !sessions.is_empty() {

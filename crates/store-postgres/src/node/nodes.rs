@@ -39,7 +39,7 @@ const FORGOTTEN_AFTER: Millis = 30 * 86_400_000;
 const FORGET: &str = "WITH gone AS ( \
          DELETE FROM nodes WHERE lost_at IS NOT NULL AND ends_at <= $1 AND id < (SELECT max(others.id) FROM nodes AS others) \
          AND NOT EXISTS (SELECT 1 FROM tasks WHERE attempt_node = nodes.id AND attempt_state < 3) \
-         AND NOT EXISTS (SELECT 1 FROM tasks WHERE front = nodes.id AND announced = 0 AND state < 3 AND idempotency_key IS NULL) \
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE front = nodes.id AND announced = 0 AND state < 3 AND idempotency_key IS NULL AND unique_arguments IS NULL) \
          RETURNING id \
      ) UPDATE forgotten_nodes SET lost = lost + (SELECT count(*) FROM gone), greatest = greatest(greatest, (SELECT max(id) FROM gone)) \
      WHERE EXISTS (SELECT 1 FROM gone)";

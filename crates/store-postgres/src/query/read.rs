@@ -51,7 +51,7 @@ const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks \
 /// Of dead nodes, unless the one that asks is dead itself.
 const ORPHANED_CALLS: &str = select_tasks!(
     "",
-    "WHERE announced = 0 AND state < 3 AND idempotency_key IS NULL AND retry_until IS NULL \
+    "WHERE announced = 0 AND state < 3 AND idempotency_key IS NULL AND unique_arguments IS NULL AND retry_until IS NULL \
      AND front IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL) \
      AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = $1 AND lost_at IS NOT NULL) ORDER BY front, tasks.id LIMIT $2"
 );

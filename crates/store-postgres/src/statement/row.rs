@@ -3,7 +3,7 @@
 use super::{Fault, Param, encode, text::decode};
 use longhaul_core::{
     Entry, EntryKey, Input, InputKey, InputState, Json, Outcome, Task, TaskId, UnixMillis,
-    store::{Claimed, Idempotency, StoreError},
+    store::{Claimed, Idempotency, StoreError, Uniqueness},
 };
 use longhaul_store::{
     code::ENTRY_KINDS,
@@ -234,9 +234,17 @@ fn kind(column: &str) -> &'static str {
         "id" | "principal" | "session" | "tool" | "spec" | "idempotency_key" | "parent" | "root" | "attempt_host"
         | "status" | "open_inputs" | "blocked" => "text",
         "progress" | "progress_total" => "double precision",
-        "idempotency_digest" => "bytea",
+        "idempotency_digest" | "unique_value" | "unique_arguments" => "bytea",
         _ => "bigint",
     }
+}
+
+/// A task that is written for the first time.
+pub(crate) struct InsertedRow<'a> {
+    pub(crate) task: &'a Task,
+    pub(crate) idempotency: Option<&'a Idempotency>,
+    pub(crate) unique: Option<&'a Uniqueness>,
+    pub(crate) bytes: i64,
 }
 
 /// Rows of tasks to be written with one statement.
@@ -244,13 +252,13 @@ pub(crate) struct TaskRows<'a>(Vec<Array<'a>>);
 
 impl<'a> TaskRows<'a> {
     /// Rows for [`INSERT`].
-    pub(crate) fn inserted(rows: impl Iterator<Item = (&'a Task, Option<&'a Idempotency>, i64)>) -> Self {
+    pub(crate) fn inserted(rows: impl Iterator<Item = InsertedRow<'a>>) -> Self {
         let mut arrays: Vec<Array<'_>> = insert_columns().map(Array::of).collect();
-        for (task, idempotency, bytes) in rows {
-            let cells = task_row::fixed(task, idempotency)
+        for row in rows {
+            let cells = task_row::fixed(row.task, row.idempotency, row.unique)
                 .into_iter()
-                .chain(task_row::changing(task));
-            fill(&mut arrays, cells.chain([Cell::Integer(bytes)]));
+                .chain(task_row::changing(row.task));
+            fill(&mut arrays, cells.chain([Cell::Integer(row.bytes)]));
         }
         Self(arrays)
     }
@@ -290,7 +298,7 @@ fn update_columns() -> impl Iterator<Item = &'static str> {
     ["id"].into_iter().chain(CHANGING).chain(["bytes"])
 }
 
-/// Writes new tasks. If another transaction has written one meanwhile, under its id or its idempotency key, this fails, and with it the transaction.
+/// Writes new tasks. If another transaction has written one meanwhile, under its id, its idempotency key or its unique value, this fails, and with it the transaction.
 pub(crate) static INSERT: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<&str> = insert_columns().collect();
     format!(

@@ -50,6 +50,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
         claim: None,
         outcome: None,
         idempotency: None,
+        unique: None,
         quota: Quota::default(),
         parent: None,
         history: None,

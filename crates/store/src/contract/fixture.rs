@@ -151,6 +151,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
         claim: None,
         outcome: None,
         idempotency: None,
+        unique: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,

@@ -131,6 +131,9 @@ macro_rules! with_promises {
                 timers_of_suspended_work_can_be_made_due_at_once,
                 suspended_work_holds_nothing;
             timers: due_tasks_are_listed_earliest_first;
+            unique: one_live_task_has_a_value, of_concurrent_unique_calls_one_is_made, a_value_is_free_with_the_end_of_its_task,
+                a_key_is_looked_at_before_the_value, a_child_does_not_join, a_replacement_takes_the_value_over,
+                a_caller_of_a_unique_call_can_return;
             tombstones: the_host_of_the_files_learns_of_a_deletion, a_host_that_lost_an_attempt_learns_of_the_deletion;
             differential: a_random_run_agrees_with_the_model;
         }

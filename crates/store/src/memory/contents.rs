@@ -19,7 +19,7 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewSchedule, NewTask, NodeStatus,
         PermitReport, Permits, ScheduleRecord, SigningKey, StoreError, StoreEvent, StoreListener, TaskLookup,
-        UnwrittenCall,
+        Uniqueness, UnwrittenCall,
     },
     transition,
 };
@@ -87,6 +87,8 @@ impl Contents {
             arguments: &call.arguments,
             requestor: &call.requestor,
             idempotency: None,
+            unique: None,
+            replaces: None,
             history: None,
             usage: Usage::default(),
         }));
@@ -320,6 +322,13 @@ impl Backend for Contents {
         let key = new.idempotency.as_ref().map(|call| &*call.key);
         let found = key.and_then(|key| self.find_by_idempotency_key(&new.owner.principal, &new.tool, key));
         Ok(found.and_then(|stored| Some((stored.task.clone(), stored.idempotency.as_ref()?.digest))))
+    }
+
+    fn find_live_unique(&mut self, new: &NewTask, unique: &Uniqueness) -> Result<Option<(Task, [u8; 32])>, Infallible> {
+        let value = (Arc::clone(&new.tool), unique.value);
+        let live = self.tasks.index().unique.of(&value).next();
+        let live = live.and_then(|((), id)| self.tasks.get(id));
+        Ok(live.and_then(|live| Some((live.task.clone(), live.unique?.arguments))))
     }
 
     fn usage(&mut self, new: &NewTask, scope: QuotaScope, _more: Usage) -> Result<Usage, Infallible> {

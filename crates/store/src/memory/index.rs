@@ -71,6 +71,9 @@ pub(super) type Session = (Principal, SessionKey);
 /// A principal's name for a call of a tool.
 pub(super) type Call = (Principal, Arc<str>, Arc<str>);
 
+/// A unique value of a tool.
+pub(super) type UniqueValue = (Arc<str>, [u8; 32]);
+
 #[derive(Default, PartialEq)]
 pub(super) struct Index {
     /// Each tool's queue.
@@ -101,12 +104,15 @@ pub(super) struct Index {
     pub(super) expiring: Lines<(), UnixMillis>,
     /// Those with an idempotency key.
     pub(super) keyed: Lines<Call, ()>,
+    /// Live ones with a unique value.
+    pub(super) unique: Lines<UniqueValue, ()>,
 }
 
 impl Index {
     /// Moves one task from where it was found to where it is found now. `None` before it was created, and when it is deleted.
     pub(super) fn shift(&mut self, id: &TaskId, before: Option<IndexedTask<'_>>, after: Option<IndexedTask<'_>>) {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
+        self.unique.shift(id, before.and_then(unique), after.and_then(unique));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
         self.queued.shift(id, before.and_then(queued), after.and_then(queued));
         self.queued_of_principal.shift(
@@ -191,6 +197,11 @@ fn expiring(task: &Task) -> Option<((), UnixMillis)> {
 fn keyed(of: IndexedTask<'_>) -> Option<(Call, ())> {
     let key = Arc::clone(&of.idempotency?.key);
     Some((call(&of.task.owner.principal, &of.task.tool, key), ()))
+}
+
+fn unique(of: IndexedTask<'_>) -> Option<(UniqueValue, ())> {
+    let unique = of.unique.filter(|_| !of.task.is_done())?;
+    Some(((Arc::clone(&of.task.tool), unique.value), ()))
 }
 
 pub(super) fn call(owner: &Principal, tool: &str, key: Arc<str>) -> Call {

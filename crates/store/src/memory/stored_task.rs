@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_core::{
     AnsweredBy, Entry, EntryKind, HostId, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
-    store::{Claimed, Idempotency, Record, UnwrittenCall},
+    store::{Claimed, Idempotency, Record, Uniqueness, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
 
@@ -16,6 +16,7 @@ pub(super) struct StoredTask {
     pub(super) arguments: Json,
     pub(super) requestor: Json,
     pub(super) idempotency: Option<Idempotency>,
+    pub(super) unique: Option<Uniqueness>,
     outcome: Option<Outcome>,
     inputs: BTreeMap<InputKey, Input>,
     /// Entry n is at n - 1.
@@ -33,6 +34,7 @@ pub(super) struct StoredTask {
 pub(super) struct IndexedTask<'a> {
     pub(super) task: &'a Task,
     pub(super) idempotency: Option<&'a Idempotency>,
+    pub(super) unique: Option<Uniqueness>,
     pub(super) bytes: u64,
 }
 
@@ -54,6 +56,7 @@ impl StoredTask {
             arguments: new.arguments.clone(),
             requestor: new.requestor.clone(),
             idempotency: new.idempotency.cloned(),
+            unique: new.unique.copied(),
             hosts: Vec::new(),
             outcome: None,
             inputs: BTreeMap::new(),
@@ -86,6 +89,7 @@ impl StoredTask {
         IndexedTask {
             task: &self.task,
             idempotency: self.idempotency.as_ref(),
+            unique: self.unique,
             bytes: self.bytes,
         }
     }

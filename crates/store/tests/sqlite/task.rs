@@ -68,6 +68,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         claim: Some((node, None)),
         outcome: None,
         idempotency: None,
+        unique: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,

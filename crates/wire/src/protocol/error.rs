@@ -263,6 +263,23 @@ impl RpcError {
         Self::new(-32600, NOT_FOUND, "Session not found: initialize again")
     }
 
+    /// −32602: a task of the tool is live that the call may not run beside. `task` is its id, if the caller may know it.
+    ///
+    /// ```
+    /// let error = longhaul_wire::RpcError::not_unique("Not started", Some("t1"));
+    /// assert_eq!(error.data(), Some(r#"{"reason":"not_unique","taskId":"t1"}"#));
+    /// ```
+    pub fn not_unique(message: impl Into<Cow<'static, str>>, task: Option<&str>) -> Self {
+        Self::new(-32602, OK, message).with_data(|out| {
+            out.push_str(r#"{"reason":"not_unique""#);
+            if let Some(task) = task {
+                out.push_str(r#","taskId":"#);
+                json::push_string(out, task);
+            }
+            out.push('}');
+        })
+    }
+
     /// HTTP 429: a limit is reached. `wait` is sent in whole seconds as `Retry-After`, and in milliseconds in the data for
     /// transports without headers.
     pub fn busy(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {

@@ -42,6 +42,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         claim: None,
         outcome: None,
         idempotency: None,
+        unique: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
         history: None,

@@ -135,6 +135,7 @@ max_retention = "forever"
 max_output = "64KiB"
 max_log = "1GB"
 concurrency = 2
+unique = "{path}"
 success = [0, 3, 255]
 timeout = "10m"
 stop = { signal = "SIGINT", grace = "1h" }
@@ -228,6 +229,7 @@ task_after = "5s"
     assert_eq!(config.server.audit, Some(audit));
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
+    assert_eq!(tool.unique.as_deref(), Some("{path}"));
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
     let attempt = AttemptSettings {

@@ -29,7 +29,7 @@ use std::{
     path::PathBuf,
 };
 use surroundings::Surroundings;
-use template::Rules;
+use template::{Rules, TemplateUse};
 
 pub(super) use surroundings::{read_cwd, read_env};
 
@@ -105,6 +105,8 @@ pub(crate) struct ToolConfig {
     pub(crate) concurrency: Option<u32>,
     /// How its attempts end, and when they are retried.
     pub(crate) attempt: AttemptSettings,
+    /// Template of what no two live tasks of this tool have in common.
+    pub(crate) unique: Option<String>,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -253,6 +255,10 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let attempt = attempt::read(section, deadline.flatten());
+    let unique = section.optional("unique", |entry| {
+        let text = entry.filled_text()?;
+        rules.check(entry, text, TemplateUse::Key).then(|| text.to_owned())
+    });
     let annotations = section.get_or("annotations", Map::new(), read_annotations);
     section.finish();
 
@@ -289,6 +295,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         max_log: max_log?,
         concurrency: concurrency?,
         attempt: attempt?,
+        unique: unique?,
         annotations: annotations?,
     })
 }

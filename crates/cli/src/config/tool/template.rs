@@ -20,6 +20,8 @@ pub(crate) enum TemplateUse {
     Stdin,
     /// The value of a variable, or a folder.
     Value,
+    /// A value that calls are compared by.
+    Key,
 }
 
 /// What the templates of a tool are checked against.
@@ -139,6 +141,12 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
             .or_else(|| nearest::suggestion(name, known.iter().copied()))
             .unwrap_or_else(|| format!("declare it: input = {{ {name} = {{ type = \"string\" }} }}"));
         return Some(format!("`{placeholder}` is not a property of the input; {hint}"));
+    }
+    let is_compared = usage == TemplateUse::Key;
+    if is_compared && (placeholder.form != ValueForm::Word || schema::kind(input_schema, name) != Kind::Other) {
+        return Some(format!(
+            "calls are not compared by `{placeholder}`: name a property that is a text, a number or a boolean, as `{{{name}}}`"
+        ));
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;
     match schema::kind(input_schema, name) {

@@ -94,6 +94,7 @@ impl HostedTasks {
             claim: Some((NODE, None)),
             outcome: None,
             idempotency: None,
+            unique: None,
             quota: Quota::default(),
             parent: None,
             history: None,

@@ -5,6 +5,7 @@ use super::{
     files::ArgumentFiles,
     json_text, number,
 };
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::{collections::BTreeSet, fmt};
 
@@ -301,6 +302,22 @@ impl Template {
         filled
     }
 
+    /// The text of a call with these arguments: numbers as they are written shortest, nothing in the place of what is absent or null. The arguments were
+    /// checked before; an array or object is its JSON.
+    ///
+    /// ```
+    /// let template = longhaul_command::Template::parse("{env}/{n}{missing}").unwrap();
+    /// assert_eq!(template.text_of(r#"{"env":"prod","n":5.0}"#), "prod/5");
+    /// ```
+    pub fn text_of(&self, arguments: &str) -> String {
+        let arguments: serde_json::Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+        let part = |part: &Part| match part {
+            Part::Literal(literal) => literal.clone(),
+            Part::Property { name, .. } => arguments.get(name).map(text_of_value).unwrap_or_default(),
+        };
+        self.parts.iter().map(part).collect()
+    }
+
     /// The text with every placeholder replaced; what is absent leaves nothing behind.
     pub(crate) fn expand_text(
         &self,
@@ -396,6 +413,16 @@ impl<'a> Rules<'a> {
         } else {
             CommandArgumentError::LeadingDash(name.to_owned())
         })
+    }
+}
+
+fn text_of_value(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // JSON has one kind of numbers.
+        Value::Number(number) => number::as_integer(&number.to_string()).unwrap_or_else(|| number.to_string()),
+        other => other.to_string(),
     }
 }
 

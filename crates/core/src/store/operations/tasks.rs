@@ -11,7 +11,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// finds the task. An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     ///
     /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the quota,
-    /// and one that is new must fit [`NewTask::quota`]. A child is written together with its [parent's change](NewTask::parent_change),
+    /// and one that is new must fit [`NewTask::quota`]. Then a call with a [unique value](NewTask::unique) that a live task of its tool has joins that task, if principal and
+    /// arguments are the same and it has no parent, and is refused else ([`CreateError::NotUnique`]); the task that it replaces does not count. A child is written together with its [parent's change](NewTask::parent_change),
     /// which must be legal for a parent that is not asked to stop; if the child is created as ended, its parent gets
     /// [`Event::ChildEnded`](crate::Event::ChildEnded). A task that [replaces](NewTask::replaces) another one is written together with the end of that, whose
     /// share of the quota it takes over. The start of a [schedule](NewTask::schedule) is written together with its row, as

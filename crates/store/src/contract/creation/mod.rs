@@ -7,3 +7,4 @@ pub mod quotas;
 pub mod replacement;
 pub mod requestor;
 pub mod specs;
+pub mod unique;

@@ -12,7 +12,7 @@ use longhaul_core::{
     State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey,
-        TaskFilter, TaskLookup, TaskSearch, TaskStore,
+        TaskFilter, TaskLookup, TaskSearch, TaskStore, Uniqueness,
     },
 };
 
@@ -440,6 +440,13 @@ impl Chooser {
         }
     }
 
+    fn uniqueness(&mut self) -> Option<Uniqueness> {
+        self.one_in(5).then(|| Uniqueness {
+            value: [self.rng.u8(0..4); 32],
+            arguments: [u8::from(self.one_in(3)); 32],
+        })
+    }
+
     fn any_task(&mut self) -> NewTask {
         let taken = !self.ids.is_empty() && self.one_in(40);
         let claimed = self.one_in(4);
@@ -476,6 +483,7 @@ impl Chooser {
             },
             outcome: over.then(|| self.outcome()),
             idempotency: self.idempotency(),
+            unique: self.uniqueness(),
             quota: Quota::default(),
             parent: None,
             history: if self.one_in(25) {

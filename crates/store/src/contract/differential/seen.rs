@@ -23,6 +23,9 @@ const ALL: &[&str] = &[
     "create: refused",
     "create: existing",
     "create: key taken",
+    "create: joined",
+    "create: not unique",
+    "create: another's is live",
     "create: child",
     "create: child, over",
     "create: parent out of order",
@@ -168,6 +171,8 @@ impl SeenCases {
                 (_, Refusal::Create(error)) => match error {
                     CreateError::Store(_) => "create: refused",
                     CreateError::IdempotencyKeyConflict => "create: key taken",
+                    CreateError::NotUnique { live: Some(_) } => "create: not unique",
+                    CreateError::NotUnique { live: None } => "create: another's is live",
                     CreateError::Quota(exceeded) => over(exceeded),
                     CreateError::Parent(ApplyError::NotFound) => "create: parent unknown",
                     CreateError::Parent(ApplyError::Stale) => "create: parent stale",
@@ -226,6 +231,7 @@ impl SeenCases {
             StoreCall::Spec(_) => either("spec: some", "spec: none"),
             StoreCall::Create(new) => match answer {
                 StepAnswer::Created(Created::Existing(_)) => "create: existing",
+                StepAnswer::Created(Created::Joined(_)) => "create: joined",
                 StepAnswer::Created(Created::New(_)) if new.schedule.is_some() => "create: scheduled",
                 StepAnswer::Created(Created::New(_)) if new.replaces.is_some() => "create: replaced",
                 StepAnswer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {

@@ -83,7 +83,7 @@ impl PlainCallStore {
 
     async fn create_task(&self, new: NewTask) -> Result<Created, CreateError> {
         // A repeated call gets its task, whatever the quota.
-        if new.idempotency.is_none() {
+        if new.idempotency.is_none() && new.unique.is_none() {
             self.admit_beside_calls(&new).await?;
         }
         if let Some(end) = &new.replaces {
@@ -201,6 +201,7 @@ impl StoreLayer for PlainCallStore {
         let in_memory = new.in_memory
             && !new.announced
             && new.idempotency.is_none()
+            && new.unique.is_none()
             && new.parent.is_none()
             && new.replaces.is_none()
             && new.outcome.is_none();

@@ -126,6 +126,7 @@ mod tests {
             claim: None,
             outcome: Some(Outcome::result(Json::trusted("x".repeat(bytes)))),
             idempotency: None,
+            unique: None,
             quota: Quota::default(),
             parent: None,
             history: None,

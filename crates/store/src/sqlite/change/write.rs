@@ -17,7 +17,7 @@ use crate::{
 };
 use longhaul_core::{
     Event, HostId, InputState, NodeId, Principal, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{Claim, Claimed, History, Idempotency, NewTask, ScheduleRecord, SigningKey, StoreError},
+    store::{Claim, Claimed, History, Idempotency, NewTask, ScheduleRecord, SigningKey, StoreError, Uniqueness},
     transition,
 };
 use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, Row, ffi, params};
@@ -46,6 +46,9 @@ pub(crate) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 
 pub(crate) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
      WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
 pub(crate) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
+/// Of a task that another one with the same value replaces.
+pub(crate) const FREE_UNIQUE: &str =
+    "UPDATE tasks SET unique_value = NULL WHERE id = ?1 AND tool = ?2 AND unique_value = ?3";
 /// A task and all that belongs to it.
 pub(crate) const DELETE: [&str; 5] = [
     "DELETE FROM journal WHERE task = ?1",
@@ -74,15 +77,28 @@ impl Backend for Tx<'_> {
         read::find_by_idempotency_key(self.connection, &new.owner.principal, &new.tool, key)
     }
 
+    fn find_live_unique(&mut self, new: &NewTask, unique: &Uniqueness) -> Result<Option<(Task, [u8; 32])>> {
+        read::find_live_unique(self.connection, &new.tool, &unique.value)
+    }
+
     fn usage(&mut self, new: &NewTask, scope: QuotaScope, _more: Usage) -> Result<Usage> {
         self.usage_of(scope.principal(&new.owner.principal))
     }
 
     fn insert(&mut self, new: Insertion<'_>) -> Result<Result<(), StoreError>> {
         let Decision { task, outcome, .. } = new.decision;
-        let seq = match row::insert(self.connection, task, new.idempotency) {
+        let freed = free_unique(self, &new)?;
+        let seq = match row::insert(self.connection, task, new.idempotency, new.unique) {
             Ok(seq) => seq,
-            Err(error) => return refused_insert(error).map(Err),
+            Err(error) => {
+                let refused = refused_insert(error)?;
+                if let Some((replaced, value)) = freed {
+                    self.connection
+                        .prepare_cached("UPDATE tasks SET unique_value = ?2 WHERE id = ?1")?
+                        .execute(params![replaced.as_str(), value])?;
+                }
+                return Ok(Err(refused));
+            }
         };
         self.connection
             .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
@@ -114,6 +130,19 @@ impl Backend for Tx<'_> {
     fn write_schedule(&mut self, schedule: &ScheduleRecord) -> Result<()> {
         schedules::write(self, schedule)
     }
+}
+
+/// The replaced task is written after the new one, so it gives up its unique value before that takes it.
+fn free_unique<'a>(tx: &Tx<'_>, new: &Insertion<'a>) -> Result<Option<(&'a TaskId, &'a [u8; 32])>> {
+    let (Some(unique), Some(replaced)) = (new.unique, new.replaces) else {
+        return Ok(None);
+    };
+    let freed = tx.connection.prepare_cached(FREE_UNIQUE)?.execute(params![
+        replaced.as_str(),
+        &new.decision.task.tool,
+        unique.value
+    ])?;
+    Ok((freed > 0).then_some((replaced, &unique.value)))
 }
 
 /// Writes all that belongs to the task and is not its row, and returns how many bytes it replaced.

@@ -67,7 +67,8 @@ pub(crate) const EXPIRED: &str =
 pub(crate) const ORPHANED_CALLS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
-     WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND retry_until IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
+     WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND unique_arguments IS NULL AND retry_until IS NULL \
+     AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
 );
 pub(crate) const HELD_ATTEMPTS: &str = "SELECT id, attempt_epoch, stop_reason FROM tasks INDEXED BY tasks_working \
      WHERE attempt_state < 3 AND attempt_node = ?1 ORDER BY id";
@@ -120,6 +121,11 @@ pub(crate) const KEYED: &str = select_tasks!(
     "INDEXED BY tasks_keyed CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE principal = ?1 AND tool = ?2 AND idempotency_key = ?3"
 );
+pub(crate) const LIVE_UNIQUE: &str = select_tasks!(
+    ", unique_arguments",
+    "INDEXED BY tasks_unique CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE tool = ?1 AND unique_value = ?2 AND tasks.state < 3"
+);
 pub(crate) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
 /// [`longhaul_core::store::TaskStore::get`].
@@ -155,6 +161,18 @@ pub(crate) fn find_by_idempotency_key(
         .query_row(params![principal.as_str(), tool, key], |row| {
             Ok((row::task(row)?.1, row.get(MORE)?))
         })
+        .optional()
+}
+
+/// The live task of a tool with this unique value, and the digest of its arguments.
+pub(crate) fn find_live_unique(
+    connection: &Connection,
+    tool: &str,
+    value: &[u8; 32],
+) -> Result<Option<(Task, [u8; 32])>> {
+    connection
+        .prepare_cached(LIVE_UNIQUE)?
+        .query_row(params![tool, value], |row| Ok((row::task(row)?.1, row.get(MORE)?)))
         .optional()
 }
 

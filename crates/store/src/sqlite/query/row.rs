@@ -1,7 +1,10 @@
 //! Converts tasks to rows and back.
 
 use crate::task_row::{self, CHANGING, Cell, changing, fixed, outcome_columns};
-use longhaul_core::{Json, Outcome, Task, TaskId, store::Idempotency};
+use longhaul_core::{
+    Json, Outcome, Task, TaskId,
+    store::{Idempotency, Uniqueness},
+};
 use rusqlite::{
     CachedStatement, Connection, Error, Result, Row, ToSql, params,
     types::{FromSqlError, ToSqlOutput, Type, ValueRef},
@@ -37,14 +40,19 @@ impl ToSql for Cell<'_> {
 }
 
 /// Writes a new row and returns its `seq`. A definition that was never put violates `tasks.spec NOT NULL`.
-pub(crate) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
+pub(crate) fn insert(
+    connection: &Connection,
+    task: &Task,
+    idempotency: Option<&Idempotency>,
+    unique: Option<&Uniqueness>,
+) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
-         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
+         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, unique_value, unique_arguments, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempt_changes, attempts_used, updated_at, ready_at, announced_until, retry_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
-    let fixed = fixed(task, idempotency);
+    let fixed = fixed(task, idempotency, unique);
     bind(&mut statement, fixed.iter().chain(&changing(task)))?;
     statement.raw_execute()?;
     Ok(connection.last_insert_rowid())
