@@ -156,7 +156,7 @@ fn delete_session(who: &str, names: &Names, _: &str) -> String {
     format!("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nMcp-Session-Id: {session}\r\n{who}\r\n")
 }
 
-fn task(id: &str) -> Value {
+pub(super) fn task(id: &str) -> Value {
     json!({"taskId": id})
 }
 
@@ -172,7 +172,7 @@ fn keyed_call(key: &str) -> Value {
     json!({"name": "gate", "arguments": {"code": 0}, "_meta": {"dev.longhaul/idempotency-key": key}})
 }
 
-fn modern(who: &str, method: &str, mut params: Value) -> String {
+pub(super) fn modern(who: &str, method: &str, mut params: Value) -> String {
     let name = ["name", "taskId", "uri"].iter().find_map(|name| params[*name].as_str());
     let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -183,7 +183,7 @@ fn modern(who: &str, method: &str, mut params: Value) -> String {
     post(&headers, &body)
 }
 
-fn legacy(who: &str, session: &str, method: &str, params: Value) -> String {
+pub(super) fn legacy(who: &str, session: &str, method: &str, params: Value) -> String {
     let headers = format!("{who}Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     post(&headers, &body)
@@ -205,14 +205,14 @@ fn get_stream(who: &str, session: &str, headers: &str) -> String {
     )
 }
 
-fn send(server: &Protected, request: &str) -> TcpStream {
+pub(super) fn send(server: &Protected, request: &str) -> TcpStream {
     let mut connection = TcpStream::connect(server.address).unwrap();
     connection.write_all(request.as_bytes()).unwrap();
     connection
 }
 
 /// The whole response, without its date. Of a push stream, or a subscription of a resource, only the beginning: it has no end.
-fn raw(server: &Protected, request: &str) -> String {
+pub(super) fn raw(server: &Protected, request: &str) -> String {
     // Only what is granted is named in the acknowledgement of a subscription.
     let is_endless = |text: &str| {
         let is_stream = text.contains("content-type: text/event-stream");
@@ -238,13 +238,13 @@ fn raw(server: &Protected, request: &str) -> String {
 }
 
 /// The id of the task that a response is about.
-fn task_in(answer: &str) -> String {
+pub(super) fn task_in(answer: &str) -> String {
     let (_, rest) = answer.split_once("\"taskId\":\"").unwrap_or_else(|| panic!("{answer}"));
     rest.split('"').next().unwrap().to_owned()
 }
 
 /// A new legacy session.
-fn session(server: &Protected, who: &str) -> String {
+pub(super) fn session(server: &Protected, who: &str) -> String {
     let client =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client});

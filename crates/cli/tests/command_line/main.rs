@@ -25,6 +25,7 @@ mod service_unit;
 mod serving;
 mod support;
 mod tls;
+mod unique;
 mod unix_socket;
 #[cfg(target_os = "linux")]
 mod unread_stderr;

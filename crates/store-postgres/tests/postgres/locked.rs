@@ -74,6 +74,7 @@ async fn a_migration_does_not_queue_behind_a_transaction() {
     other
         .batch_execute(
             "ALTER TABLE nodes DROP COLUMN sender, DROP COLUMN sent, DROP COLUMN delivery; DROP TABLE pause_version; DROP TABLE forgotten_nodes; \
+             ALTER TABLE tasks DROP COLUMN unique_value, DROP COLUMN unique_arguments; \
              UPDATE schema_version SET version = 6",
         )
         .await
