@@ -79,11 +79,7 @@ input = { report = { type = "string" } }
 retry = { attempts = 2, backoff = "0s", on = ["error"] }
 task = "always"
 "#;
-    let served = Served::start_with(
-        &tool
-            .replace("|| { echo", "|| {{ echo")
-            .replace("exit 1; }", "exit 1; }}"),
-    );
+    let served = Served::start_with(tool);
     let output = run(&["call", &served.url, "flaky", "report=text"]);
     assert_eq!((exit(&output), stdout(&output)), (0, "text\n"), "{output:?}");
     let paths = fs::read_to_string(served.folder.path().join("paths")).unwrap();
