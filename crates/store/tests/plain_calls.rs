@@ -203,7 +203,7 @@ impl Fixture {
     fn create(&self, new: NewTask) -> Task {
         match now(self.store.create(new)).unwrap() {
             Created::New(task) => task,
-            Created::Existing(task) => panic!("{} is not new", task.id),
+            Created::Existing(task) | Created::Joined(task) => panic!("{} is not new", task.id),
         }
     }
 
