@@ -10,7 +10,7 @@ use super::{
     definition::{
         CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
     },
-    launch::{Launcher, supervisor_process::SupervisorProcess, surroundings::Surroundings},
+    launch::{Launcher, process_context::ProcessContext, supervisor_process::SupervisorProcess},
     output::{self, CommandResult, EndedCommand, unwritten::UnwrittenOutput},
     progress::{OutputReport, read_report},
 };
@@ -266,13 +266,13 @@ impl Executor for CommandExecutor {
             if let Some(reason) = cx.stop_requested() {
                 return ExecutionEnd::Stopped(reason);
             }
-            let surroundings = match self.surroundings(&invocation, &cx).await {
-                Ok(Ok(surroundings)) => surroundings,
+            let process_context = match self.process_context(&invocation, &cx).await {
+                Ok(Ok(process_context)) => process_context,
                 // It may be there in the next attempt.
                 Ok(Err(missing)) => return ExecutionEnd::Errored(Outcome::tool_error(&missing)),
                 Err(error) => return ExecutionEnd::NeverStarted(error.to_string()),
             };
-            let (state, problem) = match self.prepare(&dir, invocation, surroundings, &attempt, &cx).await {
+            let (state, problem) = match self.prepare(&dir, invocation, process_context, &attempt, &cx).await {
                 Ok(()) => {
                     // Committed before the command can run: from here on a directory that is missing was removed.
                     if let Err(end) = cx.record_start().await {
@@ -318,14 +318,14 @@ impl CommandExecutor {
     }
 
     /// The environment and the folder of the attempt, or what is missing of them.
-    async fn surroundings(
+    async fn process_context(
         &self,
         invocation: &Invocation,
         cx: &TaskContext,
-    ) -> io::Result<Result<Surroundings, String>> {
+    ) -> io::Result<Result<ProcessContext, String>> {
         let (tool, invocation) = (Arc::clone(&self.tool), invocation.clone());
         blocking(cx.ports(), move || {
-            Ok(Surroundings::look_up(tool.definition(), &invocation))
+            Ok(ProcessContext::look_up(tool.definition(), &invocation))
         })
         .await
     }
@@ -335,7 +335,7 @@ impl CommandExecutor {
         &self,
         dir: &AttemptDir,
         invocation: Invocation,
-        surroundings: Surroundings,
+        process_context: ProcessContext,
         attempt: &ExecutorAttempt,
         cx: &TaskContext,
     ) -> io::Result<()> {
@@ -346,10 +346,10 @@ impl CommandExecutor {
         let Invocation { argv, stdin, files, .. } = invocation;
         let spec = LaunchSpec {
             argv,
-            env: surroundings.env,
-            env_bytes: surroundings.env_bytes,
-            cwd: surroundings.cwd,
-            cwd_within: surroundings.cwd_within,
+            env: process_context.env,
+            env_bytes: process_context.env_bytes,
+            cwd: process_context.cwd,
+            cwd_within: process_context.cwd_within,
             max_output: definition.max_output.max(LEAST_KEPT),
             max_log: definition.max_log,
             least_free: self.shared.least_free,

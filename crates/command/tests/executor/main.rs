@@ -4,6 +4,7 @@
 
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
+mod process_context;
 mod progress;
 mod restarts;
 mod results;
@@ -11,5 +12,4 @@ mod retention;
 mod starting;
 mod stops;
 mod support;
-mod surroundings;
 mod timeouts;

@@ -3,8 +3,8 @@
 mod attempt;
 pub(super) mod command;
 pub(super) mod job;
+mod process_context;
 mod schema;
-mod surroundings;
 mod template;
 mod tool_warnings;
 mod values;
@@ -21,6 +21,7 @@ use longhaul_command::{CommandElement, HarmlessValues};
 use longhaul_core::{Millis, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
+use process_context::ProcessContextConfig;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::{
@@ -28,10 +29,9 @@ use std::{
     fmt,
     path::PathBuf,
 };
-use surroundings::Surroundings;
 use template::{Rules, TemplateUse};
 
-pub(super) use surroundings::{read_cwd, read_env};
+pub(super) use process_context::{read_cwd, read_env};
 
 pub(crate) const DEFAULT_TASK_AFTER: Millis = 5_000;
 const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
@@ -215,7 +215,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         Some(entry) => command::read(entry, &rules, environment),
         None => (None, None),
     };
-    let surroundings = Surroundings::read(section, &rules, environment);
+    let process_context = ProcessContextConfig::read(section, &rules, environment);
     let stdin_entry = section.get("stdin");
     let stdin = match &stdin_entry {
         Some(entry) => command::read_stdin(entry, &rules),
@@ -223,8 +223,8 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
-        let path = surroundings.env.as_ref().and_then(|env| env.literal.get("PATH"));
-        let folder = surroundings.folder_of(program);
+        let path = process_context.env.as_ref().and_then(|env| env.literal.get("PATH"));
+        let folder = process_context.folder_of(program);
         command::warn_if_program_is_missing(entry, program, path.map(String::as_str), folder, environment);
     }
     if allow_placeholders_in_scripts == Some(false) {
@@ -236,7 +236,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         section,
         &command_entry,
         command.as_deref(),
-        (stdin.as_ref(), surroundings.templates().as_deref()),
+        (stdin.as_ref(), process_context.templates().as_deref()),
         input_schema.as_ref(),
     );
     let output = read_output(section, environment);
@@ -263,7 +263,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     section.finish();
 
     let input_schema = input_schema?;
-    let (env, folder) = (surroundings.env?, surroundings.cwd?);
+    let (env, folder) = (process_context.env?, process_context.cwd?);
     Some(ToolConfig {
         name: name?,
         display: display?,
@@ -271,8 +271,8 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         command: command?,
         env: env.literal,
         env_templates: env.templates,
-        env_from: surroundings.env_from?,
-        env_file: surroundings.env_file?,
+        env_from: process_context.env_from?,
+        env_file: process_context.env_file?,
         cwd: folder.path,
         cwd_template: folder.template,
         stdin: stdin?,
@@ -363,7 +363,7 @@ fn check_code(
         command::check_scripts(entry, elements, stdin, rules, &harmless);
     }
     if let Some(entry) = section.get("env") {
-        surroundings::check_code_variables(&entry, &harmless);
+        process_context::check_code_variables(&entry, &harmless);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Starting supervisors, whatever has become of our executable's path meanwhile, and the processes that they are.
 
+pub(super) mod process_context;
 pub(crate) mod shared_lifetime;
 pub(crate) mod supervisor_process;
-pub(super) mod surroundings;
 
 use super::{
     attempt_dir::AttemptDir,

@@ -17,7 +17,7 @@ const VARIABLES: &str = "a table of strings such as { LC_ALL = \"C\" }";
 const NOT_CHOSEN: &str = "`cwd_within` is for a `cwd` with a placeholder, such as \"{folder}\": leave it out";
 
 /// The keys, each `None` after a problem.
-pub(super) struct Surroundings {
+pub(super) struct ProcessContextConfig {
     pub(super) env: Option<Variables>,
     pub(super) env_from: Option<BTreeSet<String>>,
     pub(super) env_file: Option<Option<PathBuf>>,
@@ -40,7 +40,7 @@ pub(super) struct Folder {
     pub(super) template: Option<String>,
 }
 
-impl Surroundings {
+impl ProcessContextConfig {
     pub(super) fn read(section: &Section<'_>, rules: &Rules<'_>, environment: &Environment) -> Self {
         let env = section.get_or("env", Variables::default(), |entry| {
             read_variables(entry, rules, environment)

@@ -14,7 +14,7 @@ const ALLOWED_ENV: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
 const ALLOWED_PREFIX: &str = "LC_";
 
 /// The environment and the folder of an attempt.
-pub(in crate::command) struct Surroundings {
+pub(in crate::command) struct ProcessContext {
     /// Variables in UTF-8.
     pub(in crate::command) env: BTreeMap<String, String>,
     /// Variables whose values are not UTF-8.
@@ -25,7 +25,7 @@ pub(in crate::command) struct Surroundings {
     pub(in crate::command) cwd_within: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl ProcessContext {
     /// Looks them up: in the environment of this process, and on disk.
     ///
     /// # Errors
