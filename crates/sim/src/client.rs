@@ -2,7 +2,7 @@
 
 use crate::{
     executor::Process,
-    tool::{COMMAND, DURABLE, LIMITED, PLAIN, WITH_DEADLINE},
+    tool::{COMMAND, DURABLE, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
     world::{Node, World},
 };
 use futures_util::future::{Either, select};
@@ -23,6 +23,8 @@ pub(crate) struct Client {
     foreign: Arc<parking_lot::Mutex<Vec<(usize, TaskId)>>>,
 }
 
+/// How many unique values all clients have.
+const UNIQUE_VALUES: u64 = 3;
 /// How many idempotency keys a client has.
 const KEYS: u64 = 3;
 
@@ -96,6 +98,12 @@ impl Client {
         // Calls under the same key are the same call.
         let (number, program, tool) = match key {
             Some(key) => (1_000_000 + self.nth as u64 * KEYS + key, key * 10, DURABLE),
+            // Of one value each client makes one and the same call again and again; the others make another one.
+            None if world.one_in(6) => {
+                let value = world.between(1..=UNIQUE_VALUES);
+                let number = 2_000_000 + self.nth as u64 * UNIQUE_VALUES + value;
+                (number, 500_000 + value * 10, UNIQUE)
+            }
             None => {
                 let tools = [
                     DURABLE,
@@ -135,6 +143,9 @@ impl Client {
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         match self.reach(node, node.engine.create(call)).await {
             Some(Ok(task)) => self.task_announced(node, &task, key.as_ref()),
+            Some(Err(CreateError::NotUnique { live: Some(_) })) => {
+                self.world.check(|checker| checker.refused_beside_itself(number));
+            }
             Some(Err(CreateError::IdempotencyKeyConflict)) => self.world.check(|checker| checker.key_refused(number)),
             Some(Err(_)) => {}
             None if cancels => self.world.check(|checker| checker.may_be_cancelled(number)),

@@ -36,6 +36,7 @@ impl Invariant {
         Self::unnumbered("a command is resumed on its host, and given up only when no node runs there");
     pub const FILES_GO: Self =
         Self::unnumbered("the files of a task are kept as long as the task, and then their host removes them");
+    pub const UNIQUE: Self = Self::unnumbered("no two live tasks of a tool have the same unique value");
     pub const LIMITED: Self = Self::unnumbered("no more of a tool runs at once than its limit, on all nodes together");
     pub const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");
     pub const ENDS: Self = Self::unnumbered("once the faults are over, every task ends and its client learns it");

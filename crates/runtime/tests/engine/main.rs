@@ -37,4 +37,5 @@ mod schedules;
 mod status_reports;
 mod support;
 mod suspension;
+mod unique;
 mod unknown_outcomes;

@@ -59,6 +59,8 @@ pub(crate) struct Checker {
     /// The calls that may be cancelled: their callers have cancelled them, or have left a call that is cancelled then.
     may_be_cancelled: BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
+    /// The latest task with each unique value of a tool.
+    unique: BTreeMap<(Arc<str>, [u8; 32]), TaskId>,
     pub(crate) limits: Limits,
 }
 
@@ -75,6 +77,7 @@ impl Checker {
             reclaimed: BTreeSet::new(),
             may_be_cancelled: Default::default(),
             keyed: BTreeMap::new(),
+            unique: BTreeMap::new(),
             limits: Limits::default(),
         }
     }
@@ -144,7 +147,23 @@ impl Checker {
             self.check_fence(process, before, Some(start.fence), "a child was started");
             self.check_task(disk, &before.id);
         }
+        self.check_unique(disk, new);
         self.check_task(disk, &new.id);
+    }
+
+    fn check_unique(&mut self, disk: &MemoryStore, new: &NewTask) {
+        let Some(unique) = new.unique else { return };
+        let value = (Arc::clone(&new.tool), unique.value);
+        let Some(earlier) = self.unique.insert(value, new.id.clone()) else {
+            return;
+        };
+        if disk::record(disk, &earlier).is_some_and(|record| !record.task.is_done()) {
+            let (earlier, later) = (self.name(&earlier), self.name(&new.id));
+            self.report(
+                Invariant::UNIQUE,
+                format!("{later} was created while {earlier} is live"),
+            );
+        }
     }
 
     /// A call that was kept in memory was written.

@@ -46,6 +46,14 @@ impl Checker {
         );
     }
 
+    /// A call was refused because its client has a live task with its unique value and other arguments, which never happens here.
+    pub(crate) fn refused_beside_itself(&mut self, call: u64) {
+        self.report(
+            Invariant::UNIQUE,
+            format!("call {call} did not join the live task of the same call"),
+        );
+    }
+
     /// The caller of this call has left it, and the call is cancelled then.
     pub(crate) fn may_be_cancelled(&mut self, call: u64) {
         self.may_be_cancelled.insert(call);

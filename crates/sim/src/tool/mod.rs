@@ -31,6 +31,8 @@ pub(crate) const PLAIN: &str = "plain";
 pub(crate) const WITH_DEADLINE: &str = "with_deadline";
 /// As [`PLAIN`], with a concurrency of [`LIMIT`].
 pub(crate) const LIMITED: &str = "limited";
+/// As [`DURABLE`], and one live task for each program.
+pub(crate) const UNIQUE: &str = "unique";
 
 /// A command, which runs outside of the nodes.
 pub(crate) const COMMAND: &str = "command";
@@ -66,7 +68,15 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         concurrency: Some(LIMIT),
         ..settings(LIMITED, Arc::new(Plain(run.clone(), true)))
     };
+    let unique = ToolSettings {
+        unique: Some(Arc::new(|arguments| {
+            let arguments: serde_json::Value = serde_json::from_str(arguments.as_str()).unwrap_or_default();
+            arguments["program"].to_string()
+        })),
+        ..settings(UNIQUE, Arc::new(Durable(run.clone())))
+    };
     let all = [
+        unique,
         settings(DURABLE, Arc::new(Durable(run.clone()))),
         settings(PLAIN, Arc::new(Plain(run.clone(), false))),
         limited,
