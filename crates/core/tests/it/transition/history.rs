@@ -164,6 +164,7 @@ prop_compose! {
             requestor: Json::trusted("{}"),
             claim: claim.then_some((NodeId(1), None)),
             outcome: None,
+            unique: None,
             idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),
             quota: longhaul_core::Quota::default(),
             parent: None,
