@@ -282,11 +282,10 @@ pub use options::{
     input::{InputHandler, InputResponse, Inputs},
     logging::{LogMessage, Logging},
     other_notifications::OtherNotifications,
-    proxy::Proxy,
+    proxy::{Proxy, is_loopback},
     wire_observer::{WireEvent, WireObserver},
 };
-/// The URLs of [`Consent`].
-#[cfg(feature = "login")]
+/// The URLs of [`HttpExchange`], and of `Consent`.
 pub use reqwest::Url;
 pub use snapshot::{TaskSnapshot, progress::Progress};
 pub use task::{
@@ -297,8 +296,8 @@ pub use task::{
     log::LogChunk,
 };
 pub use transport::{
-    ChildOptions, ChildProcess, ChildSupervisor, Http, Outgoing, Reply, StreamTransport, Transport,
-    install_tls_provider, polling::LONGEST_POLL_INTERVAL, stderr,
+    ChildOptions, ChildProcess, ChildSupervisor, Http, HttpAnswer, HttpExchange, Outgoing, Reply, StreamTransport,
+    Transport, install_tls_provider, polling::LONGEST_POLL_INTERVAL, stderr,
 };
 
 /// The examples of the README.

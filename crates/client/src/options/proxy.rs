@@ -112,7 +112,8 @@ fn named_by_environment(server: &Url) -> Option<String> {
     Some(format!("the proxy {} of the environment", proxy.uri()))
 }
 
-pub(crate) fn is_loopback(server: &Url) -> bool {
+/// Whether a server is on this machine, by the host of its URL.
+pub fn is_loopback(server: &Url) -> bool {
     let host = server.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     match address {

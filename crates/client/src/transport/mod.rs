@@ -12,8 +12,11 @@ pub(crate) mod stream;
 pub(crate) mod stream_losses;
 
 pub use child::{ChildOptions, ChildProcess, ChildSupervisor};
-pub use http::Http;
 pub use http::tls::install_tls_provider;
+pub use http::{
+    Http,
+    exchange::{HttpAnswer, HttpExchange},
+};
 pub(crate) use http::{PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::ObservedTransport;
 pub use stream::StreamTransport;

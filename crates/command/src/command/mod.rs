@@ -28,14 +28,14 @@ pub use attempt_dir::{
 };
 pub use definition::{
     CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind, StopSettings,
-    arguments::{Arguments, CommandArgumentError},
+    arguments::{ArgumentTexts, Arguments, CommandArgumentError},
     element::{CommandElement, CommandSwitch, CommandWord, ElementPart, ElementProblem, command_words},
     env_file::{EnvFileError, parse_env_file},
     files::ArgumentFile,
     script::{
         HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words,
     },
-    template::{Placeholder, Template, TemplateError, TemplateProblem, ValueForm, literal_braces},
+    template::{Placeholder, Template, TemplateError, TemplatePart, TemplateProblem, ValueForm, literal_braces},
     variables::{CodeVariablePlaceholder, placeholder_in_code_variable},
 };
 pub use executor::{CommandExecutor, CommandProvider, KIND};

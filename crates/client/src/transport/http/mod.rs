@@ -1,6 +1,7 @@
 //! The HTTP transport: one POST per message, and the messages in its response.
 
 pub(crate) mod authorized;
+pub(crate) mod exchange;
 pub(crate) mod retry_after;
 pub(crate) mod sse;
 pub(crate) mod sse_pair;
@@ -29,7 +30,7 @@ use longhaul_core::{BYTE_ORDER_MARK, BoxFuture, Clock, Millis};
 use longhaul_wire::{Generation, Message, Version};
 use parking_lot::Mutex;
 use reqwest::{
-    Client, Response, StatusCode, Url,
+    Client, ClientBuilder, Response, StatusCode, Url,
     redirect::{Action, Attempt, Policy},
 };
 use std::{sync::Arc, time::Duration};
@@ -306,13 +307,17 @@ fn http_error(status: u16, body: &[u8], retry_after: Option<Millis>) -> RequestE
     }
 }
 
-/// Builds the client, and says which proxy it uses.
-fn build_client(address: &Address, options: &Options) -> Result<(Client, Option<String>), String> {
-    let builder = Client::builder()
+/// What every client for this server has.
+fn builder(server: &Url) -> Result<ClientBuilder, String> {
+    Ok(Client::builder()
         .tcp_nodelay(true)
         .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(Policy::custom(follow))
-        .tls_backend_preconfigured(tls::config(address.url())?);
+        .tls_backend_preconfigured(tls::config(server)?))
+}
+
+/// Builds the client, and says which proxy it uses.
+fn build_client(address: &Address, options: &Options) -> Result<(Client, Option<String>), String> {
+    let builder = builder(address.url())?.redirect(Policy::custom(follow));
     let (builder, proxy) = options.proxy.apply(builder, address.url())?;
     let client = builder.build().map_err(|error| error.to_string())?;
     Ok((client, proxy))

@@ -2,7 +2,10 @@
 
 use super::{json_text, number};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// The arguments do not fit the command. The text is for the caller: it names the property and says what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +50,17 @@ pub enum CommandArgumentError {
 
 /// A call's arguments by property name. Numbers keep the text they came with.
 pub struct Arguments<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
+
+/// What one property holds, as texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArgumentTexts {
+    /// Nothing, or null.
+    Absent,
+    /// One text.
+    One(String),
+    /// One text for each element of an array.
+    Many(Vec<String>),
+}
 
 /// What one property holds.
 pub(crate) enum ArgumentValue<'a> {
@@ -97,13 +111,29 @@ impl<'a> Arguments<'a> {
     }
 
     /// The JSON of a property; `None` if it is absent or null.
-    pub(super) fn raw(&self, name: &str) -> Option<&'a RawValue> {
+    pub fn json(&self, name: &str) -> Option<&'a RawValue> {
         let raw = self.0.get(name).copied();
         raw.filter(|raw| !raw.get().starts_with('n'))
     }
 
+    /// What a property holds, as texts. Those of `integers` have no point and no exponent.
+    ///
+    /// # Errors
+    /// [`CommandArgumentError`]: it holds an object, or what cannot be a text.
+    pub fn texts(&self, name: &str, integers: &BTreeSet<String>) -> Result<ArgumentTexts, CommandArgumentError> {
+        let text = |word: Word<'_>| match number::as_integer(&word.text) {
+            Some(integer) if word.is_number && integers.contains(name) => integer,
+            _ => word.text.into_owned(),
+        };
+        Ok(match self.get(name)? {
+            ArgumentValue::Absent => ArgumentTexts::Absent,
+            ArgumentValue::Word(word) => ArgumentTexts::One(text(word)),
+            ArgumentValue::Words(words) => ArgumentTexts::Many(words.into_iter().map(text).collect()),
+        })
+    }
+
     pub(super) fn get(&self, name: &str) -> Result<ArgumentValue<'a>, CommandArgumentError> {
-        let Some(raw) = self.raw(name) else {
+        let Some(raw) = self.json(name) else {
             return Ok(ArgumentValue::Absent);
         };
         if !raw.get().starts_with('[') {
@@ -115,7 +145,7 @@ impl<'a> Arguments<'a> {
 
     /// The elements of an array.
     pub(super) fn elements(&self, name: &str) -> Result<Vec<&'a RawValue>, CommandArgumentError> {
-        let raw = self.raw(name).map_or("[]", RawValue::get);
+        let raw = self.json(name).map_or("[]", RawValue::get);
         serde_json::from_str(raw).map_err(|_| CommandArgumentError::NotAWord(name.to_owned()))
     }
 }

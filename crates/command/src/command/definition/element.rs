@@ -213,7 +213,7 @@ fn expand_group(
     let mut array = None;
     for placeholder in templates.iter().flat_map(Template::placeholders) {
         let name = placeholder.name;
-        if arguments.raw(name).is_none() {
+        if arguments.json(name).is_none() {
             return rules.absent(name);
         }
         if placeholder.form == ValueForm::Word

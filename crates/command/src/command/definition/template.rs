@@ -105,6 +105,15 @@ impl fmt::Display for Placeholder<'_> {
     }
 }
 
+/// A part of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TemplatePart<'a> {
+    /// Text that stays.
+    Literal(&'a str),
+    /// A placeholder, by the name of its property.
+    Placeholder(&'a str),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Literal(String),
@@ -197,6 +206,14 @@ impl Template {
         self.parts.iter().filter_map(|part| match part {
             Part::Property { name, .. } => Some(name.as_str()),
             Part::Literal(_) => None,
+        })
+    }
+
+    /// Its parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
+        self.parts.iter().map(|part| match part {
+            Part::Literal(text) => TemplatePart::Literal(text),
+            Part::Property { name, .. } => TemplatePart::Placeholder(name),
         })
     }
 
@@ -347,7 +364,7 @@ impl<'a> Rules<'a> {
         form: ValueForm,
         arguments: &Arguments<'a>,
     ) -> Result<Option<Word<'a>>, CommandArgumentError> {
-        let Some(raw) = arguments.raw(name) else {
+        let Some(raw) = arguments.json(name) else {
             return self.absent(name).map(|()| None);
         };
         let text = match form {
@@ -374,7 +391,7 @@ impl<'a> Rules<'a> {
 
     /// Whether a switch is on; `None` without a value.
     pub(crate) fn flag(&self, name: &str, arguments: &Arguments<'_>) -> Result<Option<bool>, CommandArgumentError> {
-        match arguments.raw(name).map(RawValue::get) {
+        match arguments.json(name).map(RawValue::get) {
             None => self.absent(name).map(|()| None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
