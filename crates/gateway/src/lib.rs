@@ -15,6 +15,7 @@ mod lists;
 mod question;
 mod raw_json;
 mod relay;
+mod remote_job;
 mod supervision;
 mod upstream;
 
@@ -27,5 +28,6 @@ pub use gateway::{
     Gateway, GatewayError, PresentUpstream, Reloaded, Unseen,
     check::{ReportedTool, UpstreamCheck, check},
 };
+pub use remote_job::states::JobStates;
 pub use supervision::KEPT_WHILE_DOWN;
 pub use upstream::{KIND, status::UpstreamStatus};

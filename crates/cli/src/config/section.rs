@@ -140,6 +140,11 @@ impl<'a> Section<'a> {
         names().all(|name| name != key) && names().any(|name| nearest::is_near(name, key))
     }
 
+    /// Whether there is a value for `key`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(name, _)| name.get_ref() == key)
+    }
+
     /// The entry of `key`. Marks the key as known.
     pub(super) fn get(&self, key: &'static str) -> Option<Entry<'a>> {
         self.asked.borrow_mut().push(key);

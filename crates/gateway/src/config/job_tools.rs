@@ -1,9 +1,12 @@
 //! Which tools of an upstream belong together, and how their results are read.
 
-use crate::raw_json;
+use crate::{
+    raw_json,
+    remote_job::states::{JobStates, result_of},
+};
 use longhaul_core::{Json, Millis, Outcome};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 /// Tools of an upstream that submit a job, tell its state and cancel it, offered as one tool. Places in results are JSON pointers (RFC 6901) into the structured
 /// content of a result, else into its first text if that is JSON; the empty pointer is all of it.
@@ -28,21 +31,9 @@ pub struct JobTools {
     pub id: String,
     /// The argument that the other tools take it in.
     pub id_argument: String,
-    /// Where the state is in what `status` returns.
-    pub state: String,
-    /// Where a line for people is in what `status` returns; by default `message` beside the state. It need not be there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message_at: Option<String>,
-    /// The states of a job that is done. Upper and lower case of ASCII are the same here and in `failed`.
-    pub done: Vec<String>,
-    /// The states of a job that has failed.
-    pub failed: Vec<String>,
-    /// Where the result is in what `result` returns, or in the last status; by default all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result_at: Option<String>,
-    /// Where the reason is in the status of a job that has failed; by default all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_at: Option<String>,
+    /// Where the state and what belongs to it are in what `status` returns, and the result in what `result` returns.
+    #[serde(flatten)]
+    pub states: JobStates,
     /// The pause between two questions for the state, in milliseconds.
     pub poll: Millis,
 }
@@ -55,25 +46,6 @@ impl JobTools {
             .into_iter()
             .chain(others.into_iter().flatten())
     }
-
-    /// The status message of the task of a job in this state.
-    pub(crate) fn status_message(&self, status: &Json, state: &str) -> String {
-        let beside = || match self.state.rsplit_once('/') {
-            Some((parent, _)) => format!("{parent}/message"),
-            None => "/message".to_owned(),
-        };
-        let at = self.message_at.clone().unwrap_or_else(beside);
-        let message = text_at(status, &at).filter(|message| !message.is_empty() && at != self.state);
-        match message {
-            Some(message) => format!("{state}: {message}"),
-            None => state.to_owned(),
-        }
-    }
-}
-
-/// Whether a state is one of these.
-pub(crate) fn names(states: &[String], state: &str) -> bool {
-    states.iter().any(|named| named.eq_ignore_ascii_case(state))
 }
 
 /// What a result says, for programs.
@@ -94,40 +66,20 @@ pub(crate) fn document(result: &Json) -> Json {
     Json::parse(&text).unwrap_or_else(|_| Value::from(text).into())
 }
 
-/// A text, a number or a boolean.
-pub(crate) fn text_at(document: &Json, pointer: &str) -> Option<String> {
-    raw_json::scalar(raw_json::at(document.as_str(), pointer)?)
-}
-
-/// For people: a text, or JSON.
-pub(crate) fn shown(value: &str) -> String {
-    raw_json::text(value).unwrap_or_else(|| value.to_owned())
-}
-
 /// The result of the one tool, which is in the result of a bound one.
 pub(crate) fn picked(result: &Json, at: Option<&str>) -> Outcome {
     let document = document(result);
     let Some(value) = at.and_then(|at| raw_json::at(document.as_str(), at)) else {
         return Outcome::result(result.clone());
     };
-    let content = json!([{"type": "text", "text": shown(value)}]).to_string();
-    let structured = value.starts_with('{').then_some(("structuredContent", value));
-    Outcome::result(raw_json::object(
-        [("content", content.as_str())].into_iter().chain(structured),
-    ))
-}
-
-/// The result of a job that has failed.
-pub(crate) fn failure(status: &Json, state: &str, at: Option<&str>) -> Outcome {
-    let document = document(status);
-    let reason = at.and_then(|at| text_at(&document, at));
-    let text = reason.unwrap_or_else(|| shown(document.as_str()));
-    Outcome::tool_error(&format!("The job has ended as {state:?}: {text}"))
+    result_of(value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote_job::states::text_at;
+    use serde_json::json;
 
     fn result(value: &Value) -> Json {
         Json::from(value)
@@ -178,15 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn results_and_reasons_are_where_they_are_said_to_be() {
-        let status =
-            result(&json!({"content": [], "structuredContent": {"state": "ok", "out": {"n": 1}, "why": "no disk"}}));
+    fn results_are_where_they_are_said_to_be() {
+        let status = result(&json!({"content": [], "structuredContent": {"state": "ok", "out": {"n": 1}}}));
         assert_eq!(text(&picked(&status, Some("/out"))), (r#"{"n":1}"#.to_owned(), false));
         let whole = picked(&status, None);
         assert!(matches!(&whole, Outcome::Result { json, .. } if *json == status));
-        assert_eq!(
-            text(&failure(&status, "bad", Some("/why"))),
-            ("The job has ended as \"bad\": no disk".to_owned(), true)
-        );
     }
 }

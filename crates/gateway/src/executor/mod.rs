@@ -5,11 +5,11 @@ pub(crate) mod progress;
 mod send_state;
 mod task_on_upstream;
 
-pub(crate) use send_state::is_unsent;
+pub(crate) use send_state::{SendState, is_unsent};
 
 use crate::{
-    config::job_tools::text_at,
     question::{Context, Registration, UpstreamTask, foreign_meta},
+    remote_job::states::text_at,
     upstream::{Purpose, SignOfLife, Upstream, UpstreamConnection, logged, loops, public},
 };
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle};
@@ -19,7 +19,6 @@ use longhaul_core::{
 use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use progress::report;
-use send_state::SendState;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use task_on_upstream::FollowOutcome;

@@ -24,7 +24,7 @@ fn is_recorded_as_refused(attempt: &ExecutorAttempt) -> bool {
 }
 
 /// Whether the upstream may have received a call.
-pub(super) struct SendState {
+pub(crate) struct SendState {
     has_begun: AtomicBool,
     /// A later process takes the call for one that was refused.
     is_recorded_as_refused: AtomicBool,
@@ -32,7 +32,7 @@ pub(super) struct SendState {
 }
 
 impl SendState {
-    pub(super) fn of(attempt: &ExecutorAttempt) -> Self {
+    pub(crate) fn of(attempt: &ExecutorAttempt) -> Self {
         Self {
             has_begun: AtomicBool::new(!is_unsent(attempt)),
             is_recorded_as_refused: AtomicBool::new(is_recorded_as_refused(attempt)),
@@ -44,7 +44,7 @@ impl SendState {
     ///
     /// # Errors
     /// It must not be sent: a later process would send it again.
-    pub(super) async fn begins(&self, cx: &TaskContext) -> Result<(), JournalError> {
+    pub(crate) async fn begins(&self, cx: &TaskContext) -> Result<(), JournalError> {
         if self.is_recorded_as_refused.load(Ordering::Relaxed) {
             cx.checkpoint(Json::trusted(SENT_AGAIN.to_owned())).await?;
             self.is_recorded_as_refused.store(false, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl SendState {
     }
 
     /// The upstream has not received the call, or has refused it. That is recorded for the next process.
-    pub(super) async fn was_refused(&self, attempt: &ExecutorAttempt, cx: &TaskContext) {
+    pub(crate) async fn was_refused(&self, attempt: &ExecutorAttempt, cx: &TaskContext) {
         if !is_unsent(attempt) {
             return;
         }
@@ -69,7 +69,7 @@ impl SendState {
     }
 
     /// How a call that was not sent must end now, if it may not be sent any more for a reason of this server.
-    pub(super) fn end_unless_it_may_begin(&self, cx: &TaskContext) -> Option<ExecutionEnd> {
+    pub(crate) fn end_unless_it_may_begin(&self, cx: &TaskContext) -> Option<ExecutionEnd> {
         match self.has_begun.load(Ordering::Relaxed) {
             true => None,
             false => cx.end_unless_it_may_begin(),

@@ -1,21 +1,22 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
-mod cancel;
-
 use crate::{
-    config::job_tools::{JobTools, document, failure, names, picked, text_at},
-    executor::{UpstreamExecutor, is_unsent},
+    config::job_tools::{JobTools, document, picked},
+    executor::{UpstreamExecutor, is_unsent, meta_of},
+    question::Context,
     raw_json,
-    upstream::Purpose,
+    remote_job::{
+        JobAnswer, JobStatus, NotCancelled, RemoteJob, follow,
+        states::{failed_job, shown},
+    },
+    upstream::{Purpose, loops, public},
 };
-use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason};
-use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, TaskContext};
+use longhaul_client::{CallOptions, CallResponse, RequestError};
+use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome};
+use longhaul_runtime::{ExecutionEnd, Executor, ExecutorAttempt, Ports, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
-
-/// How often in a row a job may be without a state, or the upstream may refuse to tell it or the result.
-const MOST_REFUSALS: u32 = 5;
 
 /// A set of tools of an upstream, as one tool.
 pub(crate) struct JobExecutor {
@@ -78,14 +79,14 @@ impl Executor for JobExecutor {
                 tracing::warn!(%error, task = cx.task().short(), "the id of a job was not recorded");
             }
             cx.becomes_task();
-            self.follow(&stored.job, &attempt, &cx).await
+            self.follow(stored.job, &attempt, &cx).await
         })
     }
 
     fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             if let Some(id) = attempt.checkpoint.as_ref().and_then(StoredJob::read) {
-                return self.follow(&id, &attempt, &cx).await;
+                return self.follow(id, &attempt, &cx).await;
             }
             match cx.stop_requested() {
                 Some(reason) => {
@@ -104,137 +105,162 @@ impl Executor for JobExecutor {
     }
 }
 
-/// What came of asking about a job.
-enum JobAnswer {
-    /// A result.
-    Result(Json),
-    /// It was refused.
-    Refused(Outcome),
-    /// This task is to stop.
-    Stopped(StopReason),
-    /// The upstream cannot be asked now, for this reason.
-    Away(String),
+/// A job that an upstream runs.
+struct UpstreamJob {
+    tools: Arc<JobExecutor>,
+    /// As JSON.
+    id: Box<RawValue>,
+    attempt: ExecutorAttempt,
 }
 
 impl JobExecutor {
-    /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
-    async fn follow(self: &Arc<Self>, id: &RawValue, attempt: &ExecutorAttempt, cx: &TaskContext) -> ExecutionEnd {
-        let (mut refusals, mut last_message, mut was_away) = (0, None, false);
+    /// Follows the job to its end.
+    async fn follow(self: &Arc<Self>, id: Box<RawValue>, attempt: &ExecutorAttempt, cx: &TaskContext) -> ExecutionEnd {
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
             .submit
             .register(cx, &BTreeMap::new())
             .await
             .map(|(connection, _)| connection);
-        loop {
-            if let Some(reason) = cx.stop_requested() {
-                self.cancel(id, cx).await;
-                return ExecutionEnd::Stopped(reason);
-            }
-            let refused = match self.ask(&self.job.status, id, attempt, cx).await {
-                JobAnswer::Stopped(reason) => {
-                    self.cancel(id, cx).await;
-                    return ExecutionEnd::Stopped(reason);
-                }
-                JobAnswer::Away(why) => {
-                    cx.status(format!("{why}; the state of the job is asked again"));
-                    (last_message, was_away) = (None, true);
-                    None
-                }
-                JobAnswer::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
-                JobAnswer::Result(status) => match text_at(&document(&status), &self.job.state) {
+        let job = UpstreamJob {
+            tools: Arc::clone(self),
+            id,
+            attempt: attempt.clone(),
+        };
+        follow(&Arc::new(job), cx).await
+    }
+}
+
+impl RemoteJob for UpstreamJob {
+    fn server(&self) -> String {
+        format!("upstream `{}`", self.tools.submit.upstream.name())
+    }
+
+    fn shown(&self) -> String {
+        format!("job {}", self.id)
+    }
+
+    fn ports(&self) -> &Ports {
+        &self.tools.submit.upstream.ports
+    }
+
+    fn poll(&self) -> Millis {
+        self.tools.job.poll
+    }
+
+    fn status<'a>(&'a self, cx: &'a TaskContext) -> BoxFuture<'a, JobAnswer<JobStatus>> {
+        Box::pin(async move {
+            let (tool, states) = (&self.tools.job.status, &self.tools.job.states);
+            self.ask(tool, cx)
+                .await
+                .and_then(|answer| match states.status(document(&answer)) {
+                    // The result of a job may be all that the tool has returned.
+                    Some(status) => JobAnswer::Known(JobStatus { answer, ..status }),
                     None => {
-                        let (tool, at) = (&self.job.status, &self.job.state);
+                        let at = states.state.as_deref().unwrap_or_default();
                         let why = format!("the result of `{tool}` has no state at {at:?}");
-                        Some(self.submit.over(&why))
+                        JobAnswer::Refused(self.tools.submit.over(&why))
                     }
-                    Some(state) => {
-                        let (has_failed, is_done) = (names(&self.job.failed, &state), names(&self.job.done, &state));
-                        let message = self.job.status_message(&document(&status), &state);
-                        // That the upstream was away must not stay the last status of the task.
-                        let is_told = !has_failed && !is_done || was_away;
-                        if is_told && last_message.as_ref() != Some(&message) {
-                            cx.status(message.as_str());
-                            last_message = Some(message);
-                        }
-                        was_away = false;
-                        match &self.job.result {
-                            _ if has_failed => {
-                                return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
-                            }
-                            _ if !is_done => None,
-                            None => return self.finished(&status),
-                            Some(tool) => match self.ask(tool, id, attempt, cx).await {
-                                JobAnswer::Result(result) => return self.finished(&result),
-                                JobAnswer::Stopped(reason) => return ExecutionEnd::Stopped(reason),
-                                JobAnswer::Refused(outcome) => Some(ExecutionEnd::Finished(outcome)),
-                                // The job has ended, so it is asked once more.
-                                JobAnswer::Away(why) => {
-                                    cx.status(format!("{why}; the result of the job is asked again"));
-                                    (last_message, was_away) = (None, true);
-                                    None
-                                }
-                            },
-                        }
-                    }
-                },
+                })
+        })
+    }
+
+    fn result<'a>(&'a self, status: JobStatus, cx: &'a TaskContext) -> BoxFuture<'a, JobAnswer<ExecutionEnd>> {
+        Box::pin(async move {
+            let job = &self.tools.job;
+            let picked = |result: &Json| {
+                let picked = picked(result, job.states.result_at.as_deref());
+                JobAnswer::Known(ExecutionEnd::Finished(picked))
             };
-            match refused {
-                None => refusals = 0,
-                Some(end) => {
-                    refusals += 1;
-                    if refusals >= MOST_REFUSALS {
-                        let name = self.submit.upstream.name();
-                        cx.status(format!(
-                            "job {id} of upstream `{name}` cannot be followed, and may go on"
-                        ));
-                        return end;
-                    }
-                }
+            match &job.result {
+                None => picked(&status.answer),
+                Some(tool) => self.ask(tool, cx).await.and_then(|result| picked(&result)),
             }
-            tokio::select! {
-                biased;
-                reason = cx.stopped() => {
-                    self.cancel(id, cx).await;
-                    return ExecutionEnd::Stopped(reason);
-                }
-                () = self.submit.upstream.pause(self.job.poll) => {}
-            }
-        }
+        })
     }
 
-    fn finished(&self, result: &Json) -> ExecutionEnd {
-        ExecutionEnd::Finished(picked(result, self.job.result_at.as_deref()))
+    fn failure(&self, status: &JobStatus) -> ExecutionEnd {
+        let answer = document(&status.answer);
+        let reason = self.tools.job.states.reason(&answer);
+        let reason = reason.unwrap_or_else(|| shown(answer.as_str()));
+        ExecutionEnd::Finished(failed_job(&status.state, &reason))
     }
 
+    fn cannot_cancel(&self) -> Option<String> {
+        let none = self.tools.job.cancel.is_none();
+        none.then(|| "no tool that cancels it is configured".to_owned())
+    }
+
+    fn cancel<'a>(&'a self, cx: &'a TaskContext) -> BoxFuture<'a, Result<(), NotCancelled>> {
+        Box::pin(async move {
+            match &self.tools.job.cancel {
+                Some(tool) => self.call_cancel(tool, cx).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+impl UpstreamJob {
     /// Calls a tool with the id of the job. It may be called again.
-    async fn ask(&self, tool: &str, id: &RawValue, attempt: &ExecutorAttempt, cx: &TaskContext) -> JobAnswer {
+    async fn ask(&self, tool: &str, cx: &TaskContext) -> JobAnswer<Json> {
         let executor = UpstreamExecutor {
-            upstream: Arc::clone(&self.submit.upstream),
+            upstream: Arc::clone(&self.tools.submit.upstream),
             tool: tool.to_owned(),
             idempotent: true,
             purpose: Purpose::Job,
         };
         let attempt = ExecutorAttempt {
-            arguments: self.arguments(id),
+            arguments: self.arguments(),
             // The job runs, and its checkpoint names it.
             state: AttemptState::Live,
             checkpoint: None,
-            ..attempt.clone()
+            ..self.attempt.clone()
         };
         match executor.call_to_end(&attempt, cx).await {
-            ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => JobAnswer::Result(json),
-            ExecutionEnd::Finished(outcome) => JobAnswer::Refused(outcome),
+            ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => JobAnswer::Known(json),
+            end @ ExecutionEnd::Finished(_) => JobAnswer::Refused(end),
             ExecutionEnd::Stopped(reason) => JobAnswer::Stopped(reason),
             end => {
                 let why = executor.why(&end);
-                let name = self.submit.upstream.name();
-                JobAnswer::Away(why.unwrap_or_else(|| format!("upstream `{name}` cannot be asked")))
+                JobAnswer::Away {
+                    why: why.unwrap_or_else(|| format!("{} cannot be asked", self.server())),
+                    retry_after: None,
+                }
             }
         }
     }
 
-    pub(crate) fn arguments(&self, id: &RawValue) -> Json {
-        raw_json::object([(self.job.id_argument.as_str(), id.get())])
+    fn arguments(&self) -> Json {
+        raw_json::object([(self.tools.job.id_argument.as_str(), self.id.get())])
+    }
+
+    async fn call_cancel(&self, tool: &str, cx: &TaskContext) -> Result<(), NotCancelled> {
+        let upstream = &self.tools.submit.upstream;
+        let registered = upstream.register(&Context::Task(cx.clone()), &BTreeMap::new()).await;
+        let (connection, registration) = registered.map_err(|error| error.to_string())?;
+        let mut options = CallOptions::default();
+        options.source = Some(registration.number);
+        options.without_task = true;
+        options.arguments_text = Some(self.arguments());
+        options.meta = meta_of(cx);
+        loops::count_hop(&cx.requestor().meta, &mut options.meta)?;
+        let connection = &connection.connection;
+        let told = |error: RequestError| NotCancelled {
+            why: public(upstream.name(), &error, cx.principal()),
+            is_transient: error.is_transient() || matches!(error, RequestError::NotStarted { .. }),
+        };
+        let listed = connection.tool(tool).await.map_err(told)?;
+        let listed = listed.ok_or_else(|| format!("it has no tool `{tool}`"))?;
+        // For the headers that mirror arguments.
+        let arguments = serde_json::from_str(self.arguments().as_str()).unwrap_or_default();
+        let called = connection
+            .call_tool_with(&listed, &arguments, &options, &mut |_| {})
+            .await;
+        match called.map_err(told)? {
+            CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(shown(document(&json).as_str()).into()),
+            CallResponse::Done(Outcome::RpcError(failure)) => Err(failure.message.to_string().into()),
+            _ => Ok(()),
+        }
     }
 }

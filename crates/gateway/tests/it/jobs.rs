@@ -6,7 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, until},
 };
 use longhaul_client::{ChildOptions, Outcome, TaskHandle, TaskStatus};
-use longhaul_gateway::{JobTools, Target, UpstreamOptions};
+use longhaul_gateway::{JobStates, JobTools, Target, UpstreamOptions};
 use longhaul_runtime::FOLLOW_TOOLS;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -28,13 +28,15 @@ fn options(directory: &Path) -> UpstreamOptions {
         result: Some("render_result".to_owned()),
         id: "/job/id".to_owned(),
         id_argument: "job_id".to_owned(),
-        state: "/state".to_owned(),
-        message_at: None,
-        // The child writes them in lower case.
-        done: vec!["COMPLETED".to_owned()],
-        failed: vec!["Failed".to_owned()],
-        result_at: Some("/video".to_owned()),
-        error_at: Some("/error".to_owned()),
+        states: JobStates {
+            state: Some("/state".to_owned()),
+            // The child writes them in lower case.
+            done: vec!["COMPLETED".to_owned()],
+            failed: vec!["Failed".to_owned()],
+            result_at: Some("/video".to_owned()),
+            error_at: Some("/error".to_owned()),
+            ..JobStates::default()
+        },
         poll: 20,
     };
     UpstreamOptions {

@@ -5,7 +5,7 @@ use crate::config::{
     tool::is_tool_name,
 };
 use longhaul_core::Millis;
-use longhaul_gateway::JobTools;
+use longhaul_gateway::{JobStates, JobTools};
 use std::collections::BTreeSet;
 
 /// How often the state of a job is asked for by default, in milliseconds.
@@ -47,15 +47,8 @@ fn read(section: &Section<'_>, name: &str) -> Option<JobTools> {
     let result = section.optional("result", read_text);
     let description = section.optional("description", read_text);
     let id = section.require("id").and_then(|entry| read_pointer(&entry));
-    let state = section.require("state").and_then(|entry| read_pointer(&entry));
+    let states = read_states(section, Names::Upstream);
     let id_argument = section.optional("id_argument", read_text);
-    let message_at = section.optional("message_at", read_pointer);
-    let done = section.require("done").and_then(|entry| read_states(&entry));
-    let failed = section.get_or("failed", Vec::new(), |entry| {
-        read_failed(entry, done.as_deref().unwrap_or_default())
-    });
-    let result_at = section.optional("result_at", read_pointer);
-    let error_at = section.optional("error_at", read_pointer);
     let poll = section.get_or("poll", POLL, Entry::positive_duration);
     let id = id?;
     let id_argument = match id_argument? {
@@ -79,13 +72,54 @@ fn read(section: &Section<'_>, name: &str) -> Option<JobTools> {
         result: result?,
         id,
         id_argument,
+        states: states?,
+        poll: poll?,
+    })
+}
+
+/// How the places in answers are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Those of an upstream's tools, where `result` is a tool.
+    Upstream,
+    /// Those of an HTTP job.
+    Http,
+}
+
+/// Reads where the state of a job is, and what belongs to it.
+pub(super) fn read_states(section: &Section<'_>, names: Names) -> Option<JobStates> {
+    let [message, progress, result, error] = match names {
+        Names::Upstream => ["message_at", "progress_at", "result_at", "error_at"],
+        Names::Http => ["message", "progress", "result", "error"],
+    };
+    // An HTTP status may say enough.
+    let is_needed = names == Names::Upstream || section.has("done") || section.has("failed");
+    let state = match is_needed {
+        true => section
+            .require("state")
+            .and_then(|entry| Some(Some(read_pointer(&entry)?))),
+        false => section.optional("state", read_pointer),
+    };
+    let has_state = is_needed || !matches!(state, Some(None));
+    let done = match has_state {
+        true => section.require("done").and_then(|entry| read_state_names(&entry)),
+        false => Some(Vec::new()),
+    };
+    let failed = section.get_or("failed", Vec::new(), |entry| {
+        read_failed(entry, done.as_deref().unwrap_or_default())
+    });
+    let message_at = section.optional(message, read_pointer);
+    let progress_at = section.optional(progress, read_pointer);
+    let result_at = section.optional(result, read_pointer);
+    let error_at = section.optional(error, read_pointer);
+    Some(JobStates {
         state: state?,
         message_at: message_at?,
+        progress_at: progress_at?,
         done: done?,
         failed: failed?,
         result_at: result_at?,
         error_at: error_at?,
-        poll: poll?,
     })
 }
 
@@ -105,7 +139,7 @@ fn read_pointer(entry: &Entry<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn read_states(entry: &Entry<'_>) -> Option<Vec<String>> {
+fn read_state_names(entry: &Entry<'_>) -> Option<Vec<String>> {
     let states = entry.texts()?;
     if states.is_empty() {
         entry.report(format!("`{}` must name a state", entry.key()));
@@ -116,7 +150,7 @@ fn read_states(entry: &Entry<'_>) -> Option<Vec<String>> {
 
 /// Those of a job that has failed are none of those of one that is done.
 fn read_failed(entry: &Entry<'_>, done: &[String]) -> Option<Vec<String>> {
-    let failed = read_states(entry)?;
+    let failed = read_state_names(entry)?;
     for state in &failed {
         if let Some(same) = done.iter().find(|done| done.eq_ignore_ascii_case(state)) {
             entry.report(format!(
