@@ -10,6 +10,7 @@ mod catalog;
 mod config;
 mod executor;
 mod gateway;
+mod http_job;
 mod job;
 mod lists;
 mod question;
@@ -27,6 +28,10 @@ pub use config::{
 pub use gateway::{
     Gateway, GatewayError, PresentUpstream, Reloaded, Unseen,
     check::{ReportedTool, UpstreamCheck, check},
+};
+pub use http_job::{
+    definition::{HttpJob, HttpJobDefinition, HttpJobMistake},
+    provider::{HTTP_JOB_KIND, HttpJobs},
 };
 pub use remote_job::states::JobStates;
 pub use supervision::KEPT_WHILE_DOWN;
