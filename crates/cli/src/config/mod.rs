@@ -30,7 +30,7 @@ pub(crate) use server::audit::AuditConfig;
 pub(crate) use server::auth::UNAUTHENTICATED;
 pub(crate) use server::shared_store::{DEFAULT_SCHEMA, SharedStore, is_address};
 pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, is_server_name, parse_listen};
-pub(crate) use tool::{Output, ToolConfig, command::Stdin};
+pub(crate) use tool::{HttpTool, Output, ToolConfig, command::Stdin};
 pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
 use file::File;

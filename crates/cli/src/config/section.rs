@@ -27,6 +27,7 @@ pub(crate) struct Section<'a> {
 }
 
 /// A key with its value.
+#[derive(Clone)]
 pub(crate) struct Entry<'a> {
     file: &'a File,
     key: String,

@@ -56,6 +56,7 @@ use shared_store::OpenedStore;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use telemetry::Telemetry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tools::ToolProviders;
 
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
@@ -240,8 +241,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     }
     let digests = (config.digest.clone(), config.settings);
     let served_file = ServedFile::begin(&parts.server.data_dir, asked.source.path(), digests, asked.detach);
-    let commands = parts.commands()?;
-    let tools = tools::build_all(config.tools, parts.server.queue_timeout, &commands)?;
+    let providers = ToolProviders::new(parts.commands()?, &parts.ports);
+    let tools = tools::build_all(config.tools, parts.server.queue_timeout, &providers)?;
     let logins = UpstreamLogins::new(&parts.server.data_dir);
     let upstreams = logins.apply(config.upstreams)?;
     let gateway = Arc::new(gateway::prepare(
@@ -260,7 +261,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .with_upstreams(Arc::new(gateway::GatewayUpstreams(Arc::clone(&gateway))));
     let building = parts
         .builder(tools, url.as_deref())
-        .provider(Arc::clone(&commands) as Arc<dyn Provider>);
+        .provider(Arc::clone(&providers.commands) as Arc<dyn Provider>)
+        .provider(Arc::clone(&providers.http_jobs) as Arc<dyn Provider>);
     let (mut building, who) = access::apply(building, &parts.server, &parts.ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
@@ -289,7 +291,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     (offered.content)
         .update(config.content, engine.catalog(), &parts.ports)
         .await;
-    let report = parts.report(&running, &commands, url, admin.url(), who, asked).await;
+    let report = parts
+        .report(&running, &providers.commands, url, admin.url(), who, asked)
+        .await;
     let server = StartedServer {
         asked,
         running,
@@ -297,7 +301,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         protocol,
         gateway,
         logins,
-        commands,
+        providers,
         audit,
         parts,
     };
@@ -434,7 +438,7 @@ struct StartedServer<'a> {
     protocol: Arc<ProtocolServer>,
     gateway: Arc<Gateway>,
     logins: UpstreamLogins,
-    commands: Arc<CommandProvider>,
+    providers: ToolProviders,
     audit: Option<Arc<dyn Audit>>,
     parts: ServerParts,
 }
@@ -514,7 +518,7 @@ impl StartedServer<'_> {
         let kept_lease = self.running.check_lease();
         if kept_lease.is_err() {
             // The attempts are not this server's any more, but their commands run on until a server of this host takes them back or ends them.
-            commands_left = (self.commands.running_outside().await).map_or(0, |running| running.len());
+            commands_left = (self.providers.commands.running_outside().await).map_or(0, |running| running.len());
         }
         let left = count(commands_left as u64, "command");
         output::note(&format!("longhaul: stopped; {left} still running"));
@@ -526,7 +530,7 @@ impl StartedServer<'_> {
             asked: self.asked,
             gateway: &self.gateway,
             logins: &self.logins,
-            commands: &self.commands,
+            providers: &self.providers,
             queue_timeout: self.parts.server.queue_timeout,
             running: &self.running,
             engine: &self.engine,

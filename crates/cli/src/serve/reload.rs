@@ -2,7 +2,7 @@
 
 use super::{
     content::{ContentChanges, OfferedContent},
-    tools::{self, UnusableTool},
+    tools::{self, ToolProviders, UnusableTool},
 };
 use crate::{
     args,
@@ -18,7 +18,6 @@ use longhaul::{
     ServerHandle,
     audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
 };
-use longhaul_command::CommandProvider;
 use longhaul_core::Millis;
 use longhaul_gateway::{Gateway, GatewayError, Reloaded};
 use longhaul_runtime::Engine;
@@ -37,7 +36,7 @@ pub(super) struct ReloadContext<'a> {
     pub(super) asked: &'a args::Serve,
     pub(super) gateway: &'a Gateway,
     pub(super) logins: &'a UpstreamLogins,
-    pub(super) commands: &'a CommandProvider,
+    pub(super) providers: &'a ToolProviders,
     pub(super) queue_timeout: Millis,
     pub(super) running: &'a ServerHandle,
     pub(super) engine: &'a Engine,
@@ -144,7 +143,7 @@ impl ReloadContext<'_> {
         let is_other = |tool: &ToolConfig| present.tools.get(&tool.name) != Some(tool);
         let other: Vec<ToolConfig> = tools.into_iter().filter(is_other).collect();
         let names: Vec<String> = other.iter().map(|tool| tool.name.clone()).collect();
-        let built = tools::build_all(other, self.queue_timeout, self.commands)?;
+        let built = tools::build_all(other, self.queue_timeout, self.providers)?;
         let mut changes = Changes {
             upstreams: self.gateway.reload(self.engine, upstreams, prefix).await?,
             content: (present.content)

@@ -1,10 +1,11 @@
 //! Converts the configuration's tools to the server's.
 
-use crate::config::{Output, Stdin, ToolConfig};
+use crate::config::{HttpTool, Output, Stdin, ToolConfig};
 use longhaul::Tool;
-use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind};
-use longhaul_core::{Json, Millis};
-use longhaul_runtime::Handoff;
+use longhaul_command::{CommandDefinition, CommandProvider, DEFINITION_VERSION, KIND, OutputKind};
+use longhaul_core::{Json, Millis, Retry, RetryOn};
+use longhaul_gateway::{HTTP_JOB_KIND, HttpJobDefinition, HttpJobs};
+use longhaul_runtime::{Executor, Handoff, Ports};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,72 +14,58 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 #[error("tool {tool}: {error}")]
 pub(super) struct UnusableTool {
     tool: String,
-    error: DefinitionError,
+    error: String,
+}
+
+/// What runs the tools of a configuration.
+pub(super) struct ToolProviders {
+    pub(super) commands: Arc<CommandProvider>,
+    pub(super) http_jobs: Arc<HttpJobs>,
+}
+
+impl ToolProviders {
+    pub(super) fn new(commands: Arc<CommandProvider>, ports: &Ports) -> Self {
+        let http_jobs = Arc::new(HttpJobs::new(ports.clone()));
+        Self { commands, http_jobs }
+    }
 }
 
 /// Converts the tools of a configuration.
 pub(super) fn build_all(
     tools: Vec<ToolConfig>,
     queue_timeout: Millis,
-    commands: &CommandProvider,
+    providers: &ToolProviders,
 ) -> Result<Vec<Tool>, UnusableTool> {
     tools
         .into_iter()
-        .map(|tool| build(tool, queue_timeout, commands))
+        .map(|tool| build(tool, queue_timeout, providers))
         .collect()
 }
 
-fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> Result<Tool, UnusableTool> {
-    let names = property_names(&tool.input_schema);
-    let (output, output_schema) = match tool.output {
-        Output::Text => (OutputKind::Text, None),
-        Output::Json(schema) => (OutputKind::Json, schema),
-        Output::Raw => (OutputKind::Raw, None),
+fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders) -> Result<Tool, UnusableTool> {
+    let output_schema = match &tool.output {
+        Output::Text | Output::Raw => None,
+        Output::Json(schema) => schema.clone(),
     };
-    let retry = tool.attempt.retry;
-    let (stdin, stdin_json) = match tool.stdin {
-        Stdin::Template(text) => (text, false),
-        Stdin::Json => (String::new(), true),
+    let prepared = match tool.http.take() {
+        Some(http) => prepare_http(http, &tool.attempt.retry, &providers.http_jobs),
+        None => prepare_command(&mut tool, output_schema.clone(), &providers.commands),
     };
-    let definition = CommandDefinition {
-        version: DEFINITION_VERSION,
-        command: tool.command,
-        env: tool.env,
-        env_templates: tool.env_templates,
-        env_from: tool.env_from,
-        env_file: tool.env_file,
-        cwd: tool.cwd,
-        cwd_template: tool.cwd_template,
-        stdin,
-        stdin_json,
-        defaults: tool.defaults,
-        allow_leading_dash: tool.allow_leading_dash,
-        allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
-        optional: tool.optional,
-        integers: tool.integers,
-        output,
-        output_schema: output_schema.clone(),
-        progress: tool.progress,
-        max_output: tool.max_output,
-        max_log: tool.max_log,
-        success: tool.attempt.success,
-        timeout_ms: tool.attempt.timeout,
-        stop: tool.attempt.stop,
-    };
-    let frozen = Json::trusted(definition.to_json());
-    let executor = commands
-        .executor(definition, names.as_ref(), &tool.harmless)
-        .map_err(|error| UnusableTool {
-            tool: tool.name.clone(),
-            error,
-        })?;
-    let mut built = Tool::executor(tool.name, tool.input_schema, KIND, frozen, executor as Arc<_>)
+    let (kind, frozen, executor) = prepared.map_err(|error| UnusableTool {
+        tool: tool.name.clone(),
+        error,
+    })?;
+    let mut built = Tool::executor(tool.name, tool.input_schema, kind, frozen, executor)
         .description(tool.description)
         .annotations(tool.annotations)
         .task(tool.task)
         .queue_timeout(millis(queue_timeout))
         .retention(millis(tool.retention))
-        .retry(retry.attempts, millis(retry.backoff), retry.on);
+        .retry(
+            tool.attempt.retry.attempts,
+            millis(tool.attempt.retry.backoff),
+            tool.attempt.retry.on,
+        );
     if let Some(title) = tool.display.title {
         built = built.title(title);
     }
@@ -109,6 +96,68 @@ fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) ->
         built = built.unique(template);
     }
     Ok(built)
+}
+
+/// The kind of an executor, its definition, and itself.
+type Prepared = (&'static str, Json, Arc<dyn Executor>);
+
+fn prepare_command(
+    tool: &mut ToolConfig,
+    output_schema: Option<Value>,
+    commands: &CommandProvider,
+) -> Result<Prepared, String> {
+    let names = property_names(&tool.input_schema);
+    let (stdin, stdin_json) = match std::mem::take(&mut tool.stdin) {
+        Stdin::Template(text) => (text, false),
+        Stdin::Json => (String::new(), true),
+    };
+    let definition = CommandDefinition {
+        version: DEFINITION_VERSION,
+        command: std::mem::take(&mut tool.command),
+        env: std::mem::take(&mut tool.env),
+        env_templates: std::mem::take(&mut tool.env_templates),
+        env_from: std::mem::take(&mut tool.env_from),
+        env_file: tool.env_file.take(),
+        cwd: std::mem::take(&mut tool.cwd),
+        cwd_template: tool.cwd_template.take(),
+        stdin,
+        stdin_json,
+        defaults: std::mem::take(&mut tool.defaults),
+        allow_leading_dash: std::mem::take(&mut tool.allow_leading_dash),
+        allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
+        optional: std::mem::take(&mut tool.optional),
+        integers: std::mem::take(&mut tool.integers),
+        output: match tool.output {
+            Output::Text => OutputKind::Text,
+            Output::Json(_) => OutputKind::Json,
+            Output::Raw => OutputKind::Raw,
+        },
+        output_schema,
+        progress: tool.progress.take(),
+        max_output: tool.max_output,
+        max_log: tool.max_log,
+        success: std::mem::take(&mut tool.attempt.success),
+        timeout_ms: tool.attempt.timeout,
+        stop: tool.attempt.stop,
+    };
+    let frozen = Json::trusted(definition.to_json());
+    let executor = commands
+        .executor(definition, names.as_ref(), &tool.harmless)
+        .map_err(|error| error.to_string())?;
+    Ok((KIND, frozen, executor))
+}
+
+fn prepare_http(http: HttpTool, retry: &Retry, jobs: &HttpJobs) -> Result<Prepared, String> {
+    let definition = HttpJobDefinition {
+        key_per_attempt: retry.attempts > 1 && retry.on.contains(&RetryOn::Error),
+        ..http.definition
+    };
+    let frozen = Json::from(serde_json::to_value(&definition).map_err(|error| error.to_string())?);
+    let executor = jobs.executor(definition, http.headers).map_err(|mistakes| {
+        let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        mistakes.join("; ")
+    })?;
+    Ok((HTTP_JOB_KIND, frozen, executor))
 }
 
 fn millis(millis: Millis) -> Duration {

@@ -10,7 +10,7 @@ use longhaul_client::{Url, is_loopback};
 use longhaul_command::{Arguments, Template};
 use longhaul_core::{Json, Millis};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An HTTP job as the configuration says it. It is stored with every task; the headers, which may be secret, are not. A request is `METHOD URL`, or the URL alone.
@@ -60,6 +60,9 @@ pub struct HttpJobDefinition {
     /// Properties that are integers.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub integers: BTreeSet<String>,
+    /// What stands for a property that is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<String, Value>,
 }
 
 /// What is wrong with a key of an HTTP job.
@@ -141,10 +144,7 @@ impl HttpJob {
     ///
     /// # Errors
     /// All mistakes.
-    pub fn new(
-        definition: HttpJobDefinition,
-        headers: &BTreeMap<String, String>,
-    ) -> Result<Self, Vec<HttpJobMistake>> {
+    pub fn new(definition: HttpJobDefinition, headers: &BTreeMap<String, String>) -> Result<Self, Vec<HttpJobMistake>> {
         let mut mistakes = Vec::new();
         let mut note = |key: &'static str, problem: String| mistakes.push(HttpJobMistake { key, problem });
         let optional = &definition.optional;
@@ -159,14 +159,22 @@ impl HttpJob {
         let submit = submit.and_then(|request| match request.target {
             Target::Url(template) => Some((request.method, template)),
             _ => {
-                note("submit", "it must be a URL, such as \"POST https://api.example.com/jobs\"".to_owned());
+                note(
+                    "submit",
+                    "it must be a URL, such as \"POST https://api.example.com/jobs\"".to_owned(),
+                );
                 None
             }
         });
-        let origin = submit.as_ref().and_then(|(_, template)| origin_of(template.origin()).ok());
+        let origin = submit
+            .as_ref()
+            .and_then(|(_, template)| origin_of(template.origin()).ok());
         if let Some(origin) = &origin {
             if origin.scheme() == "http" && !definition.plain_http && !is_loopback(origin) {
-                note("submit", "http:// would send headers and arguments to another machine unencrypted: use https://".to_owned());
+                note(
+                    "submit",
+                    "http:// would send headers and arguments to another machine unencrypted: use https://".to_owned(),
+                );
             }
             let others = [("status", &status), ("result_from", &result_from), ("cancel", &cancel)];
             for (key, request) in others {
@@ -177,13 +185,15 @@ impl HttpJob {
                 }
             }
         }
-        let body = definition.body.as_ref().and_then(|body| {
-            Body::parse(body).map_err(|problem| note("body", problem)).ok()
-        });
+        let body = definition
+            .body
+            .as_ref()
+            .and_then(|body| Body::parse(body).map_err(|problem| note("body", problem)).ok());
         let name = |name: &str| HeaderName::try_from(name).map_err(|_| format!("{name:?} is not the name of a header"));
-        let idempotency_header = definition.idempotency_header.as_deref().and_then(|header| {
-            name(header).map_err(|problem| note("idempotency_header", problem)).ok()
-        });
+        let idempotency_header = definition
+            .idempotency_header
+            .as_deref()
+            .and_then(|header| name(header).map_err(|problem| note("idempotency_header", problem)).ok());
         let mut templates = Vec::new();
         for (header, text) in headers {
             // The text may be secret.
@@ -259,6 +269,23 @@ impl HttpJob {
         }
     }
 
+    /// The arguments, with the defaults of those that are left out. What is null stays so.
+    pub(super) fn with_defaults(&self, arguments: Json) -> Json {
+        if self.definition.defaults.is_empty() {
+            return arguments;
+        }
+        // Of others than objects nothing can be sent, which is said where they are read.
+        let Ok(mut all) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(arguments.as_str()) else {
+            return arguments;
+        };
+        for (name, value) in &self.definition.defaults {
+            if let (false, Ok(value)) = (all.contains_key(name), serde_json::value::to_raw_value(value)) {
+                all.insert(name.clone(), value);
+            }
+        }
+        serde_json::to_string(&all).map_or(arguments, Json::trusted)
+    }
+
     /// The request that submits a job.
     ///
     /// # Errors
@@ -307,7 +334,12 @@ impl HttpJob {
     ///
     /// # Errors
     /// The answer does not name it, or it is at another server.
-    pub(super) fn url_of(&self, request: &JobRequest, arguments: &Json, answer: &SubmitAnswer<'_>) -> Result<Url, String> {
+    pub(super) fn url_of(
+        &self,
+        request: &JobRequest,
+        arguments: &Json,
+        answer: &SubmitAnswer<'_>,
+    ) -> Result<Url, String> {
         let (place, found) = match &request.target {
             Target::Url(template) => {
                 let parsed = Arguments::parse(arguments.as_str()).map_err(|error| error.to_string())?;
@@ -331,7 +363,9 @@ impl HttpJob {
 
 /// A URL that a server has named, unless it is at another one, to which no headers may be sent.
 pub(super) fn same_origin(base: &Url, named: &str) -> Result<Url, String> {
-    let url = base.join(named).map_err(|error| format!("the URL that it names is none: {error}"))?;
+    let url = base
+        .join(named)
+        .map_err(|error| format!("the URL that it names is none: {error}"))?;
     if url.origin() != base.origin() {
         return Err(format!(
             "it names a URL at another server ({}), to which nothing is sent",

@@ -62,7 +62,7 @@ struct RunningHttpJob {
 
 impl Executor for HttpJobExecutor {
     fn check(&self, arguments: &str, _: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
-        let arguments = Json::trusted(arguments);
+        let arguments = self.job.with_defaults(Json::trusted(arguments));
         self.job.submit_request(&arguments, "key").map(drop)
     }
 
@@ -75,8 +75,9 @@ impl Executor for HttpJobExecutor {
         false
     }
 
-    fn run(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn run(self: Arc<Self>, mut attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
+            attempt.arguments = self.job.with_defaults(attempt.arguments);
             let (url, answer) = match self.submit(&attempt, &cx).await {
                 Ok(answered) => answered,
                 Err(end) => return end,
@@ -95,8 +96,9 @@ impl Executor for HttpJobExecutor {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    fn resume(self: Arc<Self>, mut attempt: ExecutorAttempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
+            attempt.arguments = self.job.with_defaults(attempt.arguments);
             if let Some(stored) = attempt.checkpoint.as_ref().and_then(StoredHttpJob::read) {
                 return self.follow(stored, attempt.arguments, &cx).await;
             }
@@ -141,7 +143,12 @@ impl HttpJobExecutor {
             return format!("it redirects to {target} (HTTP status {status}), which is not followed");
         }
         let body = document(answer);
-        let reason = self.job.definition.states.reason(&body).unwrap_or_else(|| shown(body.as_str()));
+        let reason = self
+            .job
+            .definition
+            .states
+            .reason(&body)
+            .unwrap_or_else(|| shown(body.as_str()));
         match excerpt(&reason) {
             reason if reason.is_empty() || body.as_str() == "null" => format!("HTTP status {status}"),
             reason => format!("HTTP status {status}: {reason}"),
@@ -251,7 +258,9 @@ impl RunningHttpJob {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(RequestError::TooLarge { limit }) => {
-                    return refused(&format!("it has answered with more than {limit} bytes (`max_response`)"));
+                    return refused(&format!(
+                        "it has answered with more than {limit} bytes (`max_response`)"
+                    ));
                 }
                 Err(error) => return self.away(&words(&error, *cx.principal() == Principal::local()), None),
             };

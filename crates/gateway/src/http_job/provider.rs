@@ -86,7 +86,10 @@ impl HttpJobs {
         }
         let headers = self.headers.lock();
         let headers = headers.get(&definition.tool).ok_or_else(|| {
-            format!("the tool `{}` is not in the configuration any more, which has its headers", definition.tool)
+            format!(
+                "the tool `{}` is not in the configuration any more, which has its headers",
+                definition.tool
+            )
         })?;
         Ok(headers.templates.clone())
     }

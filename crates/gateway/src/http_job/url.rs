@@ -279,9 +279,17 @@ mod tests {
     fn values_stand_where_they_are_put() {
         for (text, arguments, expected) in [
             ("http://h", "{}", "http://h/"),
-            ("http://h/a/{x}.json", r#"{"x":"a b/c?d"}"#, "http://h/a/a%20b%2Fc%3Fd.json"),
+            (
+                "http://h/a/{x}.json",
+                r#"{"x":"a b/c?d"}"#,
+                "http://h/a/a%20b%2Fc%3Fd.json",
+            ),
             ("http://h/{n}", r#"{"n":5.0}"#, "http://h/5"),
-            ("http://h/a?x={x}&o={o}&z=1", r#"{"x":"&=#","o":null}"#, "http://h/a?x=%26%3D%23&z=1"),
+            (
+                "http://h/a?x={x}&o={o}&z=1",
+                r#"{"x":"&=#","o":null}"#,
+                "http://h/a?x=%26%3D%23&z=1",
+            ),
             ("http://h?o={o}", r#"{"o":["a","b"]}"#, "http://h/?o=a&o=b"),
             ("http://h/a?o={o}", "{}", "http://h/a"),
         ] {

@@ -13,7 +13,8 @@ pub(super) use keys::{read_data_dir, read_name};
 
 use crate::config::{Display, paths::Environment, section::Section};
 use audit::AuditConfig;
-use auth::{AuthConfig, PLAIN_HTTP, UNAUTHENTICATED};
+pub(crate) use auth::PLAIN_HTTP;
+use auth::{AuthConfig, UNAUTHENTICATED};
 use keys::ServerKeys;
 use limits::LimitsConfig;
 use longhaul_core::Millis;

@@ -24,6 +24,12 @@ pub(crate) enum Stdin {
     Json,
 }
 
+impl Default for Stdin {
+    fn default() -> Self {
+        Self::Template(String::new())
+    }
+}
+
 impl Stdin {
     pub(super) fn source(&self) -> StandardInput<'_> {
         match self {

@@ -2,6 +2,7 @@
 
 mod attempt;
 pub(super) mod command;
+mod http;
 pub(super) mod job;
 mod process_context;
 mod schema;
@@ -17,6 +18,7 @@ use crate::config::{
     section::{Entry, Section},
 };
 use command::Stdin;
+pub(crate) use http::HttpTool;
 use longhaul_command::{CommandElement, HarmlessValues};
 use longhaul_core::{Millis, TaskPolicy};
 use longhaul_runtime::Handoff;
@@ -42,7 +44,7 @@ const DEFAULT_MAX_WHOLE: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
 pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
 
-/// A command offered as a tool.
+/// A command or an HTTP job offered as a tool.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ToolConfig {
     /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
@@ -51,8 +53,10 @@ pub(crate) struct ToolConfig {
     pub(crate) display: Display,
     /// The description, for the model.
     pub(crate) description: String,
-    /// The program, and its arguments. Never empty.
+    /// The program, and its arguments. Empty only for an HTTP job.
     pub(crate) command: Vec<CommandElement>,
+    /// What it does instead of running a command.
+    pub(crate) http: Option<HttpTool>,
     /// Environment variables of the command, beside the inherited ones. Secret.
     pub(crate) env: BTreeMap<String, String>,
     /// The same with placeholders.
@@ -210,16 +214,20 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         input_schema: input_schema.as_ref(),
         allow_leading_dash: allow_leading_dash.as_ref().unwrap_or(&no_dashes),
     };
-    let command_entry = section.require("command");
+    let command_entry = http::command_or_http(section);
+    let http = section.optional("http", |entry| {
+        http::read(entry, name.as_deref(), input_schema.as_ref(), environment)
+    });
     let (program, command) = match &command_entry {
         Some(entry) => command::read(entry, &rules, environment),
+        None if section.has("http") => (None, Some(Vec::new())),
         None => (None, None),
     };
     let process_context = ProcessContextConfig::read(section, &rules, environment);
     let stdin_entry = section.get("stdin");
     let stdin = match &stdin_entry {
         Some(entry) => command::read_stdin(entry, &rules),
-        None => Some(Stdin::Template(String::new())),
+        None => Some(Stdin::default()),
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
@@ -269,6 +277,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         display: display?,
         description: description?,
         command: command?,
+        http: http?,
         env: env.literal,
         env_templates: env.templates,
         env_from: process_context.env_from?,

@@ -137,9 +137,7 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
     if !known.contains(name) {
         let hint = unknown_form(name, &known)
             .or_else(|| all_as_json(placeholder, usage))
-            .or_else(|| literal_braces(name))
-            .or_else(|| nearest::suggestion(name, known.iter().copied()))
-            .unwrap_or_else(|| format!("declare it: input = {{ {name} = {{ type = \"string\" }} }}"));
+            .unwrap_or_else(|| hint_of_unknown(name, &known));
         return Some(format!("`{placeholder}` is not a property of the input; {hint}"));
     }
     let is_compared = usage == TemplateUse::Key;
@@ -179,6 +177,20 @@ fn unknown_form(name: &str, known: &BTreeSet<&str>) -> Option<String> {
 fn all_as_json(placeholder: Placeholder<'_>, usage: TemplateUse) -> Option<String> {
     let is_meant = usage == TemplateUse::Stdin && placeholder.name.eq_ignore_ascii_case("json");
     is_meant.then(|| "for all arguments as JSON write exactly stdin = \"json\"".to_owned())
+}
+
+/// What to say of a placeholder that is none of these properties.
+pub(crate) fn unknown_property(name: &str, known: &BTreeSet<&str>) -> String {
+    format!(
+        "`{{{name}}}` is not a property of the input; {}",
+        hint_of_unknown(name, known)
+    )
+}
+
+fn hint_of_unknown(name: &str, known: &BTreeSet<&str>) -> String {
+    literal_braces(name)
+        .or_else(|| nearest::suggestion(name, known.iter().copied()))
+        .unwrap_or_else(|| format!("declare it: input = {{ {name} = {{ type = \"string\" }} }}"))
 }
 
 /// The placeholder in a program's name, if any. The program is not a template, so it would not be replaced.
