@@ -19,11 +19,12 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 22] = [
+const GUIDE: [&str; 23] = [
     "install.md",
     "first-task.md",
     "hosts.md",
     "tools.md",
+    "http-jobs.md",
     "resources.md",
     "schedules.md",
     "calls.md",

@@ -10,6 +10,7 @@ mod assertions;
 mod authorization_server;
 mod children;
 mod content;
+mod http_jobs;
 mod jobs;
 mod logins;
 mod names;
