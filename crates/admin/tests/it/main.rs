@@ -8,6 +8,7 @@ mod api;
 mod api_errors;
 mod pages;
 mod readiness;
+mod schedules;
 mod stored_forms;
 mod waiting;
 mod world;

@@ -22,15 +22,29 @@ pub(super) fn read_all(entry: &Entry<'_>, tools: Option<&[ToolConfig]>, has_upst
     let Some(entries) = entry.elements("one or more sections [[schedule]] (with two brackets)") else {
         return Vec::new();
     };
-    let mut line_of_name = HashMap::new();
+    let mut known = KnownTools {
+        tools,
+        has_upstreams,
+        schemas: HashMap::new(),
+    };
+    let mut named = HashMap::new();
     let mut schedules = Vec::new();
     for entry in &entries {
         if let Some(mut section) = entry.section("[[schedule]]", "[[schedule]]") {
-            let names = ReadNames::of(&mut section, &mut line_of_name);
-            schedules.extend(read(&section, names, tools, has_upstreams));
+            let names = ReadNames::of(&mut section, &mut named);
+            schedules.extend(read(&section, names, &mut known));
         }
     }
     schedules
+}
+
+/// What is known of the tools that schedules call.
+struct KnownTools<'a> {
+    /// Those of the file; `None` if there is a mistake in it.
+    tools: Option<&'a [ToolConfig]>,
+    has_upstreams: bool,
+    /// Compiled once: there may be thousands of schedules.
+    schemas: HashMap<&'a str, Option<InputSchema>>,
 }
 
 /// What a schedule is called, and what it calls.
@@ -40,7 +54,7 @@ struct ReadNames {
 }
 
 impl ReadNames {
-    fn of(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize>) -> Self {
+    fn of<'a>(section: &mut Section<'a>, named_before: &mut HashMap<String, Entry<'a>>) -> Self {
         let tool_entry = section.require("tool");
         let tool = tool_entry.as_ref().and_then(Entry::filled_text).map(str::to_owned);
         let named = section.get("name");
@@ -60,21 +74,18 @@ impl ReadNames {
                 "the name of a schedule has at most {LONGEST_NAME} bytes, all of which can be printed"
             ));
         }
-        if let Some(line) = line_of_name.insert(name.clone(), entry.line()) {
-            entry.report(format!(
-                "there is a schedule `{name}` already, at line {line}: give one of them another `name`"
-            ));
+        match named_before.get(&name) {
+            Some(before) => entry.report(format!(
+                "there is a schedule `{name}` already, at line {}: give one of them another `name`",
+                before.line()
+            )),
+            None => drop(named_before.insert(name.clone(), entry)),
         }
         Self { name: Some(name), tool }
     }
 }
 
-fn read(
-    section: &Section<'_>,
-    names: ReadNames,
-    tools: Option<&[ToolConfig]>,
-    has_upstreams: bool,
-) -> Option<Schedule> {
+fn read(section: &Section<'_>, names: ReadNames, known: &mut KnownTools<'_>) -> Option<Schedule> {
     let arguments_entry = section.get("arguments");
     let arguments = match &arguments_entry {
         Some(entry) => match entry.json() {
@@ -87,11 +98,12 @@ fn read(
         },
         None => Some(Map::new()),
     };
-    if let (Some(name), Some(tools)) = (&names.tool, tools) {
-        let tool = tools.iter().find(|tool| tool.name == *name);
-        match (tool, &arguments) {
-            (Some(tool), Some(arguments)) => check_arguments(section, arguments_entry.as_ref(), tool, arguments),
-            (None, _) if !has_upstreams => section.report(unknown_tool(name, tools)),
+    if let (Some(name), Some(tools)) = (&names.tool, known.tools) {
+        match (tools.iter().find(|tool| tool.name == *name), &arguments) {
+            (Some(tool), Some(arguments)) => {
+                known.check_arguments(section, arguments_entry.as_ref(), tool, arguments);
+            }
+            (None, _) if !known.has_upstreams => section.report(unknown_tool(name, tools)),
             _ => {}
         }
     }
@@ -171,30 +183,34 @@ fn unknown_tool(name: &str, tools: &[ToolConfig]) -> String {
     }
 }
 
-/// As the server checks them for each call.
-fn check_arguments(
-    section: &Section<'_>,
-    entry: Option<&Entry<'_>>,
-    tool: &ToolConfig,
-    arguments: &Map<String, Value>,
-) {
-    let Ok(schema) = InputSchema::compile(&tool.input_schema, SchemaAuthor::Own) else {
-        return;
-    };
-    let arguments = Value::Object(arguments.clone());
-    let checked = schema.check(&arguments, text_len(&arguments), |violations| {
-        let said = violations
-            .take(3)
-            .map(|violation| match violation.instance_path().to_string() {
-                place if place.is_empty() => violation.masked().to_string(),
-                place => format!("{}: {}", place.trim_start_matches('/'), violation.masked()),
-            });
-        said.collect::<Vec<_>>().join("; ")
-    });
-    let Ok(Err(violations)) = checked else { return };
-    let message = format!("`arguments` do not fit the tool `{}`: {violations}", tool.name);
-    match entry {
-        Some(entry) => entry.report(message),
-        None => section.report(message),
+impl<'a> KnownTools<'a> {
+    /// As the server checks them for each call.
+    fn check_arguments(
+        &mut self,
+        section: &Section<'_>,
+        entry: Option<&Entry<'_>>,
+        tool: &'a ToolConfig,
+        arguments: &Map<String, Value>,
+    ) {
+        let compile = || InputSchema::compile(&tool.input_schema, SchemaAuthor::Own).ok();
+        let Some(schema) = self.schemas.entry(&tool.name).or_insert_with(compile) else {
+            return;
+        };
+        let arguments = Value::Object(arguments.clone());
+        let checked = schema.check(&arguments, text_len(&arguments), |violations| {
+            let said = violations
+                .take(3)
+                .map(|violation| match violation.instance_path().to_string() {
+                    place if place.is_empty() => violation.masked().to_string(),
+                    place => format!("{}: {}", place.trim_start_matches('/'), violation.masked()),
+                });
+            said.collect::<Vec<_>>().join("; ")
+        });
+        let Ok(Err(violations)) = checked else { return };
+        let message = format!("`arguments` do not fit the tool `{}`: {violations}", tool.name);
+        match entry {
+            Some(entry) => entry.report(message),
+            None => section.report(message),
+        }
     }
 }
