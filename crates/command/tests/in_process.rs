@@ -97,6 +97,7 @@ async fn create(engine: &Engine, arguments: &str) -> Task {
         requestor: Arc::default(),
         idempotency_key: None,
         ttl: None,
+        priority: None,
         cancel_if_caller_leaves: true,
     };
     engine.create(call).await.unwrap()

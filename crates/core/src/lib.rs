@@ -48,6 +48,7 @@ pub use task::{
     child_entry::ChildEntry,
     event::{AttemptEnd, CancelMode, Event},
     input::{AnsweredBy, Input, InputKey, InputState},
+    priority::Priority,
     transition::{IllegalEvent, Reason, transition},
 };
 pub use text::{

@@ -6,7 +6,7 @@ use crate::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError,
         JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, NodeStatus, Page, PermitReport,
-        Permits, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
+        Permits, QueuePlace, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
         SessionStore, SigningKey, StoreCapabilities, StoreError, StoreHealth, StoreListener, TaskLookup, TaskSearch,
         TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
@@ -130,7 +130,7 @@ layer! {
             fn share_permits(node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>>;
             fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
             fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-            fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+            fn next_ready(tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>>;
             fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
         }
         TimerStore {

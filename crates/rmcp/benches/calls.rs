@@ -168,6 +168,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             },
             announced: true,
             in_memory: false,
+            priority: longhaul_core::Priority::default(),
             arguments: Json::trusted(r#"{"a":1,"b":2}"#),
             requestor: Json::trusted("{}"),
             claim: None,

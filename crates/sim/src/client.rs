@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use longhaul_core::{
-    CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Scope, Task, TaskId, store::CreateError,
+    CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Priority, Scope, Task, TaskId, store::CreateError,
 };
 use longhaul_runtime::{Call, CancelError, DeleteError, PlainCall, Promotion};
 use serde_json::json;
@@ -131,6 +131,9 @@ impl Client {
             requestor: Arc::default(),
             idempotency_key: key.clone(),
             ttl: None,
+            priority: (world.one_in(2))
+                .then(|| Priority::new(u8::try_from(world.between(0..=2)).ok()?))
+                .flatten(),
             cancel_if_caller_leaves: world.one_in(2),
         };
         Some((call, number, key))

@@ -2,8 +2,10 @@
 
 use futures_util::FutureExt;
 use longhaul_core::{
-    Entry, HostId, Input, InputKey, TaskId,
-    store::{Counts, JournalStore, LeaseStore, Record, SearchStore, TaskStore},
+    Entry, HostId, Input, InputKey, Priority, State, TaskId,
+    store::{
+        Claim, Counts, JournalStore, LeaseStore, Record, SearchOrder, SearchStore, TaskFilter, TaskSearch, TaskStore,
+    },
 };
 use longhaul_store::MemoryStore;
 
@@ -13,6 +15,24 @@ pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
         Some(answer) => answer,
         None => unreachable!("the store in memory answers at once"),
     }
+}
+
+/// The highest priority of what a claim may take, by all queued tasks and not by the index of the queues.
+pub(crate) fn highest_ready(disk: &MemoryStore, claim: &Claim) -> Option<Priority> {
+    let search = TaskSearch {
+        filter: TaskFilter {
+            tool: Some(claim.tool.clone()),
+            states: vec![State::Queued],
+            ..TaskFilter::default()
+        },
+        order: SearchOrder::OldestFirst,
+        after: None,
+        limit: usize::MAX,
+        most_examined: usize::MAX,
+    };
+    let queued = now(disk.search(search)).map(|found| found.tasks).unwrap_or_default();
+    let ready = queued.iter().filter(|task| task.ready_at <= claim.at);
+    ready.map(|task| task.priority).max()
 }
 
 pub(crate) fn record(disk: &MemoryStore, id: &TaskId) -> Option<Record> {

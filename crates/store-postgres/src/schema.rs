@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_answered_by.sql"),
     include_str!("migrations/0007_events.sql"),
     include_str!("migrations/0008_forgotten_nodes.sql"),
+    include_str!("migrations/0009_queue_order.sql"),
     include_str!("migrations/0010_unique.sql"),
     include_str!("migrations/0011_schedules.sql"),
 ];

@@ -21,8 +21,9 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, GiveUpError,
         JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits,
-        QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent,
-        StoreHealth, StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
+        QueuePlace, QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreCapabilities, StoreError,
+        StoreEvent, StoreHealth, StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit,
+        UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -290,9 +291,9 @@ impl QueueStore for PostgresStore {
         read!(self, |connection| read::queued_tools(connection))
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+    fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
         let tool = tool.to_owned();
-        read!(self, |connection| read::next_ready(connection, &tool))
+        read!(self, |connection| read::next_ready(connection, &tool, at))
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {

@@ -50,6 +50,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         claim: None,

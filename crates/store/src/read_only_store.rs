@@ -4,8 +4,8 @@ use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewSchedule, NewTask, Renewal,
-        ScheduleAdvance, ScheduleRecord, StoreCapabilities, StoreError, TaskLookup, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewSchedule, NewTask, QueuePlace,
+        Renewal, ScheduleAdvance, ScheduleRecord, StoreCapabilities, StoreError, TaskLookup, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -154,7 +154,7 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(Vec::new()))
     }
 
-    fn next_ready(&self, _tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+    fn next_ready(&self, _tool: &str, _at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
         at_once(Ok(None))
     }
 

@@ -2,8 +2,8 @@
 
 use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress,
-    RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
+    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Priority,
+    Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
     store::{Idempotency, Uniqueness},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -46,16 +46,16 @@ macro_rules! task_columns {
             ", origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until"
+             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority"
         )
     };
 }
 
 /// The first column after those of the task.
-pub const MORE: usize = 42;
+pub const MORE: usize = 43;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-pub const CHANGING: [&str; 27] = [
+pub const CHANGING: [&str; 28] = [
     "announced",
     "state",
     "stop_reason",
@@ -67,6 +67,7 @@ pub const CHANGING: [&str; 27] = [
     "attempt_changes",
     "attempts_used",
     "updated_at",
+    "priority",
     "ready_at",
     "announced_until",
     "retry_until",
@@ -86,7 +87,7 @@ pub const CHANGING: [&str; 27] = [
 ];
 
 /// The values of [`CHANGING`].
-pub fn changing(task: &Task) -> [Cell<'_>; 27] {
+pub fn changing(task: &Task) -> [Cell<'_>; 28] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
@@ -100,6 +101,7 @@ pub fn changing(task: &Task) -> [Cell<'_>; 27] {
         Cell::integer(attempt.map(|attempt| i64::from(attempt.changes))),
         Cell::Integer(i64::from(task.attempts_used)),
         Cell::Integer(task.updated_at.0),
+        Cell::Integer(task.priority.get().into()),
         Cell::Integer(task.ready_at.0),
         Cell::Integer(task.announced_until.0),
         Cell::timestamp(task.retry_until),
@@ -264,6 +266,7 @@ pub fn task<R: Row>(row: &R) -> Result<Task, R::Error> {
         attempt: attempt(row)?,
         attempts_used: count(row, 16)?,
         updated_at: UnixMillis(number(row, 18)?),
+        priority: priority(row, 42)?,
         ready_at: UnixMillis(number(row, 19)?),
         announced_until: UnixMillis(number(row, 23)?),
         retry_until: timestamp(row, 41)?,
@@ -373,6 +376,15 @@ pub fn timestamp<R: Row>(row: &R, column: usize) -> Result<Option<UnixMillis>, R
 /// When no word of `table` has this number.
 pub fn word<R: Row, T: Copy>(row: &R, column: usize, table: &[T]) -> Result<T, R::Error> {
     code::word(table, number(row, column)?).ok_or_else(|| row.meaningless(column))
+}
+
+/// Reads a priority.
+///
+/// # Errors
+/// When the column holds something else.
+pub fn priority<R: Row>(row: &R, column: usize) -> Result<Priority, R::Error> {
+    let number = u8::try_from(number(row, column)?).ok();
+    number.and_then(Priority::new).ok_or_else(|| row.meaningless(column))
 }
 
 fn length<R: Row>(row: &R, column: usize) -> Result<Option<Millis>, R::Error> {

@@ -186,6 +186,7 @@ impl Fixture {
             },
             announced: false,
             in_memory: true,
+            priority: longhaul_core::Priority::default(),
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: None,
@@ -466,7 +467,12 @@ fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
     };
     assert_eq!(claim(1, 9), ["a"]);
     assert_eq!(claim(3, 9), ["b", "c", "d"]);
-    assert_eq!(now(fixture.store.next_ready("tool")).unwrap(), Some(UnixMillis(5)));
+    assert_eq!(
+        now(fixture.store.next_ready("tool", UnixMillis(5)))
+            .unwrap()
+            .map(|place| place.ready_at),
+        Some(UnixMillis(5))
+    );
     assert_eq!(claim(9, 5), ["e"], "the last is not ready then");
     assert_eq!(claim(9, 9), ["f"]);
     assert!(claim(9, 9).is_empty());

@@ -58,6 +58,7 @@ impl AdminContext {
             requestor: Arc::new(requestor),
             idempotency_key: None,
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
         };
         let created = self.engine.create(call).await.map_err(OperatorError::from);

@@ -95,6 +95,7 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     if let Some(template) = tool.unique {
         built = built.unique(template);
     }
+    built = built.priority(tool.priority.get());
     Ok(built)
 }
 

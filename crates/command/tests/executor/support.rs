@@ -142,6 +142,7 @@ pub(crate) async fn create(engine: &Engine, arguments: Value) -> Task {
         requestor: Arc::default(),
         idempotency_key: None,
         ttl: None,
+        priority: None,
         cancel_if_caller_leaves: false,
     };
     engine.create(call).await.unwrap()

@@ -1,7 +1,7 @@
 //! What is written when a task is created.
 
 use super::{Change, Record, ScheduledStart};
-use crate::{Entry, Event, Fence, HostId, Input, InputState, Json, NodeId, Outcome, Quota, Task, TaskHeader};
+use crate::{Entry, Event, Fence, HostId, Input, InputState, Json, NodeId, Outcome, Priority, Quota, Task, TaskHeader};
 use std::{ops::Deref, sync::Arc};
 
 /// The result of a creation.
@@ -68,6 +68,8 @@ pub struct NewTask {
     /// Whether a store that [keeps plain calls in memory](super::StoreCapabilities::plain_calls_in_memory) may keep this one there: it is lost when the
     /// process ends, and nobody would ask for it then. Other stores ignore it.
     pub in_memory: bool,
+    /// Its [`Task::priority`].
+    pub priority: Priority,
     /// The arguments, as they came.
     pub arguments: Json,
     /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
@@ -173,6 +175,7 @@ impl NewTask {
             attempt: None,
             attempts_used: 0,
             updated_at: now,
+            priority: self.priority,
             ready_at: now,
             announced_until: now.plus(self.retention),
             retry_until: None,

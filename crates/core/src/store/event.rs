@@ -1,7 +1,7 @@
 //! What a store tells its listeners.
 
-use super::Record;
-use crate::{NodeId, Outcome, StopReason, Task, TaskId, UnixMillis};
+use super::{QueuePlace, Record};
+use crate::{NodeId, Outcome, StopReason, Task, TaskId};
 use std::sync::Arc;
 
 /// What a store tells its listeners.
@@ -13,8 +13,8 @@ pub enum StoreEvent {
     QueueReady {
         /// The tool.
         tool: Arc<str>,
-        /// When the task can be claimed.
-        ready_at: UnixMillis,
+        /// The task's place, which says when it can be claimed.
+        place: QueuePlace,
     },
     /// A node wants [permits](super::PermitReport) of a tool, or has given some back. Only in a store of many nodes.
     PermitsChanged {
@@ -56,7 +56,7 @@ impl StoreEvent {
     pub fn queue_ready(task: &Task) -> Option<Self> {
         (task.state == crate::State::Queued).then(|| Self::QueueReady {
             tool: Arc::clone(&task.tool),
-            ready_at: task.ready_at,
+            place: QueuePlace::of(task),
         })
     }
 }

@@ -23,6 +23,7 @@ mod lease;
 mod lookup;
 mod operations;
 mod permits;
+mod queue_place;
 mod schedule;
 mod search;
 mod signing_key;
@@ -41,6 +42,7 @@ pub use operations::{
     JournalStore, LeaseStore, QueueStore, ScheduleStore, SearchStore, SessionStore, TaskStore, TimerStore,
 };
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
+pub use queue_place::QueuePlace;
 pub use schedule::{NewSchedule, ScheduleAdvance, ScheduleConflict, ScheduleCounts, ScheduleRecord, ScheduledStart};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;

@@ -110,7 +110,7 @@ pub enum Event {
         /// When: until then it stays blocked.
         ready_at: UnixMillis,
     },
-    /// An operator wants a queued task to run before those that are ready later.
+    /// An operator wants a queued task to run before the others of its queue: it has the highest priority from then on.
     Raised {
         /// Its new place: just before the first task of the queue. A later one than it has changes nothing.
         ready_at: UnixMillis,

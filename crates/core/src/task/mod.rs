@@ -6,11 +6,12 @@ pub(crate) mod blocked;
 pub(crate) mod child_entry;
 pub(crate) mod event;
 pub(crate) mod input;
+pub(crate) mod priority;
 mod timer;
 pub(crate) mod transition;
 
 use crate::{
-    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId,
+    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, Priority, SpecId, TaskId,
     UnixMillis, Verdict,
 };
 use std::{borrow::Cow, ops::Deref, sync::Arc};
@@ -120,7 +121,9 @@ pub struct Task {
     pub attempts_used: u32,
     /// The last visible change.
     pub updated_at: UnixMillis,
-    /// Not to be claimed before. Orders the queue of its tool.
+    /// Orders the queue of its tool, before `ready_at`.
+    pub priority: Priority,
+    /// Not to be claimed before. Orders the queue of its tool among tasks of one priority.
     pub ready_at: UnixMillis,
     /// Until when clients were told that it is kept. Only ever grows.
     pub announced_until: UnixMillis,

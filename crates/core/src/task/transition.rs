@@ -2,7 +2,7 @@
 
 use crate::{
     Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Entry, Event, Failure, HostId, InputKey, NodeId, Outcome,
-    Progress, State, Stop, StopReason, Task, UnixMillis,
+    Priority, Progress, State, Stop, StopReason, Task, UnixMillis,
 };
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub struct IllegalEvent {
 /// | `Advanced` | – | attempts and blocks before it cleared | – | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
 /// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
-/// | `Raised` | ready earlier | – | – | – | – |
+/// | `Raised` | ready earlier, with the highest priority | – | – | – | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
 /// | `AttemptEnded(Suspended)` | – | Suspended; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
@@ -144,6 +144,7 @@ impl Task {
             Event::Raised { ready_at } => {
                 self.require(State::Queued)?;
                 self.ready_at = self.ready_at.min(*ready_at);
+                self.priority = Priority::HIGHEST;
             }
             Event::QueueTimedOut => return self.queue_timeout(at).map(Some),
             Event::BlockedTimedOut => return self.block_timeout(at).map(Some),

@@ -52,6 +52,7 @@ fn record() -> Writing {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,

@@ -38,6 +38,8 @@ impl Invariant {
         Self::unnumbered("the files of a task are kept as long as the task, and then their host removes them");
     pub const UNIQUE: Self = Self::unnumbered("no two live tasks of a tool have the same unique value");
     pub const LIMITED: Self = Self::unnumbered("no more of a tool runs at once than its limit, on all nodes together");
+    pub const PRIORITIES: Self =
+        Self::unnumbered("of the ready tasks of a tool, one of the highest priority is claimed");
     pub const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");
     pub const ENDS: Self = Self::unnumbered("once the faults are over, every task ends and its client learns it");
     pub const NO_PANIC: Self = Self::unnumbered("nothing panics and nothing spins");

@@ -16,7 +16,7 @@ use crate::{
 use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_command::{Template, in_process};
-use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
+use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings, UniqueValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -401,6 +401,14 @@ impl Tool {
     #[must_use]
     pub fn unique(mut self, template: impl Into<String>) -> Self {
         self.unique = Some(template.into());
+        self
+    }
+
+    /// The priority of its calls, from 0 (the default) to 9: of the calls that wait for a slot, those with the highest begin first, also before those of
+    /// other tools. A client can ask for a lower one with `dev.longhaul/priority` in `_meta`. A greater number counts as 9.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.settings.priority = Priority::new(priority).unwrap_or(Priority::HIGHEST);
         self
     }
 

@@ -327,6 +327,7 @@ impl TaskManager {
             requestor: Arc::default(),
             idempotency_key: None,
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
         };
         let created = self.0.engine.create(call).await;

@@ -109,7 +109,9 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
     while matches!(timers::fire(&inner.node).await?, timers::FireOutcome::Some) {}
     let now = inner.node.now();
     for tool in inner.node.store.queued_tools().await? {
-        inner.node.queues.offer(&tool, now);
+        if let Some(place) = inner.node.store.next_ready(&tool, now).await? {
+            inner.node.queues.offer(&tool, place);
+        }
     }
     Ok(Recovered {
         attempts,

@@ -1,4 +1,4 @@
-//! Giving free slots to queued tasks: the oldest ready task of a tool, and the tools in turn.
+//! Giving free slots to queued tasks: the first ready task of a tool, and the tools in turn, those first whose task has a higher priority.
 
 use crate::{
     attempt,
@@ -8,8 +8,8 @@ use crate::{
     queue::{queues::QueueGuard, slots::Slot},
 };
 use longhaul_core::{
-    UnixMillis,
-    store::{Claim, StoreError},
+    Priority, UnixMillis,
+    store::{Claim, QueuePlace, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -80,27 +80,32 @@ async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError
 }
 
 async fn claim_one(inner: &Arc<Inner>, look: QueueGuard, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
+    // Of a queue that was not read.
+    let unknown = QueuePlace {
+        priority: Priority::default(),
+        ready_at: now,
+    };
     let looked = match inner.is_found_paused(look.tool()).await {
         // It gets no slot from now on.
-        Ok(true) => Ok(Some(now)),
+        Ok(true) => Ok(Some(unknown)),
         Ok(false) => claim_from_queue(inner, look.tool(), slot, now).await,
         Err(error) => Err(error),
     };
     match looked {
-        Ok(Some(ready_at)) => inner.node.queues.offer(look.tool(), ready_at),
+        Ok(Some(place)) => inner.node.queues.offer(look.tool(), place),
         Ok(None) => {}
-        Err(_) => inner.node.queues.offer(look.tool(), now),
+        Err(_) => inner.node.queues.offer(look.tool(), unknown),
     }
     looked.map(drop)
 }
 
-/// Starts the oldest ready task and returns when the next one is ready.
+/// Starts the first ready task and returns the place of the next one.
 async fn claim_from_queue(
     inner: &Arc<Inner>,
     tool: &Arc<str>,
     slot: Slot,
     now: UnixMillis,
-) -> Result<Option<UnixMillis>, StoreError> {
+) -> Result<Option<QueuePlace>, StoreError> {
     let claim = Claim {
         tool: Arc::clone(tool),
         node: inner.node.id,
@@ -129,6 +134,9 @@ async fn claim_from_queue(
         // From here, not from before the claim, which may have taken longer than this.
         None => inner.node.now().plus(PAUSE_AFTER_MISS),
     };
-    let next = inner.node.store.next_ready(tool).await?;
-    Ok(next.map(|ready_at| ready_at.max(earliest)))
+    let next = inner.node.store.next_ready(tool, now).await?;
+    Ok(next.map(|place| QueuePlace {
+        ready_at: place.ready_at.max(earliest),
+        ..place
+    }))
 }

@@ -26,8 +26,8 @@ use crate::{
     queue::{queues::Arrival, slots::Slot},
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task,
-    TaskHeader, TaskId, canonical_digest,
+    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Priority, Scope,
+    Task, TaskHeader, TaskId, canonical_digest,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, StoreError},
 };
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub struct Call {
     pub idempotency_key: Option<Arc<str>>,
     /// The retention that the client asks for, in milliseconds: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
     pub ttl: Option<Millis>,
+    /// The priority that the caller asks for: no more than [that of its tool](crate::ToolSettings::priority), which it has if the caller asks for none.
+    pub priority: Option<Priority>,
     /// Whether the call is cancelled if its caller leaves before the creation is acknowledged. It is not if its caller
     /// [can come back](Self::can_be_made_again).
     pub cancel_if_caller_leaves: bool,
@@ -303,6 +305,9 @@ impl Inner {
             },
             announced,
             in_memory,
+            priority: call
+                .priority
+                .map_or(settings.priority, |asked| asked.min(settings.priority)),
             arguments: call.arguments.clone(),
             requestor: call.requestor.to_json(),
             claim: None,
@@ -440,6 +445,7 @@ impl ContextEngine for Inner {
                 }),
                 idempotency_key: None,
                 ttl: None,
+                priority: None,
                 cancel_if_caller_leaves: false,
             };
             Ok(self.new_task(&call, true))

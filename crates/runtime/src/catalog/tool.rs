@@ -2,7 +2,9 @@
 
 use super::{Intake, violation};
 use crate::executor::Executor;
-use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten, store::Uniqueness};
+use longhaul_core::{
+    Json, Millis, OnNonDeterminism, Priority, Retry, SpecId, TaskPolicy, ToolSpec, shorten, store::Uniqueness,
+};
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -98,6 +100,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub concurrency: Option<usize>,
     /// Makes of a call's arguments what no two of its live tasks have in common, over all nodes that share the store.
     pub unique: Option<UniqueValue>,
+    /// The priority of its calls, and the highest that a client can ask for.
+    pub priority: Priority,
     /// When failed attempts are retried.
     pub retry: Retry,
     /// What becomes of a task whose code does not follow its journal, if it keeps one.
@@ -159,6 +163,7 @@ impl<E> ToolSettings<E> {
             max_retention: None,
             concurrency: None,
             unique: None,
+            priority: Priority::default(),
             retry: Retry::default(),
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: BLOCKED_TIMEOUT,
@@ -193,6 +198,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            priority,
             unique,
             retry,
             on_non_determinism,
@@ -221,6 +227,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            priority,
             unique,
             retry,
             on_non_determinism,

@@ -41,7 +41,7 @@ impl EventHandler {
                 }
                 self.change_feed.publish(hint);
             }
-            StoreEvent::QueueReady { tool, ready_at } => self.queues.offer(tool, *ready_at),
+            StoreEvent::QueueReady { tool, place } => self.queues.offer(tool, *place),
             StoreEvent::PermitsChanged { tool, by } if *by != self.id => self.slots.permits_changed(tool),
             StoreEvent::PermitsChanged { .. } => {}
             StoreEvent::PausesChanged => self.pauses.notify_one(),

@@ -40,7 +40,7 @@ use failed_starts::FailedStarts;
 use isolated_retry::IsolationLock;
 use longhaul_core::{
     BoxFuture, CancelMode, NodeId, State, Store, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, NewNode, Record, StoreError},
+    store::{ApplyError, Change, NewNode, QueuePlace, Record, StoreError},
 };
 use progress_stream::ProgressStreams;
 use std::{
@@ -288,7 +288,7 @@ impl Node {
             self.active.stop(&task.id, stop.reason);
         }
         if task.state == State::Queued {
-            self.queues.offer(&task.tool, task.ready_at);
+            self.queues.offer(&task.tool, QueuePlace::of(task));
         }
         children::parent_or_child_changed(self, task);
         self.alarm.set_for(task);

@@ -62,8 +62,8 @@ async fn resync(inner: &Arc<Inner>, renews: bool) -> Result<(), StoreError> {
     }
     operator::read_paused(inner).await?;
     for tool in node.store.queued_tools().await? {
-        if let Some(ready_at) = node.store.next_ready(&tool).await? {
-            node.queues.offer(&tool, ready_at);
+        if let Some(place) = node.store.next_ready(&tool, node.now()).await? {
+            node.queues.offer(&tool, place);
         }
     }
     if let Some(next) = node.store.next_wake().await? {

@@ -192,8 +192,8 @@ impl Engine {
         let node = &self.0.node;
         let task = self.any_task(id).await?.task;
         let at = node.now();
-        let first = node.store.next_ready(&task.tool).await?;
-        let ready_at = first.map_or(at, |first| UnixMillis(first.0.saturating_sub(1)).min(at));
+        let first = node.store.next_ready(&task.tool, at).await?;
+        let ready_at = first.map_or(at, |first| UnixMillis(first.ready_at.0.saturating_sub(1)).min(at));
         match node.commit(Change::of(id, Event::Raised { ready_at }, at)).await {
             Ok(_) => Ok(()),
             Err(ApplyError::NotFound) => Err(OperatorError::NotFound),
@@ -257,6 +257,7 @@ impl Engine {
             // Made again, because its answer was lost, it gets the task of the first time.
             idempotency_key: Some(retry_key(id).into()),
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
         };
         let new = self.0.new_task(&call, true);

@@ -93,6 +93,7 @@ impl Engine {
             // Made again, because its answer was lost, it gets the task of the first time.
             idempotency_key: Some(key.into()),
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
         };
         let mut new = self.0.new_task(&call, true);

@@ -2,7 +2,7 @@
 
 use super::slots::Slot;
 use foldhash::HashMap;
-use longhaul_core::UnixMillis;
+use longhaul_core::{Priority, UnixMillis, store::QueuePlace};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::Notify;
@@ -24,8 +24,8 @@ struct QueueTable {
 /// What is known of one tool's queue.
 #[derive(Default)]
 struct QueueState {
-    /// When its first task is ready, if it is known to have one.
-    ready_at: Option<UnixMillis>,
+    /// When the first task of each priority is ready, as far as one is known.
+    ready_at: [Option<UnixMillis>; Priority::COUNT],
     /// Reads of the queue and additions to it in progress: until they end it may hold anything.
     unsettled: usize,
 }
@@ -33,11 +33,21 @@ struct QueueState {
 impl QueueState {
     /// Whether a task may be ready that a new one must not overtake.
     fn may_be_ready(&self, now: UnixMillis) -> bool {
-        self.unsettled > 0 || self.is_ready(now)
+        self.unsettled > 0 || self.priority(now).is_some()
     }
 
-    fn is_ready(&self, now: UnixMillis) -> bool {
-        self.ready_at.is_some_and(|at| at <= now)
+    /// The highest priority of its ready tasks.
+    fn priority(&self, now: UnixMillis) -> Option<Priority> {
+        let is_ready = |priority: &Priority| self.of(*priority).is_some_and(|at| at <= now);
+        Priority::descending().find(is_ready)
+    }
+
+    fn of(&self, priority: Priority) -> Option<UnixMillis> {
+        self.ready_at[usize::from(priority.get())]
+    }
+
+    fn is_known(&self) -> bool {
+        self.ready_at.iter().any(Option::is_some)
     }
 }
 
@@ -72,14 +82,17 @@ impl QueueGuard {
 }
 
 impl Queues {
-    /// Says that `tool` has a queued task, ready at `ready_at`. Nobody is woken for what is known already.
-    pub(crate) fn offer(&self, tool: &Arc<str>, ready_at: UnixMillis) {
+    /// Says that `tool` has a queued task at `place`. Nobody is woken for what is known already.
+    pub(crate) fn offer(&self, tool: &Arc<str>, place: QueuePlace) {
         let mut table = self.table.lock();
         let queue = table.queue(tool);
-        if queue.ready_at.is_some_and(|earlier| earlier <= ready_at) {
+        if queue
+            .of(place.priority)
+            .is_some_and(|earlier| earlier <= place.ready_at)
+        {
             return;
         }
-        queue.ready_at = Some(ready_at);
+        queue.ready_at[usize::from(place.priority.get())] = Some(place.ready_at);
         drop(table);
         self.offered.notify_one();
     }
@@ -110,21 +123,33 @@ impl Queues {
         }
     }
 
-    /// The next tool in turn that has a ready task and for which `take_slot` finds a slot; the others go before it next time.
+    /// Of the tools that have a ready task and for which `take_slot` finds a slot, one whose task has the highest priority: the next of these in turn. The
+    /// others go before it next time.
     pub(crate) fn take_turn(
         self: &Arc<Self>,
         now: UnixMillis,
         take_slot: impl Fn(&Arc<str>) -> Option<Slot>,
     ) -> Option<(QueueGuard, Slot)> {
         let mut table = self.table.lock();
-        let ready = |tool: &Arc<str>| table.queues.get(tool).is_some_and(|queue| queue.is_ready(now));
-        let (position, slot) = (table.order.iter().enumerate())
-            .filter(|(_, tool)| ready(tool))
-            .find_map(|(position, tool)| Some((position, take_slot(tool)?)))?;
+        let priority = |tool: &Arc<str>| table.queues.get(tool)?.priority(now);
+        let mut highest = table.order.iter().filter_map(priority).max();
+        let (position, slot) = loop {
+            let of_highest = table
+                .order
+                .iter()
+                .enumerate()
+                .filter(|(_, tool)| priority(tool) == highest);
+            let mut slots = of_highest.filter_map(|(position, tool)| Some((position, take_slot(tool)?)));
+            if let Some(found) = highest.and_then(|_| slots.next()) {
+                break found;
+            }
+            let lower = table.order.iter().filter_map(priority);
+            highest = Some(lower.filter(|lower| Some(*lower) < highest).max()?);
+        };
         let tool = table.order.remove(position)?;
         table.order.push_back(Arc::clone(&tool));
         // The claim sets it again; so does an offer meanwhile.
-        table.queue(&tool).ready_at = None;
+        table.queue(&tool).ready_at = [None; Priority::COUNT];
         Some((self.unsettle(&mut table, &tool), slot))
     }
 
@@ -138,7 +163,7 @@ impl Queues {
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
         let table = self.table.lock();
-        let ready = table.queues.values().filter_map(|queue| queue.ready_at);
+        let ready = table.queues.values().flat_map(|queue| queue.ready_at).flatten();
         ready.filter(|at| *at > now).min()
     }
 
@@ -156,7 +181,7 @@ impl Drop for QueueGuard {
         let mut table = self.queues.table.lock();
         let queue = table.queue(&self.tool);
         queue.unsettled -= 1;
-        if queue.unsettled == 0 && queue.ready_at.is_none() {
+        if queue.unsettled == 0 && !queue.is_known() {
             table.queues.remove(&self.tool);
             table.order.retain(|tool| *tool != self.tool);
         }
@@ -172,6 +197,13 @@ mod tests {
 
     fn tool(name: &str) -> Arc<str> {
         name.into()
+    }
+
+    fn place(priority: u8, ready_at: UnixMillis) -> QueuePlace {
+        QueuePlace {
+            priority: Priority::new(priority).unwrap(),
+            ready_at,
+        }
     }
 
     #[test]
@@ -194,7 +226,7 @@ mod tests {
     fn a_new_task_does_not_pass_a_queue_that_is_being_read() {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
-        queues.offer(&a, NOW);
+        queues.offer(&a, place(0, NOW));
         let (look, _slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
         assert!(matches!(
             queues.arrive(&a, NOW, || slots.try_take(&a, None)),
@@ -211,9 +243,9 @@ mod tests {
     fn an_offer_while_the_queue_is_read_is_not_lost() {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
-        queues.offer(&a, NOW);
+        queues.offer(&a, place(0, NOW));
         let (look, slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
-        queues.offer(&a, NOW);
+        queues.offer(&a, place(0, NOW));
         drop((look, slot));
         assert!(queues.take_turn(NOW, |tool| slots.try_take(tool, None)).is_some());
     }
@@ -223,7 +255,7 @@ mod tests {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
         let later = NOW.plus(10_000);
-        queues.offer(&a, later);
+        queues.offer(&a, place(0, later));
         assert!(queues.take_turn(NOW, |tool| slots.try_take(tool, None)).is_none());
         assert_eq!(queues.next_ready(NOW), Some(later));
         assert!(matches!(
@@ -238,14 +270,42 @@ mod tests {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let tools: Vec<Arc<str>> = (0..3).map(|n| tool(&n.to_string())).collect();
         for tool in &tools {
-            queues.offer(tool, NOW);
+            queues.offer(tool, place(0, NOW));
         }
         let mut order = Vec::new();
         for _ in 0..6 {
             let (look, _slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
-            queues.offer(look.tool(), NOW);
+            queues.offer(look.tool(), place(0, NOW));
             order.push(look.tool().to_string());
         }
         assert_eq!(order, ["0", "1", "2", "0", "1", "2"]);
+    }
+
+    #[test]
+    fn a_higher_priority_goes_first() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let tools: Vec<Arc<str>> = (0..4).map(|n| tool(&n.to_string())).collect();
+        let later = NOW.plus(10_000);
+        for (tool, place) in [
+            (0, place(0, NOW)),
+            (1, place(3, NOW)),
+            (2, place(3, NOW)),
+            (3, place(9, later)),
+            // Behind an older one in its queue, and of more weight.
+            (0, place(5, NOW)),
+        ] {
+            queues.offer(&tools[tool], place);
+        }
+        // It is told of every task, and the claim takes the first: nothing is offered again here.
+        let turn = |now, full: &[usize]| {
+            let has_slot = |tool: &Arc<str>| !full.iter().any(|full| tools[*full] == *tool);
+            let take = |tool: &Arc<str>| slots.try_take(tool, None).filter(|_| has_slot(tool));
+            queues.take_turn(now, take).map(|(look, _)| look.tool().to_string())
+        };
+        assert_eq!(turn(NOW, &[0]).as_deref(), Some("1"), "the one before it has no slot");
+        assert_eq!(turn(NOW, &[]).as_deref(), Some("0"));
+        assert_eq!(turn(NOW, &[]).as_deref(), Some("2"));
+        assert_eq!(turn(NOW, &[]), None);
+        assert_eq!(turn(later, &[]).as_deref(), Some("3"));
     }
 }

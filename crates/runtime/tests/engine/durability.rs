@@ -43,6 +43,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
         hold(&store, held, true);
         let call = Call {
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
             ..engine.call("a")
         };

@@ -5,7 +5,10 @@ use crate::support::{CallOf, ManualClock, Script, World, beside, guarded, progra
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, Clock, Event, HostId, InputKey, Json, NodeId, Origin, Outcome, Quota, State,
     StopReason, Store, StoreLayer, TaskHeader, TaskId, Verdict,
-    store::{Change, Claim, Hint, LeaseStore, NewTask, QueueStore, StoreEvent, StoreListener, TaskStore, TimerStore},
+    store::{
+        Change, Claim, Hint, LeaseStore, NewTask, QueuePlace, QueueStore, StoreEvent, StoreListener, TaskStore,
+        TimerStore,
+    },
 };
 use longhaul_runtime::{Engine, ExecutionEnd, TaskContext};
 use longhaul_store::MemoryStore;
@@ -216,7 +219,10 @@ async fn a_queued_task_is_claimed() {
         if told {
             store.send(StoreEvent::QueueReady {
                 tool: "a".into(),
-                ready_at: world.clock.now(),
+                place: QueuePlace {
+                    priority: longhaul_core::Priority::default(),
+                    ready_at: world.clock.now(),
+                },
             });
             settle().await;
         } else {
@@ -334,6 +340,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         header,
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,

@@ -2,7 +2,8 @@
 
 use crate::support::{CallOf, Run, Runs, Script, World, retry, settle, tool};
 use longhaul_core::{
-    AnsweredBy, Clock, Event, Failure, Json, Outcome, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
+    AnsweredBy, Clock, Event, Failure, Json, Outcome, Priority, RetryOn, State, Task, TaskId, push_timestamp,
+    store::Change,
 };
 use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, OperatorError, Provider, ToolSettings};
 use proptest::prelude::*;
@@ -69,6 +70,51 @@ async fn a_raised_task_is_the_first_of_its_queue() {
     assert_eq!(engine.raise_any(&first.id).await, not_queued);
     let unknown = engine.raise_any(&"t00000000".parse().unwrap()).await;
     assert_eq!(unknown, Err(OperatorError::NotFound));
+}
+
+/// A caller may ask for less than the tool's priority, and gets no more. Calls in memory and tasks stand in one queue, and a raised one comes before all.
+#[tokio::test]
+async fn a_higher_priority_begins_first() {
+    let world = World::in_memory().with_slots(1);
+    let five = Priority::new(5).unwrap();
+    let (engine, mut runs) = world.playing(|tool| tool.priority = five).await;
+    let of = |priority: Option<u8>| Call {
+        priority: priority.and_then(Priority::new),
+        ..engine.call("a")
+    };
+    engine.create(of(None)).await.unwrap();
+    let mut run = runs.next().await;
+    let low = engine.create(of(Some(0))).await.unwrap();
+    world.clock.advance(1);
+    let low_call = engine.begin(of(Some(0))).await.unwrap();
+    world.clock.advance(1);
+    let middle_call = engine.begin(of(Some(3))).await.unwrap();
+    world.clock.advance(1);
+    let usual = engine.create(of(None)).await.unwrap();
+    world.clock.advance(1);
+    let bounded = engine.create(of(Some(9))).await.unwrap();
+    world.clock.advance(1);
+    let raised = engine.create(of(Some(0))).await.unwrap();
+    world.clock.advance(1);
+    let middle = engine.create(of(Some(3))).await.unwrap();
+    world.clock.advance(1);
+    assert_eq!((usual.priority, bounded.priority), (five, five));
+    engine.raise_any(&raised.id).await.unwrap();
+    let order = [
+        &raised.id,
+        &usual.id,
+        &bounded.id,
+        middle_call.id(),
+        &middle.id,
+        &low.id,
+        low_call.id(),
+    ];
+    for expected in order {
+        run.finish("done");
+        run = runs.next().await;
+        assert_eq!(run.attempt.task, *expected);
+    }
+    run.finish("done");
 }
 
 /// Whoever raises it does not wait for its backoff.

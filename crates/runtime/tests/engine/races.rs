@@ -106,6 +106,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
     }
     let call = Call {
         ttl: None,
+        priority: None,
         cancel_if_caller_leaves: false,
         ..call
     };

@@ -82,6 +82,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         claim: None,

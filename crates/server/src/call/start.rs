@@ -19,7 +19,7 @@ use crate::{
     response::{Answer, OwnedRequestId, answer_lost, create_failed, draining, store_failed},
     session::Session,
 };
-use longhaul_core::{BoxFuture, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
+use longhaul_core::{BoxFuture, Json, Millis, Origin, Outcome, Owner, Priority, SessionKey, Task, TaskId};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Requestor, Tool};
 use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy, modern, params::TaskMetadata};
 use serde_json::value::RawValue;
@@ -133,6 +133,7 @@ pub(super) struct CallOrigin {
     origin: Origin,
     requestor: Requestor,
     idempotency_key: Option<Arc<str>>,
+    priority: Option<Priority>,
     ttl: Option<Millis>,
     pub(super) audit: Option<Arc<RequestAudit>>,
 }
@@ -155,6 +156,7 @@ impl CallOrigin {
             origin: request.caller.origin(),
             requestor: request.caller.requestor(request.meta)?,
             idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
+            priority: request.meta.priority()?,
             ttl: task_metadata.and_then(|task| task.ttl),
             audit: request.audit.clone(),
         })
@@ -203,6 +205,7 @@ impl CallOrigin {
                 requestor: Arc::new(requestor),
                 idempotency_key: self.idempotency_key,
                 ttl: self.ttl,
+                priority: self.priority,
                 cancel_if_caller_leaves: match self.generation {
                     Generation::Modern => true,
                     Generation::Legacy => route != Route::Task && self.resumable_session.is_none(),

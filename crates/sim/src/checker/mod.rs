@@ -14,9 +14,9 @@ use known_task::KnownTask;
 pub(crate) use limits::LIMIT;
 use limits::Limits;
 use longhaul_core::{
-    AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Json, NodeId, State, Task, TaskId,
-    UnixMillis, Verdict,
-    store::{ApplyError, Change, NewTask, Record, UnwrittenCall},
+    AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Json, NodeId, Priority, State, Task,
+    TaskId, UnixMillis, Verdict,
+    store::{ApplyError, Change, Claimed, NewTask, Record, UnwrittenCall},
 };
 pub use longhaul_harness::rounds::violation::{Invariant, Violation};
 use longhaul_store::MemoryStore;
@@ -262,6 +262,19 @@ impl Checker {
             self.report(
                 Invariant::NOT_CANCELLED_BY_LEAVING,
                 format!("{name} was cancelled without a request"),
+            );
+        }
+    }
+
+    /// Tasks were claimed, one at a time; `highest` is the highest priority that was ready.
+    pub(crate) fn claimed(&mut self, highest: Option<Priority>, claimed: &[Claimed]) {
+        if let Some(Claimed { task, .. }) = claimed.first()
+            && Some(task.priority) != highest
+        {
+            let name = self.name(&task.id);
+            self.report(
+                Invariant::PRIORITIES,
+                format!("{name} of {:?} was claimed before one of {highest:?}", task.priority),
             );
         }
     }

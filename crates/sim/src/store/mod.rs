@@ -294,7 +294,9 @@ impl StoreLayer for NodeStore {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
         }
         self.operate_or_lose(None, move |world, process| {
+            let highest = disk::highest_ready(&world.disk, &claim);
             let claimed = disk::now(world.disk.claim(claim))?;
+            world.check(|checker| checker.claimed(highest, &claimed));
             world.log_claimed(process, "claims", &claimed);
             Ok(claimed)
         })

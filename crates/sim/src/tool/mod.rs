@@ -13,7 +13,7 @@ use crate::{
 use command::Command;
 use futures_util::future::{Either, join, select};
 use longhaul_core::{
-    BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result,
+    BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Priority, Retry, RetryOn, StopReason, TaskId, text_result,
 };
 use longhaul_runtime::{
     AskError, Backoff, ChildError, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy, Polled, Question,
@@ -51,6 +51,8 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
     let settings = |name: &str, executor: Arc<dyn Executor>| ToolSettings {
         retention: world.retention,
         blocked_timeout: BLOCKED_TIMEOUT,
+        // Some calls ask for less.
+        priority: Priority::HIGHEST,
         retry: Retry {
             attempts: 4,
             backoff: 200,

@@ -15,8 +15,8 @@ use crate::{
 };
 use futures_util::future::poll_fn;
 use longhaul_core::{
-    NodeId, UnixMillis,
-    store::{EventDelivery, Hint, StoreError, StoreEvent},
+    NodeId, Priority, UnixMillis,
+    store::{EventDelivery, Hint, QueuePlace, StoreError, StoreEvent},
 };
 use longhaul_store::code::{self, STOP_REASONS};
 use serde_json::{Map, Value, json};
@@ -445,7 +445,7 @@ async fn send(client: &Client, channel: &str, payloads: &[String]) -> Result<(),
 #[derive(Default)]
 struct ToldEvents {
     tasks: BTreeMap<String, (u64, Option<i64>)>,
-    queues: BTreeSet<(String, i64)>,
+    queues: BTreeSet<(String, i64, u8)>,
     permits: BTreeSet<(String, i64)>,
     pauses: bool,
 }
@@ -458,8 +458,8 @@ impl ToldEvents {
                 let known = self.tasks.entry(hint.task.to_string()).or_default();
                 *known = (known.0.max(hint.version), known.1.or(stop));
             }
-            StoreEvent::QueueReady { tool, ready_at } => {
-                self.queues.insert((tool.to_string(), ready_at.0));
+            StoreEvent::QueueReady { tool, place } => {
+                (self.queues).insert((tool.to_string(), place.ready_at.0, place.priority.get()));
             }
             StoreEvent::PermitsChanged { tool, by } => {
                 self.permits.insert((tool.to_string(), by.0));
@@ -519,8 +519,16 @@ fn events(said: &Value) -> Option<Vec<StoreEvent>> {
         }));
     }
     for said in said["queues"].as_array()? {
+        // An earlier release names no priority.
+        let priority = said[2]
+            .as_u64()
+            .and_then(|number| Priority::new(number.try_into().ok()?));
         let (tool, ready_at) = (said[0].as_str()?.into(), UnixMillis(said[1].as_i64()?));
-        events.push(StoreEvent::QueueReady { tool, ready_at });
+        let place = QueuePlace {
+            priority: priority.unwrap_or_default(),
+            ready_at,
+        };
+        events.push(StoreEvent::QueueReady { tool, place });
     }
     for said in said["permits"].as_array()? {
         let (tool, by) = (said[0].as_str()?.into(), NodeId(said[1].as_i64()?));

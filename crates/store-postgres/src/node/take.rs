@@ -11,7 +11,7 @@ use crate::{
     statement::{Clock, Execute, Fault, Param, Then, Tx, encode, row, select_tasks, texts},
 };
 use longhaul_core::{
-    Event, HostId, Millis, NodeId, TaskId, UnixMillis,
+    Event, HostId, Millis, NodeId, Priority, TaskId, UnixMillis,
     store::{Claim, Claimed, NodeRole, StoreError, StoreEvent},
     transition,
 };
@@ -22,12 +22,16 @@ use std::{
     sync::Arc,
 };
 
+/// Of the highest priority below the fourth parameter that has queued tasks, so that those of a higher one that are not ready are not walked through.
 /// Tasks that others are taking are skipped.
 const CLAIM: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "JOIN arguments ON arguments.task = tasks.id \
-     WHERE tasks.state = 0 AND tool = $1 AND ready_at <= $2 ORDER BY ready_at, tasks.id LIMIT $3 FOR UPDATE OF tasks SKIP LOCKED"
+     WHERE tasks.state = 0 AND tool = $1 \
+     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $4) \
+     AND ready_at <= $2 ORDER BY ready_at, tasks.id LIMIT $3 FOR UPDATE OF tasks SKIP LOCKED"
 );
+const NEXT_PRIORITY: &str = "SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $2";
 const ORPHANS: &str = "SELECT id, attempt_node FROM tasks WHERE attempt_state < 3 AND (attempt_host IS NULL OR attempt_host = $1) \
      AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL) ORDER BY attempt_node, id LIMIT $2";
 /// Those whose host has not had a node that runs tasks since `$2`; of those that are asked to stop, whose host has none now. `$4` is the role of a front.
@@ -68,13 +72,34 @@ impl Work for TakeQueued {
             return Ok(TakenTasks::default());
         }
         let tool = encode(&claim.tool);
-        let queue = tx.rows(CLAIM, &[&tool, &claim.at.0, &row::bound(claim.limit)]).await?;
+        let mut queue: Vec<tokio_postgres::Row> = Vec::new();
+        let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
+        loop {
+            let limit = row::bound(claim.limit - queue.len());
+            let of_one_priority = tx.rows(CLAIM, &[&tool, &claim.at.0, &limit, &below]).await?;
+            let read = match of_one_priority.last() {
+                Some(row) => Some(row::task(row)?.priority.get().into()),
+                None => next_priority(tx, &tool, below).await?,
+            };
+            queue.extend(of_one_priority);
+            match read {
+                Some(read) if read > 0 && queue.len() < claim.limit => below = read,
+                _ => break,
+            }
+        }
         let event = Event::Claimed {
             node: claim.node,
             host: claim.host.clone(),
         };
         take(tx, &queue, &event, claim.at).await
     }
+}
+
+/// The highest priority below `below` that has queued tasks.
+async fn next_priority(tx: &Tx<'_>, tool: &str, below: i64) -> Result<Option<i64>, Fault> {
+    let rows = tx.rows(NEXT_PRIORITY, &[&tool, &below]).await?;
+    let next = rows.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?;
+    Ok(next.flatten())
 }
 
 /// [`longhaul_core::store::LeaseStore::adopt`].

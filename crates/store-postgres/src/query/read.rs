@@ -2,8 +2,8 @@
 
 use crate::statement::{Execute, Fault, Param, PostgresRow, encode, row, select_tasks, texts};
 use longhaul_core::{
-    Entry, Input, InputKey, Json, NodeId, Principal, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    store::{Claimed, Counts, LiveTasks, Page, Record, TaskLookup, ToolLimit},
+    Entry, Input, InputKey, Json, NodeId, Principal, Priority, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    store::{Claimed, Counts, LiveTasks, Page, QueuePlace, Record, TaskLookup, ToolLimit},
 };
 use longhaul_store::{
     code,
@@ -47,7 +47,12 @@ const LIVE: &str = select_tasks!(
 const DUE: &str = select_tasks!("", "WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2");
 const EXPIRED: &str = "SELECT id FROM tasks WHERE delete_at <= $1 ORDER BY delete_at LIMIT $2";
 const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks \
-     WHERE state = 0 AND tool = $1 AND principal = $2 AND (ready_at, id) < ($3, $4) ORDER BY ready_at, id LIMIT $5) AS queued";
+     WHERE state = 0 AND tool = $1 AND principal = $2 AND priority = $6 AND (ready_at, id) < ($3, $4) ORDER BY ready_at, id LIMIT $5) AS queued";
+const QUEUED_ABOVE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks \
+     WHERE state = 0 AND tool = $1 AND principal = $2 AND priority > $3 LIMIT $4) AS queued";
+/// Of the highest priority below the second parameter that has queued tasks.
+const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks WHERE state = 0 AND tool = $1 \
+     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $2) ORDER BY ready_at LIMIT 1";
 /// Of dead nodes, unless the one that asks is dead itself.
 const ORPHANED_CALLS: &str = select_tasks!(
     "",
@@ -202,15 +207,25 @@ async fn tools(on: &impl Execute, sql: &str) -> Result<Vec<Arc<str>>, Fault> {
 }
 
 /// [`longhaul_core::store::QueueStore::next_ready`].
-pub(crate) async fn next_ready(on: &impl Execute, tool: &str) -> Result<Option<UnixMillis>, Fault> {
+pub(crate) async fn next_ready(on: &impl Execute, tool: &str, at: UnixMillis) -> Result<Option<QueuePlace>, Fault> {
     let tool = encode(tool);
-    let row = on
-        .row(
-            "SELECT min(ready_at) FROM tasks WHERE state = 0 AND tool = $1",
-            &[&tool],
-        )
-        .await?;
-    first_timestamp(row)
+    let mut places = Vec::new();
+    let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
+    while below > 0 {
+        let Some(row) = on.row(NEXT_READY, &[&tool, &below]).await? else {
+            break;
+        };
+        let place = QueuePlace {
+            priority: task_row::priority(&PostgresRow(&row), 0)?,
+            ready_at: UnixMillis(row::number(&row, 1)?),
+        };
+        if place.ready_at <= at {
+            return Ok(Some(place));
+        }
+        below = place.priority.get().into();
+        places.push(place);
+    }
+    Ok(QueuePlace::first(places, at))
 }
 
 /// [`longhaul_core::store::TimerStore::next_wake`].
@@ -239,16 +254,24 @@ fn first_timestamp(row: Option<tokio_postgres::Row>) -> Result<Option<UnixMillis
 /// [`longhaul_core::store::QueueStore::queued_before`].
 pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -> Result<usize, Fault> {
     let (tool, principal) = (encode(&task.tool), encode(task.owner.principal.as_str()));
-    let by: [Param<'_>; 5] = [
+    let (priority, most_counted) = (i64::from(task.priority.get()), row::bound(most));
+    let by: [Param<'_>; 6] = [
         &tool,
         &principal,
         &task.ready_at.0,
         &task.id.as_str(),
-        &row::bound(most),
+        &most_counted,
+        &priority,
     ];
-    let row = on.row(QUEUED_BEFORE, &by).await?;
-    let count = row.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
-    Ok(usize::try_from(count).unwrap_or(most))
+    let mut before = 0;
+    for (sql, by) in [
+        (QUEUED_BEFORE, &by[..]),
+        (QUEUED_ABOVE, &[&tool, &principal, &priority, &most_counted]),
+    ] {
+        let row = on.row(sql, by).await?;
+        before += row.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
+    }
+    Ok(usize::try_from(before).unwrap_or(most).min(most))
 }
 
 /// [`longhaul_core::store::TaskStore::held`].

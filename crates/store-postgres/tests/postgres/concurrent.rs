@@ -156,7 +156,7 @@ async fn nodes_share_a_queue() {
                     at: UnixMillis(2),
                 };
                 let taken = store.claim(claim).await.unwrap();
-                if taken.is_empty() && store.next_ready("tool").await.unwrap().is_none() {
+                if taken.is_empty() && store.next_ready("tool", UnixMillis(i64::MAX)).await.unwrap().is_none() {
                     return claimed;
                 }
                 claimed.extend(taken.into_iter().map(|claimed| claimed.task.id.clone()));
@@ -273,7 +273,7 @@ async fn earlier_writes_of_a_node_are_waited_for() {
     // Reads wait for nothing but a lock of the whole table.
     let lock = format!("BEGIN; LOCK TABLE {}.tasks IN ACCESS EXCLUSIVE MODE", schema.name);
     session.batch_execute(&lock).await.unwrap();
-    let reads = (0..40).map(|_| store.next_ready("t"));
+    let reads = (0..40).map(|_| store.next_ready("t", UnixMillis(0)));
     for refused in futures_util::future::join_all(reads).await {
         assert!(is_named(&refused.unwrap_err()));
     }

@@ -45,6 +45,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted(r#"{"a":1}"#),
         requestor: Json::trusted("{}"),
         claim: None,

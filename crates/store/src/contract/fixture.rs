@@ -146,6 +146,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
         requestor: Json::trusted(format!(r#"{{"by":"{name}"}}"#)),
         claim: None,

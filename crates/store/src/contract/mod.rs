@@ -111,8 +111,8 @@ macro_rules! with_promises {
                 an_ended_task_can_be_deleted_before_its_time;
             numbered_changes: a_numbered_change_is_made_once, numbers_belong_to_an_attempt;
             permits: nodes_share_the_limit_of_a_tool, a_late_report_changes_nothing, attempts_of_dead_nodes_keep_their_permits;
-            queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, limits_are_kept_by_tool,
-                pauses_are_kept_by_tool;
+            queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, a_queue_is_in_order_of_priority,
+                limits_are_kept_by_tool, pauses_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
             replacement: an_end_and_a_creation_are_one_write, of_an_end_and_a_creation_neither_is_made_alone,

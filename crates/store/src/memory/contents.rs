@@ -18,8 +18,8 @@ use longhaul_core::{
     Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewSchedule, NewTask, NodeStatus,
-        PermitReport, Permits, ScheduleRecord, SigningKey, StoreError, StoreEvent, StoreListener, TaskLookup,
-        Uniqueness, UnwrittenCall,
+        PermitReport, Permits, QueuePlace, ScheduleRecord, SigningKey, StoreError, StoreEvent, StoreListener,
+        TaskLookup, Uniqueness, UnwrittenCall,
     },
     transition,
 };
@@ -191,7 +191,7 @@ impl Contents {
     pub(super) fn queued_before(&self, task: &Task, most: usize) -> usize {
         let part = (Arc::clone(&task.tool), task.owner.principal.clone());
         let queue = self.tasks.index().queued_of_principal.of(&part);
-        let before = queue.take_while(|(ready_at, id)| (*ready_at, id) < (task.ready_at, &task.id));
+        let before = queue.take_while(|(place, id)| (*place, id) < (QueuePlace::of(task), &task.id));
         before.take(most).count()
     }
 

@@ -3,8 +3,8 @@
 //! Everything here is derived from the tasks by [`Index::shift`], which has the rule of each line once. A read costs finding its
 //! position in a line, and what it returns.
 
-use super::stored_task::IndexedTask;
-use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis};
+use super::{queues::Queues, stored_task::IndexedTask};
+use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::QueuePlace};
 use std::{
     borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
@@ -48,7 +48,7 @@ impl<Group: Ord, Rank: Ord> Lines<Group, Rank> {
         self.0.iter()
     }
 
-    fn shift(&mut self, id: &TaskId, before: Option<(Group, Rank)>, after: Option<(Group, Rank)>) {
+    pub(super) fn shift(&mut self, id: &TaskId, before: Option<(Group, Rank)>, after: Option<(Group, Rank)>) {
         if before == after {
             return;
         }
@@ -77,9 +77,9 @@ pub(super) type UniqueValue = (Arc<str>, [u8; 32]);
 #[derive(Default, PartialEq)]
 pub(super) struct Index {
     /// Each tool's queue.
-    pub(super) queued: Lines<Arc<str>, UnixMillis>,
+    pub(super) queued: Queues,
     /// Each principal's part of each tool's queue.
-    pub(super) queued_of_principal: Lines<(Arc<str>, Principal), UnixMillis>,
+    pub(super) queued_of_principal: Lines<(Arc<str>, Principal), QueuePlace>,
     /// Active attempts, by their node.
     pub(super) held: Lines<(), NodeId>,
     /// Live plain calls whose callers cannot come back, by the node they are connected to.
@@ -114,7 +114,7 @@ impl Index {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
         self.unique.shift(id, before.and_then(unique), after.and_then(unique));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
-        self.queued.shift(id, before.and_then(queued), after.and_then(queued));
+        self.queued.shift(id, before.filter(is_queued), after.filter(is_queued));
         self.queued_of_principal.shift(
             id,
             before.and_then(queued_of_principal),
@@ -139,13 +139,13 @@ impl Index {
     }
 }
 
-fn queued(task: &Task) -> Option<(Arc<str>, UnixMillis)> {
-    (task.state == State::Queued).then(|| (Arc::clone(&task.tool), task.ready_at))
+fn is_queued(task: &&Task) -> bool {
+    task.state == State::Queued
 }
 
-fn queued_of_principal(task: &Task) -> Option<((Arc<str>, Principal), UnixMillis)> {
-    let (tool, ready_at) = queued(task)?;
-    Some(((tool, task.owner.principal.clone()), ready_at))
+fn queued_of_principal(task: &Task) -> Option<((Arc<str>, Principal), QueuePlace)> {
+    let group = || (Arc::clone(&task.tool), task.owner.principal.clone());
+    is_queued(&task).then(|| (group(), QueuePlace::of(task)))
 }
 
 fn held(task: &Task) -> Option<((), NodeId)> {

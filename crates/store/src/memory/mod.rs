@@ -5,6 +5,7 @@ mod index;
 mod nodes;
 mod permits;
 mod plain_calls;
+mod queues;
 mod stored_task;
 mod stored_usage;
 mod tally;
@@ -21,7 +22,7 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, GiveUpError, Idempotency,
         JournalStore, Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, NodeStatus, Page, PermitReport,
-        Permits, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
+        Permits, QueuePlace, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore,
         SessionStore, SigningKey, StoreCapabilities, StoreError, StoreEvent, StoreListener, TaskLookup, TaskSearch,
         TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
@@ -232,9 +233,8 @@ impl QueueStore for MemoryStore {
         if !all.nodes.may_claim(claim.node) {
             return answer(Err(StoreError::LeaseLost));
         }
-        let queue = all.tasks.index().queued.of(&*claim.tool);
-        let ready = queue.take_while(|(ready, _)| *ready <= claim.at);
-        let ids: Vec<TaskId> = ready.take(claim.limit).map(|(_, id)| id.clone()).collect();
+        let ready = all.tasks.index().queued.ready(&claim.tool, claim.at);
+        let ids: Vec<TaskId> = ready.take(claim.limit).cloned().collect();
         let event = Event::Claimed {
             node: claim.node,
             host: claim.host,
@@ -244,14 +244,11 @@ impl QueueStore for MemoryStore {
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let all = self.lock();
-        let queues = all.tasks.index().queued.groups();
-        answer(Ok(queues.map(|(tool, _)| Arc::clone(tool)).collect()))
+        answer(Ok(all.tasks.index().queued.tools().cloned().collect()))
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        let all = self.lock();
-        let first = all.tasks.index().queued.of(tool).next();
-        answer(Ok(first.map(|(ready, _)| *ready)))
+    fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
+        answer(Ok(self.lock().tasks.index().queued.first(tool, at)))
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {

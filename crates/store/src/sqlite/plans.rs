@@ -32,6 +32,10 @@ const OTHERS: &[(&str, &[&str])] = &[
     ),
     // As many of the first entries of a principal's part of a queue as are counted.
     (read::QUEUED_BEFORE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
+    (read::QUEUED_ABOVE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
+    // The highest priority, by the same index.
+    (write::CLAIM, &["SCALAR SUBQUERY 1"]),
+    (read::NEXT_READY, &["SCALAR SUBQUERY 1"]),
     // The last entry of the index on ids.
     (read::NEWEST, &["SCAN tasks USING INDEX sqlite_autoindex_tasks_1"]),
     // Walks through the live tasks that time will change: only when the system's clock was set.
@@ -121,6 +125,7 @@ fn statements() -> Vec<&'static str> {
         read::NEXT_WAKE,
         read::NEWEST,
         read::QUEUED_BEFORE,
+        read::QUEUED_ABOVE,
         read::EXPIRED,
         read::ORPHANED_CALLS,
         read::HELD_ATTEMPTS,
@@ -148,6 +153,7 @@ fn statements() -> Vec<&'static str> {
     ];
     let writes = [
         write::CLAIM,
+        write::NEXT_PRIORITY,
         write::ADOPT,
         write::DELETABLE,
         write::SET_ANSWER,
@@ -210,6 +216,7 @@ fn finished(n: usize) -> NewTask {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,

@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0016_paused_tools.sql"),
     include_str!("migrations/0017_relocation.sql"),
     include_str!("migrations/0018_answered_by.sql"),
+    include_str!("migrations/0019_queue_order.sql"),
     include_str!("migrations/0020_unique.sql"),
     include_str!("migrations/0021_schedules.sql"),
 ];

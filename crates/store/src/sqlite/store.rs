@@ -7,7 +7,7 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, JournalStore,
-        Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, Page, QueueStore, Record, Renewal,
+        Lease, LeaseStore, LiveTasks, NewNode, NewSchedule, NewTask, Page, QueuePlace, QueueStore, Record, Renewal,
         ScheduleAdvance, ScheduleRecord, ScheduleStore, SearchStore, SessionStore, SigningKey, StoreError,
         StoreListener, TaskLookup, TaskSearch, TaskStore, TimerStore, ToolLimit, UnwrittenCall,
     },
@@ -197,8 +197,8 @@ impl QueueStore for SqliteStore {
         self.in_turn(read::queued_tools)
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        self.at_once(|connection| read::next_ready(connection, tool))
+    fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
+        self.at_once(|connection| read::next_ready(connection, tool, at))
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {

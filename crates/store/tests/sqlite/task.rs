@@ -63,6 +63,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::from(serde_json::json!("x".repeat(bytes))),
         requestor: Json::trusted("{}"),
         claim: Some((node, None)),

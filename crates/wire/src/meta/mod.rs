@@ -11,14 +11,15 @@ use crate::{
     },
     protocol::{RequestId, RpcError},
 };
-use longhaul_core::{ClientCapabilities, Json, LogLevel, TaskId};
+use longhaul_core::{ClientCapabilities, Json, LogLevel, Priority, TaskId};
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub use crate::protocol::meta_keys::{
     CLIENT_CAPABILITIES, CLIENT_INFO, DELETION, DETACHED, EXIT, IDEMPOTENCY, IDEMPOTENCY_KEY, LOG_LEVEL, LOG_PAGE,
-    OUTPUT_PAGE, PARENT, PROTOCOL_VERSION, RELATED_TASK, RELATED_TASK_IDS, ROOT, SERVER_INFO, SUBSCRIPTION_ID,
+    OUTPUT_PAGE, PARENT, PRIORITY, PROTOCOL_VERSION, RELATED_TASK, RELATED_TASK_IDS, ROOT, SERVER_INFO,
+    SUBSCRIPTION_ID,
 };
 
 /// The longest idempotency key, in bytes. A key is stored as long as its task.
@@ -40,6 +41,7 @@ object! {
         related_task_ids = "io.modelcontextprotocol/relatedTaskIds",
         idempotency_key = "dev.longhaul/idempotency-key",
         detached = "dev.longhaul/detached",
+        priority = "dev.longhaul/priority",
         progress_token = "progressToken",
         traceparent = "traceparent",
         tracestate = "tracestate",
@@ -198,6 +200,20 @@ impl<'a> Meta<'a> {
                 "_meta member {IDEMPOTENCY_KEY} must have 1 to {MAX_KEY_LENGTH} bytes; it has {length}"
             ))),
         }
+    }
+
+    /// The priority that the call asks for.
+    ///
+    /// # Errors
+    /// −32602/400 if it is present and not an integer from 0 to 9.
+    pub fn priority(&self) -> Result<Option<Priority>, RpcError> {
+        let read = |raw: &RawValue| {
+            let number = raw.get().parse().ok().and_then(Priority::new);
+            number.ok_or_else(|| {
+                RpcError::malformed_meta(format!("_meta member {PRIORITY} must be an integer from 0 to 9"))
+            })
+        };
+        self.members.priority.map(read).transpose()
     }
 
     /// Whether the caller does not wait, and wants a task at once if the call may become one.

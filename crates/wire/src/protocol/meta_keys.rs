@@ -20,6 +20,8 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
 /// Key of the wish, `true`, that a call is answered with a task at once where it may become one, since its caller does not wait.
 pub const DETACHED: &str = "dev.longhaul/detached";
+/// Key of the priority that a call asks for, from 0 to 9: no more than that of its tool.
+pub const PRIORITY: &str = "dev.longhaul/priority";
 /// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability. Its member `retentionMs` says how long
 /// the server knows a key at least after the end of its task, and `cancel`, if true, that calls are cancelled by their keys, with the method
 /// `dev.longhaul/calls/cancel`.

@@ -37,6 +37,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         },
         announced: true,
         in_memory: false,
+        priority: longhaul_core::Priority::default(),
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,

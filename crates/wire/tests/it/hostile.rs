@@ -464,6 +464,20 @@ fn a_malformed_meta_is_refused_only_if_it_is_read() {
     assert!(meta(&short).unwrap().idempotency_key().is_ok());
     let long = meta(&long).unwrap().idempotency_key().unwrap_err();
     assert!(long.message().contains("1 to 255 bytes"), "{}", long.message());
+    for (text, priority) in [
+        ("0", Some(0)),
+        ("9", Some(9)),
+        ("10", None),
+        ("-1", None),
+        ("1.0", None),
+        ("\"5\"", None),
+        ("null", None),
+    ] {
+        let text = format!(r#"{{"dev.longhaul/priority":{text}}}"#);
+        let read = meta(&text).unwrap().priority().map_err(|error| error.code());
+        let expected = priority.map(longhaul_core::Priority::new).ok_or(-32602);
+        assert_eq!(read, expected, "{text}");
+    }
     assert_eq!(odd.related_task(), None);
     assert!(odd.protocol_version().unwrap().is_none() && odd.client_capabilities().unwrap().is_none());
 }

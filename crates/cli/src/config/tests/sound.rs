@@ -135,6 +135,7 @@ max_retention = "forever"
 max_output = "64KiB"
 max_log = "1GB"
 concurrency = 2
+priority = 4
 unique = "{path}"
 success = [0, 3, 255]
 timeout = "10m"
@@ -232,6 +233,7 @@ task_after = "5s"
     assert_eq!(tool.unique.as_deref(), Some("{path}"));
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
+    assert_eq!(tool.priority.get(), 4);
     let attempt = AttemptSettings {
         success: [0, 3, 255].into_iter().collect(),
         timeout: Some(600_000),

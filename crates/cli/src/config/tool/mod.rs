@@ -20,7 +20,7 @@ use crate::config::{
 use command::Stdin;
 pub(crate) use http::HttpTool;
 use longhaul_command::{CommandElement, HarmlessValues};
-use longhaul_core::{Millis, TaskPolicy};
+use longhaul_core::{Millis, Priority, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
 use process_context::ProcessContextConfig;
@@ -111,6 +111,8 @@ pub(crate) struct ToolConfig {
     pub(crate) attempt: AttemptSettings,
     /// Template of what no two live tasks of this tool have in common.
     pub(crate) unique: Option<String>,
+    /// The priority of its calls, and the highest that a client can ask for.
+    pub(crate) priority: Priority,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -267,6 +269,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         let text = entry.filled_text()?;
         rules.check(entry, text, TemplateUse::Key).then(|| text.to_owned())
     });
+    let priority = section.get_or("priority", Priority::default(), read_priority);
     let annotations = section.get_or("annotations", Map::new(), read_annotations);
     section.finish();
 
@@ -305,6 +308,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         concurrency: concurrency?,
         attempt: attempt?,
         unique: unique?,
+        priority: priority?,
         annotations: annotations?,
     })
 }
@@ -318,6 +322,11 @@ fn read_handoff(entry: &Entry<'_>, task: Option<TaskPolicy>) -> Option<Handoff> 
         );
     }
     handoff
+}
+
+fn read_priority(entry: &Entry<'_>) -> Option<Priority> {
+    let number = entry.number_in(0..=Priority::HIGHEST.get().into())?;
+    u8::try_from(number).ok().and_then(Priority::new)
 }
 
 fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Millis> {

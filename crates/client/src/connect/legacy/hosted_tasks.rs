@@ -89,6 +89,7 @@ impl HostedTasks {
             },
             announced: true,
             in_memory: true,
+            priority: longhaul_core::Priority::default(),
             arguments: Json::from(Value::Null),
             requestor: Json::from(Value::Null),
             claim: Some((NODE, None)),

@@ -2,7 +2,7 @@
 
 use crate::{
     BoxFuture, NodeId, SpecId, Task, ToolSpec, UnixMillis,
-    store::{Claim, Claimed, PermitReport, Permits, StoreError, ToolLimit},
+    store::{Claim, Claimed, PermitReport, Permits, QueuePlace, StoreError, ToolLimit},
 };
 use std::sync::Arc;
 
@@ -40,17 +40,19 @@ pub trait QueueStore: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(permits.collect())))
     }
 
-    /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers, and none to a node that has
+    /// Takes up to `limit` ready tasks from one tool's queue, in order of priority, then `ready_at`, then id. What is not
+    /// ready is passed over without being read. No task is given to two claimers, and none to a node that has
     /// [lost its lease](StoreError::LeaseLost).
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
     /// The tools that have queued tasks, ready or not.
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
 
-    /// When the earliest queued task of `tool` is ready, if one is queued.
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    /// The place of the queued task of `tool` that a claim at `at` takes first; if none is ready then, of the one that is ready first.
+    fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>>;
 
-    /// How many queued tasks of its tool and its principal come before `task`, counted up to `most`. Those of other principals are not counted,
+    /// How many queued tasks of its tool and its principal come before `task`, counted up to `most`: those of a higher priority, ready or not, and earlier
+    /// ones of its own. Those of other principals are not counted,
     /// since the number is shown to the owner. The cost grows with `most` only.
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
 }

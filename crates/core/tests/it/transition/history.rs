@@ -160,6 +160,7 @@ prop_compose! {
             },
             announced,
             in_memory: false,
+            priority: longhaul_core::Priority::default(),
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: claim.then_some((NodeId(1), None)),

@@ -86,6 +86,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             changes: 0,
         }),
         updated_at: UnixMillis(4_000),
+        priority: longhaul_core::Priority::default(),
         ready_at: UnixMillis(2_000),
         announced_until: UnixMillis(61_000),
         retry_until: None,

@@ -276,6 +276,7 @@ impl CallOf for Engine {
             requestor: Arc::default(),
             idempotency_key: None,
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: true,
         }
     }

@@ -39,7 +39,7 @@ pub async fn events_are_never_wrong(new_subject: NewSubject) {
                     assert!(hint.stop.is_none() || hint.stop == task.stop.map(|stop| stop.reason));
                     announced = announced.max(hint.version);
                 }
-                StoreEvent::QueueReady { tool, ready_at } => queued = Some((tool, ready_at)),
+                StoreEvent::QueueReady { tool, place } => queued = Some((tool, place.ready_at)),
                 StoreEvent::PermitsChanged { .. }
                 | StoreEvent::PausesChanged
                 | StoreEvent::Message { .. }

@@ -8,8 +8,8 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
-    InputState, Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId,
-    State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    InputState, Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Priority, Quota, RpcFailure, Scope,
+    SessionKey, SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey,
         TaskFilter, TaskLookup, TaskSearch, TaskStore, Uniqueness,
@@ -109,7 +109,7 @@ impl Chooser {
             StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, 10_000),
             StoreCall::Find(TaskLookup::BlockedAfter(None), 10_000),
         ];
-        all.extend(TOOLS.map(|tool| StoreCall::NextReady(tool.into())));
+        all.extend(TOOLS.map(|tool| StoreCall::NextReady(tool.into(), now)));
         all.extend(SPECS.map(|name| StoreCall::Spec(SpecId::named(name))));
         all.extend(SESSIONS.map(|name| StoreCall::SessionEnded(SessionKey::named(name))));
         all.push(StoreCall::Schedules(None, 10_000));
@@ -142,7 +142,7 @@ impl Chooser {
             730..735 => StoreCall::Renew(NodeId(self.node - i64::from(self.one_in(4)))),
             735..740 => StoreCall::Held(NodeId(self.node), self.id()),
             740..750 => StoreCall::QueuedTools,
-            750..765 => StoreCall::NextReady(self.pick(&TOOLS).into()),
+            750..765 => StoreCall::NextReady(self.pick(&TOOLS).into(), now),
             765..800 => StoreCall::Get(self.scope(), self.id()),
             800..810 => StoreCall::GetUnscoped(self.id_or_unknown()),
             810..815 => StoreCall::Keyed(
@@ -474,6 +474,7 @@ impl Chooser {
             },
             announced: !self.one_in(4),
             in_memory: false,
+            priority: Priority::new(self.pick(&[0, 0, 0, 3, 9])).unwrap_or_default(),
             arguments: self.json("arguments"),
             requestor: self.json("client"),
             claim: if claimed {

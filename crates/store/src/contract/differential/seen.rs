@@ -211,6 +211,7 @@ impl SeenCases {
         let some = match answer {
             StepAnswer::Tools(tools) => !tools.is_empty(),
             StepAnswer::Timestamp(at) => at.is_some(),
+            StepAnswer::Place(place) => place.is_some(),
             StepAnswer::Record(record) => record.is_some(),
             StepAnswer::Input(input) => input.is_some(),
             StepAnswer::Json(json) => json.is_some(),
@@ -249,7 +250,7 @@ impl SeenCases {
             StoreCall::Held(..) => either("held: some", "held: none"),
             StoreCall::Find(TaskLookup::OrphanedCalls(_), _) => either("orphaned calls: some", "orphaned calls: none"),
             StoreCall::QueuedTools if some => "queued tools: some",
-            StoreCall::NextReady(_) => either("next ready: some", "next ready: none"),
+            StoreCall::NextReady(..) => either("next ready: some", "next ready: none"),
             StoreCall::Get(..) => match answer {
                 StepAnswer::Record(Some(record)) if record.task.is_done() => "get: over",
                 StepAnswer::Record(Some(record)) if !record.inputs.is_empty() => "get: asking",

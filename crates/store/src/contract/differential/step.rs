@@ -6,8 +6,8 @@ use longhaul_core::{
     UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Idempotency,
-        LiveTasks, NewSchedule, NewTask, Page, Record, ScheduleAdvance, ScheduleRecord, SigningKey, StoreError,
-        TaskLookup, TaskSearch,
+        LiveTasks, NewSchedule, NewTask, Page, QueuePlace, Record, ScheduleAdvance, ScheduleRecord, SigningKey,
+        StoreError, TaskLookup, TaskSearch,
     },
 };
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) enum StoreCall {
     Claim(Claim),
     Adopt(NodeId, HostId, usize, UnixMillis),
     QueuedTools,
-    NextReady(Arc<str>),
+    NextReady(Arc<str>, UnixMillis),
     Get(Scope, TaskId),
     GetUnscoped(TaskId),
     Keyed(Principal, Arc<str>, Idempotency),
@@ -70,6 +70,7 @@ pub(crate) enum StepAnswer {
     Held(Vec<HeldAttempt>),
     Tools(Vec<Arc<str>>),
     Timestamp(Option<UnixMillis>),
+    Place(Option<QueuePlace>),
     Record(Option<Record>),
     Input(Option<Input>),
     Entries(Vec<Entry>),
@@ -135,7 +136,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepA
             tools.sort();
             StepAnswer::Tools(tools)
         }
-        StoreCall::NextReady(tool) => StepAnswer::Timestamp(store.next_ready(&tool).await?),
+        StoreCall::NextReady(tool, at) => StepAnswer::Place(store.next_ready(&tool, at).await?),
         StoreCall::Get(scope, id) => StepAnswer::Record(store.get(&scope, &id).await?),
         StoreCall::Keyed(principal, tool, idempotency) => StepAnswer::Tasks(
             store

@@ -21,8 +21,8 @@ use calls::{Calls, Route};
 use longhaul_core::{
     BoxFuture, Event, HostId, Json, NodeId, Principal, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, LiveTasks, NewTask, Record,
-        Renewal, StoreCapabilities, StoreError, StoreListener, TaskLookup, TaskSearch, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, LiveTasks, NewTask, QueuePlace,
+        Record, Renewal, StoreCapabilities, StoreError, StoreListener, TaskLookup, TaskSearch, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -124,20 +124,22 @@ impl PlainCallStore {
         found.cloned()
     }
 
-    /// When the first queued call of `tool` is ready.
-    fn first_ready(&self, tool: &str) -> Option<UnixMillis> {
-        let calls = self.calls();
-        let first = calls.kept.tasks.index().queued.of(tool).next();
-        first.map(|(ready, _)| *ready)
+    /// The place of the first queued call of `tool`, as [`QueueStore::next_ready`](longhaul_core::store::QueueStore::next_ready) says.
+    fn first_call(&self, tool: &str, at: UnixMillis) -> Option<QueuePlace> {
+        self.calls().kept.tasks.index().queued.first(tool, at)
     }
 
-    /// The oldest queued call.
+    /// The first queued call that is ready.
     fn claim_call(&self, claim: &Claim) -> Option<Claimed> {
         let mut calls = self.calls();
-        let first = calls.kept.tasks.index().queued.of(&*claim.tool).next();
-        let id = first
-            .filter(|(ready, _)| *ready <= claim.at)
-            .map(|(_, id)| id.clone())?;
+        let id = calls
+            .kept
+            .tasks
+            .index()
+            .queued
+            .ready(&claim.tool, claim.at)
+            .next()?
+            .clone();
         let event = Event::Claimed {
             node: claim.node,
             host: claim.host.clone(),
@@ -148,8 +150,8 @@ impl PlainCallStore {
     async fn claim_in_order(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         let mut claimed = Vec::new();
         while claimed.len() < claim.limit {
-            let call_ready = self.first_ready(&claim.tool).filter(|ready| *ready <= claim.at);
-            let Some(call_ready) = call_ready else {
+            let is_ready = |place: &QueuePlace| place.ready_at <= claim.at;
+            let Some(call) = self.first_call(&claim.tool, claim.at).filter(is_ready) else {
                 let rest = Claim {
                     limit: claim.limit - claimed.len(),
                     ..claim.clone()
@@ -157,8 +159,8 @@ impl PlainCallStore {
                 claimed.extend(self.store.claim(rest).await?);
                 break;
             };
-            let task_ready = self.store.next_ready(&claim.tool).await?;
-            let next = if task_ready.is_some_and(|task_ready| task_ready <= call_ready) {
+            let stored = self.store.next_ready(&claim.tool, claim.at).await?;
+            let next = if stored.is_some_and(|stored| is_ready(&stored) && stored <= call) {
                 let one = Claim {
                     limit: 1,
                     ..claim.clone()
@@ -229,7 +231,7 @@ impl StoreLayer for PlainCallStore {
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        match self.first_ready(&claim.tool) {
+        match self.first_call(&claim.tool, claim.at) {
             None => self.store.claim(claim),
             Some(_) => Box::pin(self.claim_in_order(claim)),
         }
@@ -253,7 +255,7 @@ impl StoreLayer for PlainCallStore {
         Box::pin(async move {
             let mut tools = self.store.queued_tools().await?;
             let calls = self.calls();
-            for (tool, _) in calls.kept.tasks.index().queued.groups() {
+            for tool in calls.kept.tasks.index().queued.tools() {
                 if !tools.contains(tool) {
                     tools.push(Arc::clone(tool));
                 }
@@ -262,10 +264,10 @@ impl StoreLayer for PlainCallStore {
         })
     }
 
-    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        let here = self.first_ready(tool);
-        let stored = self.store.next_ready(tool);
-        Box::pin(async move { Ok(earliest(stored.await?, here)) })
+    fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
+        let here = self.first_call(tool, at);
+        let stored = self.store.next_ready(tool, at);
+        Box::pin(async move { Ok(QueuePlace::first(stored.await?.into_iter().chain(here), at)) })
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {

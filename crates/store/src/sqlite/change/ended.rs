@@ -121,6 +121,7 @@ mod tests {
             },
             announced: true,
             in_memory: false,
+            priority: longhaul_core::Priority::default(),
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: None,

@@ -16,18 +16,24 @@ use crate::{
     usage::{self, UsageChange},
 };
 use longhaul_core::{
-    Event, HostId, InputState, NodeId, Principal, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    Event, HostId, InputState, NodeId, Principal, Priority, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis,
+    Usage,
     store::{Claim, Claimed, History, Idempotency, NewTask, ScheduleRecord, SigningKey, StoreError, Uniqueness},
     transition,
 };
 use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, Row, ffi, params};
 use std::sync::Arc;
 
+/// Of the highest priority below the fourth parameter that has queued tasks, so that those of a higher one that are not ready are not walked through.
 pub(crate) const CLAIM: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_queued CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
-     WHERE tasks.state = 0 AND tool = ?1 AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
+     WHERE tasks.state = 0 AND tool = ?1 \
+     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?4) \
+     AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
 );
+pub(crate) const NEXT_PRIORITY: &str =
+    "SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?2";
 pub(crate) const ADOPT: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
@@ -225,14 +231,34 @@ pub(crate) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
         node: claim.node,
         host: claim.host.clone(),
     };
-    let queue = tx.connection.prepare_cached(CLAIM)?;
-    take(
-        tx,
-        queue,
-        params![&claim.tool, claim.at.0, bound(claim.limit)],
-        &event,
-        claim.at,
-    )
+    let mut taken = Vec::new();
+    let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
+    loop {
+        let queue = tx.connection.prepare_cached(CLAIM)?;
+        let limit = bound(claim.limit - taken.len());
+        let params = params![&claim.tool, claim.at.0, limit, below];
+        let of_one_priority = take(tx, queue, params, &event, claim.at)?;
+        let read = of_one_priority.last().map(|claimed| claimed.task.priority.get().into());
+        taken.extend(of_one_priority);
+        if taken.len() >= claim.limit {
+            break;
+        }
+        let read = match read {
+            Some(read) => Some(read),
+            None => next_priority(tx, &claim.tool, below)?,
+        };
+        match read {
+            Some(read) if read > 0 => below = read,
+            _ => break,
+        }
+    }
+    Ok(Ok(taken))
+}
+
+/// The highest priority below `below` that has queued tasks.
+fn next_priority(tx: &Tx<'_>, tool: &str, below: i64) -> Result<Option<i64>> {
+    let mut next = tx.connection.prepare_cached(NEXT_PRIORITY)?;
+    next.query_row(params![tool, below], |row| row.get(0))
 }
 
 /// [`longhaul_core::store::LeaseStore::adopt`].
@@ -245,7 +271,7 @@ pub(crate) fn adopt(
     at: UnixMillis,
 ) -> Result<Result<Vec<Claimed>, StoreError>> {
     let orphans = tx.connection.prepare_cached(ADOPT)?;
-    take(tx, orphans, params![node.0, bound(limit)], &Event::Adopted { node }, at)
+    take(tx, orphans, params![node.0, bound(limit)], &Event::Adopted { node }, at).map(Ok)
 }
 
 /// Applies `event` to each task that `which` finds, with its arguments.
@@ -255,7 +281,7 @@ fn take(
     by: impl Params,
     event: &Event,
     at: UnixMillis,
-) -> Result<Result<Vec<Claimed>, StoreError>> {
+) -> Result<Vec<Claimed>> {
     let found = which.query_map(by, |row| {
         Ok((row::task(row)?, row::json(row, MORE)?, row::json(row, MORE + 1)?))
     })?;
@@ -276,7 +302,7 @@ fn take(
             requestor,
         });
     }
-    Ok(Ok(taken))
+    Ok(taken)
 }
 
 /// [`longhaul_core::store::TimerStore::make_timers_due`].

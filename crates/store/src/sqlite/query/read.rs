@@ -7,8 +7,9 @@ use crate::{
     task_row::{self, Row as _},
 };
 use longhaul_core::{
-    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{Claimed, Counts, HeldAttempt, LiveTasks, Page, Record, SigningKey, TaskLookup, ToolLimit},
+    Input, InputKey, InputState, Json, NodeId, Principal, Priority, Scope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    Usage,
+    store::{Claimed, Counts, HeldAttempt, LiveTasks, Page, QueuePlace, Record, SigningKey, TaskLookup, ToolLimit},
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, ToSql, params, types::ValueRef};
 use std::sync::Arc;
@@ -60,7 +61,9 @@ pub(crate) const DUE: &str = select_tasks!(
 pub(crate) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
 pub(crate) const LIMITS: &str = "SELECT tool, concurrency FROM tool_limits WHERE concurrency IS NOT NULL ORDER BY tool";
 pub(crate) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued_of_principal \
-     WHERE state = 0 AND tool = ?1 AND principal = ?2 AND (ready_at, id) < (?3, ?4) ORDER BY ready_at, id LIMIT ?5)";
+     WHERE state = 0 AND tool = ?1 AND principal = ?2 AND priority = ?6 AND (ready_at, id) < (?3, ?4) ORDER BY ready_at, id LIMIT ?5)";
+pub(crate) const QUEUED_ABOVE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued_of_principal \
+     WHERE state = 0 AND tool = ?1 AND principal = ?2 AND priority > ?3 LIMIT ?4)";
 pub(crate) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
 pub(crate) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
@@ -77,8 +80,10 @@ pub(crate) const HELD: &str = select_tasks!(
     "CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE tasks.id = ?1 AND attempt_state < 3 AND attempt_node = ?2"
 );
-pub(crate) const NEXT_READY: &str =
-    "SELECT min(ready_at) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1";
+/// Of the highest priority below the second parameter that has queued tasks.
+pub(crate) const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 \
+     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?2) \
+     ORDER BY ready_at LIMIT 1";
 /// Jumps from tool to tool in the index instead of walking through every queue.
 pub(crate) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
          SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 \
@@ -344,12 +349,22 @@ pub(crate) fn queued_before(connection: &Connection, task: &Task, most: usize) -
         task.owner.principal.as_str(),
         task.ready_at.0,
         task.id.as_str(),
-        bound(most)
+        bound(most),
+        task.priority.get()
     ];
     let count: i64 = connection
         .prepare_cached(QUEUED_BEFORE)?
         .query_row(by, |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or(most))
+    let above = params![
+        &task.tool,
+        task.owner.principal.as_str(),
+        task.priority.get(),
+        bound(most)
+    ];
+    let above: i64 = connection
+        .prepare_cached(QUEUED_ABOVE)?
+        .query_row(above, |row| row.get(0))?;
+    Ok(usize::try_from(count + above).unwrap_or(most).min(most))
 }
 
 /// [`longhaul_core::store::TimerStore::newest_created_at`].
@@ -359,11 +374,27 @@ pub(crate) fn newest_created_at(connection: &Connection) -> Result<Option<UnixMi
 }
 
 /// [`longhaul_core::store::QueueStore::next_ready`].
-pub(crate) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
-    let earliest: Option<i64> = connection
-        .prepare_cached(NEXT_READY)?
-        .query_row([tool], |row| row.get(0))?;
-    Ok(earliest.map(UnixMillis))
+pub(crate) fn next_ready(connection: &Connection, tool: &str, at: UnixMillis) -> Result<Option<QueuePlace>> {
+    let mut places = Vec::new();
+    let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
+    while below > 0 {
+        let place = |row: &Row<'_>| {
+            Ok(QueuePlace {
+                priority: task_row::priority(row, 0)?,
+                ready_at: UnixMillis(row.get(1)?),
+            })
+        };
+        let mut next = connection.prepare_cached(NEXT_READY)?;
+        let Some(place) = next.query_row(params![tool, below], place).optional()? else {
+            break;
+        };
+        if place.ready_at <= at {
+            return Ok(Some(place));
+        }
+        below = place.priority.get().into();
+        places.push(place);
+    }
+    Ok(QueuePlace::first(places, at))
 }
 
 /// [`longhaul_core::store::TimerStore::expired`].
