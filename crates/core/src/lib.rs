@@ -62,4 +62,7 @@ pub use time::{
     duration::{InvalidDuration, approximate_duration, format_duration, parse_duration, whole_millis},
     timestamp::push_timestamp,
 };
-pub use tool::{InvalidToolPattern, OnNonDeterminism, Retry, RetryOn, SpecId, TaskPolicy, ToolPattern, ToolSpec};
+pub use tool::{
+    InvalidStartRate, InvalidToolPattern, OnNonDeterminism, Retry, RetryOn, SpecId, StartRate, TaskPolicy, ToolPattern,
+    ToolSpec,
+};

@@ -131,6 +131,7 @@ layer! {
             fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
             fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
             fn next_ready(tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>>;
+            fn last_start(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
             fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
         }
         TimerStore {

@@ -296,6 +296,11 @@ impl QueueStore for PostgresStore {
         read!(self, |connection| read::next_ready(connection, &tool, at))
     }
 
+    fn last_start(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let tool = tool.to_owned();
+        read!(self, |connection| read::last_start(connection, &tool))
+    }
+
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
         let task = task.clone();
         read!(self, |connection| read::queued_before(connection, &task, most))

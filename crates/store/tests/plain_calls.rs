@@ -458,6 +458,7 @@ fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
             host: None,
             limit,
             at: UnixMillis(at),
+            rate: None,
         };
         let claimed = now(fixture.store.claim(claim)).unwrap();
         claimed

@@ -96,6 +96,9 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
         built = built.unique(template);
     }
     built = built.priority(tool.priority.get());
+    if let Some(rate) = tool.start_rate {
+        built = built.start_rate(rate);
+    }
     Ok(built)
 }
 

@@ -1,7 +1,7 @@
 //! Nodes, and what they hold: their leases, and the attempts that they have claimed.
 
 use super::EventDelivery;
-use crate::{HostId, Json, Millis, NodeId, StopReason, Task, TaskId, UnixMillis};
+use crate::{HostId, Json, Millis, NodeId, StartRate, StopReason, Task, TaskId, UnixMillis};
 use std::sync::Arc;
 
 /// A server process that becomes a node.
@@ -194,6 +194,8 @@ pub struct Claim {
     pub limit: usize,
     /// Now: only tasks that are ready by then.
     pub at: UnixMillis,
+    /// How often attempts of the tool may begin. With a rate at most one task is taken, and none before [its time](super::QueueStore::last_start).
+    pub rate: Option<StartRate>,
 }
 
 /// A task taken from its queue, with what its worker needs.

@@ -16,7 +16,7 @@ use crate::{
 use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_command::{Template, in_process};
-use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, TaskPolicy};
+use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, StartRate, TaskPolicy};
 use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings, UniqueValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -409,6 +409,20 @@ impl Tool {
     #[must_use]
     pub fn priority(mut self, priority: u8) -> Self {
         self.settings.priority = Priority::new(priority).unwrap_or(Priority::HIGHEST);
+        self
+    }
+
+    /// How often attempts of this tool begin at most, on all servers that share a store: `"10/m"` for one each six seconds, with `s`, `m` or `h` and a
+    /// number from 1 to 1000. Retries count.
+    ///
+    /// ```
+    /// use longhaul::Tool;
+    /// let notify = Tool::new("notify", async || "sent").start_rate("10/m".parse()?);
+    /// # Ok::<(), longhaul::InvalidStartRate>(())
+    /// ```
+    #[must_use]
+    pub fn start_rate(mut self, rate: StartRate) -> Self {
+        self.settings.start_rate = Some(rate);
         self
     }
 

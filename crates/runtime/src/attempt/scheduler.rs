@@ -112,7 +112,9 @@ async fn claim_from_queue(
         host: inner.binding(tool),
         limit: 1,
         at: now,
+        rate: inner.start_rate(tool),
     };
+    let rate = claim.rate;
     let before = inner.node.active.guard_claim();
     let claimed = inner.node.store.claim(claim).await.inspect_err(|error| {
         if let StoreError::OutcomeUnknown(_) = error {
@@ -134,6 +136,13 @@ async fn claim_from_queue(
         // From here, not from before the claim, which may have taken longer than this.
         None => inner.node.now().plus(PAUSE_AFTER_MISS),
     };
+    if let Some(rate) = rate {
+        let last = inner.node.store.last_start(tool).await?;
+        let next_start = rate.next_start(last, now);
+        if next_start > now {
+            inner.node.queues.hold_until(tool, next_start);
+        }
+    }
     let next = inner.node.store.next_ready(tool, now).await?;
     Ok(next.map(|place| QueuePlace {
         ready_at: place.ready_at.max(earliest),

@@ -272,7 +272,11 @@ impl Inner {
     fn arrive(&self, new: &mut NewTask) -> Arrival {
         let offered = self.catalog.tool(&new.tool);
         let concurrency = self.concurrency_of(&new.tool, offered.as_deref());
-        let take_slot = || self.slot_to_begin(&new.tool, concurrency);
+        // With a rate only a claim from the queue may begin it.
+        let may_begin = offered
+            .as_deref()
+            .is_none_or(|tool| tool.settings().start_rate.is_none());
+        let take_slot = || self.slot_to_begin(&new.tool, concurrency).filter(|_| may_begin);
         let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node.id, self.binding_of(offered.as_deref())));
@@ -287,7 +291,9 @@ impl Inner {
         let digest = keyed.then(|| canonical_digest(&call.arguments));
         // If nothing begins here, another node runs it.
         let is_for_others = !self.begins_work() && self.node.store.capabilities().many_nodes;
-        let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others;
+        // The store counts the starts of a tool with a rate.
+        let is_counted = settings.start_rate.is_some();
+        let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others && !is_counted;
         let at = self.node.now();
         NewTask {
             header: TaskHeader {

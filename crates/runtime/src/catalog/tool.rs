@@ -3,7 +3,8 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{
-    Json, Millis, OnNonDeterminism, Priority, Retry, SpecId, TaskPolicy, ToolSpec, shorten, store::Uniqueness,
+    Json, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec, shorten,
+    store::Uniqueness,
 };
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
@@ -102,6 +103,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub unique: Option<UniqueValue>,
     /// The priority of its calls, and the highest that a client can ask for.
     pub priority: Priority,
+    /// How often its attempts begin at most, over all nodes that share the store. Its plain calls are stored from their beginning.
+    pub start_rate: Option<StartRate>,
     /// When failed attempts are retried.
     pub retry: Retry,
     /// What becomes of a task whose code does not follow its journal, if it keeps one.
@@ -164,6 +167,7 @@ impl<E> ToolSettings<E> {
             concurrency: None,
             unique: None,
             priority: Priority::default(),
+            start_rate: None,
             retry: Retry::default(),
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: BLOCKED_TIMEOUT,
@@ -199,6 +203,7 @@ impl<E> ToolSettings<E> {
             max_retention,
             concurrency,
             priority,
+            start_rate,
             unique,
             retry,
             on_non_determinism,
@@ -228,6 +233,7 @@ impl<E> ToolSettings<E> {
             max_retention,
             concurrency,
             priority,
+            start_rate,
             unique,
             retry,
             on_non_determinism,

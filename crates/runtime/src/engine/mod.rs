@@ -17,8 +17,8 @@ use crate::{
     },
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
-    ToolSpec, push_timestamp,
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, StartRate, State, Store,
+    Task, TaskId, ToolSpec, push_timestamp,
     store::{ApplyError, NewNode, Page, Record, SearchOrder, StoreError, TaskFilter, TaskSearch, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -425,6 +425,11 @@ impl Inner {
             Some(offered) => offered.settings().concurrency,
             None => self.last_limits().get(tool).copied(),
         }
+    }
+
+    /// How often attempts of `tool` may begin. One that is offered no longer has no rate.
+    pub(crate) fn start_rate(&self, tool: &str) -> Option<StartRate> {
+        self.catalog.tool(tool)?.settings().start_rate
     }
 
     pub(crate) fn last_limits(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {

@@ -26,6 +26,8 @@ struct QueueTable {
 struct QueueState {
     /// When the first task of each priority is ready, as far as one is known.
     ready_at: [Option<UnixMillis>; Priority::COUNT],
+    /// No task of it can be claimed before: the tool has a [rate](longhaul_core::StartRate).
+    not_before: Option<UnixMillis>,
     /// Reads of the queue and additions to it in progress: until they end it may hold anything.
     unsettled: usize,
 }
@@ -38,12 +40,22 @@ impl QueueState {
 
     /// The highest priority of its ready tasks.
     fn priority(&self, now: UnixMillis) -> Option<Priority> {
+        if self.not_before.is_some_and(|not_before| not_before > now) {
+            return None;
+        }
         let is_ready = |priority: &Priority| self.of(*priority).is_some_and(|at| at <= now);
         Priority::descending().find(is_ready)
     }
 
     fn of(&self, priority: Priority) -> Option<UnixMillis> {
         self.ready_at[usize::from(priority.get())]
+    }
+
+    /// When its first task after `now` can be claimed.
+    fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let ready = self.ready_at.iter().flatten();
+        let ready = ready.map(|at| self.not_before.map_or(*at, |not_before| not_before.max(*at)));
+        ready.filter(|at| *at > now).min()
     }
 
     fn is_known(&self) -> bool {
@@ -95,6 +107,11 @@ impl Queues {
         queue.ready_at[usize::from(place.priority.get())] = Some(place.ready_at);
         drop(table);
         self.offered.notify_one();
+    }
+
+    /// Says that no task of `tool` can be claimed before `at`. It is known as long as the tool has queued tasks.
+    pub(crate) fn hold_until(&self, tool: &Arc<str>, at: UnixMillis) {
+        self.table.lock().queue(tool).not_before = Some(at);
     }
 
     /// Says that queued tasks may get a slot now that could get none before.
@@ -163,8 +180,7 @@ impl Queues {
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
         let table = self.table.lock();
-        let ready = table.queues.values().flat_map(|queue| queue.ready_at).flatten();
-        ready.filter(|at| *at > now).min()
+        table.queues.values().filter_map(|queue| queue.next_ready(now)).min()
     }
 
     fn unsettle(self: &Arc<Self>, table: &mut QueueTable, tool: &Arc<str>) -> QueueGuard {
@@ -307,5 +323,21 @@ mod tests {
         assert_eq!(turn(NOW, &[]).as_deref(), Some("2"));
         assert_eq!(turn(NOW, &[]), None);
         assert_eq!(turn(later, &[]).as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn a_queue_that_is_held_is_not_looked_at_before_its_time() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let (a, then) = (tool("a"), NOW.plus(6_000));
+        queues.offer(&a, place(0, NOW));
+        let turn = |now| queues.take_turn(now, |tool| slots.try_take(tool, None));
+        let (look, _slot) = turn(NOW).unwrap();
+        queues.hold_until(&a, then);
+        queues.offer(&a, place(0, NOW));
+        drop(look);
+        queues.offer(&a, place(9, NOW));
+        assert!(turn(NOW.plus(5_999)).is_none());
+        assert_eq!(queues.next_ready(NOW.plus(5_999)), Some(then));
+        assert!(turn(then).is_some());
     }
 }

@@ -288,6 +288,7 @@ async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
         host: None,
         limit: 1,
         at: world.clock.now(),
+        rate: None,
     };
     assert_eq!(store.inner.claim(claim).await.unwrap().len(), 1);
     next_reread(&world).await;

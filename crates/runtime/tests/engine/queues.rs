@@ -117,6 +117,39 @@ async fn a_higher_priority_begins_first() {
     run.finish("done");
 }
 
+/// The starts of its attempts are spaced, retries and plain calls included. A call that comes meanwhile has nothing claimed.
+#[tokio::test]
+async fn attempts_of_a_tool_with_a_rate_begin_one_after_the_other() {
+    let world = World::in_memory();
+    let change = |tool: &mut ToolSettings| {
+        tool.start_rate = "10/m".parse().ok();
+        tool.retry = retry(2, 1, [RetryOn::Crash]);
+    };
+    let (engine, mut runs) = world.playing(change).await;
+    let first = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    assert_eq!(run.attempt.task, first.id);
+    world.clock.advance(1);
+    let second = engine.create(engine.call("a")).await.unwrap();
+    world.clock.advance(1);
+    let plain = engine.begin(engine.call("a")).await.unwrap();
+    run.end(ExecutionEnd::Crashed);
+    world.reaches(&engine, &first.id, State::Queued).await;
+    let mut passed = 2;
+    for (nth, expected) in (1..).zip([&second.id, plain.id(), &first.id]) {
+        settle().await;
+        world.clock.advance(nth * 6_000 - 1 - passed);
+        passed = nth * 6_000 - 1;
+        settle().await;
+        assert!(runs.started().is_none(), "{nth} comes too early");
+        world.clock.advance(1);
+        passed += 1;
+        let run = runs.next().await;
+        assert_eq!(run.attempt.task, *expected);
+        run.finish("done");
+    }
+}
+
 /// Whoever raises it does not wait for its backoff.
 #[tokio::test]
 async fn a_raised_task_that_waits_for_its_retry_begins() {

@@ -72,10 +72,19 @@ impl Work for TakeQueued {
             return Ok(TakenTasks::default());
         }
         let tool = encode(&claim.tool);
+        let most = match claim.rate {
+            Some(rate) => {
+                let last = lock_last_start(tx, &tool).await?;
+                claim
+                    .limit
+                    .min(usize::from(rate.next_start(last, claim.at) <= claim.at))
+            }
+            None => claim.limit,
+        };
         let mut queue: Vec<tokio_postgres::Row> = Vec::new();
         let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
         loop {
-            let limit = row::bound(claim.limit - queue.len());
+            let limit = row::bound(most - queue.len());
             let of_one_priority = tx.rows(CLAIM, &[&tool, &claim.at.0, &limit, &below]).await?;
             let read = match of_one_priority.last() {
                 Some(row) => Some(row::task(row)?.priority.get().into()),
@@ -83,7 +92,7 @@ impl Work for TakeQueued {
             };
             queue.extend(of_one_priority);
             match read {
-                Some(read) if read > 0 && queue.len() < claim.limit => below = read,
+                Some(read) if read > 0 && queue.len() < most => below = read,
                 _ => break,
             }
         }
@@ -91,7 +100,12 @@ impl Work for TakeQueued {
             node: claim.node,
             host: claim.host.clone(),
         };
-        take(tx, &queue, &event, claim.at).await
+        let taken = take(tx, &queue, &event, claim.at).await?;
+        if claim.rate.is_some() && !taken.0.is_empty() {
+            let set = "UPDATE start_times SET last_start = $2 WHERE tool = $1";
+            tx.execute(set, &[&tool, &claim.at.0]).await?;
+        }
+        Ok(taken)
     }
 }
 
@@ -100,6 +114,24 @@ async fn next_priority(tx: &Tx<'_>, tool: &str, below: i64) -> Result<Option<i64
     let rows = tx.rows(NEXT_PRIORITY, &[&tool, &below]).await?;
     let next = rows.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?;
     Ok(next.flatten())
+}
+
+/// Locks when the last task of a tool with a rate has begun, so that two nodes do not begin one at the same time. The row is there before it is
+/// locked: of two nodes that add it, one waits for the other.
+async fn lock_last_start(tx: &Tx<'_>, tool: &str) -> Result<Option<UnixMillis>, Fault> {
+    tx.execute(
+        "INSERT INTO start_times (tool) VALUES ($1) ON CONFLICT DO NOTHING",
+        &[&tool],
+    )
+    .await?;
+    let locked = tx
+        .rows(
+            "SELECT last_start FROM start_times WHERE tool = $1 FOR UPDATE",
+            &[&tool],
+        )
+        .await?;
+    let last = locked.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?;
+    Ok(last.flatten().map(UnixMillis))
 }
 
 /// [`longhaul_core::store::LeaseStore::adopt`].

@@ -228,6 +228,15 @@ pub(crate) async fn next_ready(on: &impl Execute, tool: &str, at: UnixMillis) ->
     Ok(QueuePlace::first(places, at))
 }
 
+/// [`longhaul_core::store::QueueStore::last_start`].
+pub(crate) async fn last_start(on: &impl Execute, tool: &str) -> Result<Option<UnixMillis>, Fault> {
+    let tool = encode(tool);
+    first_timestamp(
+        on.row("SELECT last_start FROM start_times WHERE tool = $1", &[&tool])
+            .await?,
+    )
+}
+
 /// [`longhaul_core::store::TimerStore::next_wake`].
 pub(crate) async fn next_wake(on: &impl Execute) -> Result<Option<UnixMillis>, Fault> {
     first_timestamp(

@@ -138,6 +138,7 @@ pub(super) fn tables() -> Vec<Table> {
             "FROM usage_in_all",
         ),
         table("tool_limits", same(["tool", "concurrency"]), "FROM tool_limits"),
+        table("start_times", same(["tool", "last_start"]), "FROM start_times"),
         table("paused_tools", same(["tool"]), "FROM paused_tools"),
         table(
             "schedules",

@@ -154,6 +154,7 @@ async fn nodes_share_a_queue() {
                     host: None,
                     limit: 7,
                     at: UnixMillis(2),
+                    rate: None,
                 };
                 let taken = store.claim(claim).await.unwrap();
                 if taken.is_empty() && store.next_ready("tool", UnixMillis(i64::MAX)).await.unwrap().is_none() {

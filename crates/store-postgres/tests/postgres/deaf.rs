@@ -173,6 +173,7 @@ async fn a_pause_that_was_not_heard_of_holds() {
         host: None,
         limit: 1,
         at: UnixMillis(2),
+        rate: None,
     };
     let claimed = |name: &str| NewTask {
         claim: Some((node, None)),

@@ -232,6 +232,7 @@ async fn the_host_of_a_data_directory_adopts_its_commands_after_the_move() {
         host: Some(host.clone()),
         limit: 1,
         at: UnixMillis(2),
+        rate: None,
     };
     let claimed = store.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), 1);

@@ -3,8 +3,8 @@
 use super::NewSubject;
 use longhaul_core::{
     AnsweredBy, AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
-    Json, Millis, NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task,
-    TaskHeader, TaskId, ToolSpec, UnixMillis,
+    Json, Millis, NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, StartRate, Store,
+    Task, TaskHeader, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
@@ -93,12 +93,23 @@ impl Fixture {
     }
 
     pub(super) async fn claim(&self, tool: &str, limit: usize, at: i64) -> Vec<Claimed> {
+        self.claim_at_rate(tool, None, limit, at).await
+    }
+
+    pub(super) async fn claim_at_rate(
+        &self,
+        tool: &str,
+        rate: Option<StartRate>,
+        limit: usize,
+        at: i64,
+    ) -> Vec<Claimed> {
         let claim = Claim {
             tool: tool.into(),
             node: self.node,
             host: None,
             limit,
             at: UnixMillis(at),
+            rate,
         };
         self.store.claim(claim).await.expect("a claim is answered")
     }

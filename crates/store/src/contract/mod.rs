@@ -85,7 +85,8 @@ macro_rules! with_promises {
                 blocked_tasks_are_found_in_order, an_entry_records_its_attempt;
             calls: a_call_is_written_once_with_its_change, a_call_is_written_with_its_question_or_with_nothing,
                 a_refused_call_leaves_no_trace_and_a_written_one_is_counted, a_hint_of_an_end_may_carry_the_record;
-            claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
+            claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, starts_of_a_tool_with_a_rate_are_spaced,
+                a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
             hints: events_are_never_wrong, versions_are_read_together;

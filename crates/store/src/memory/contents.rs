@@ -36,6 +36,7 @@ pub(super) struct Contents {
     pub(super) specs: foldhash::HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
     pub(super) paused: BTreeSet<Arc<str>>,
+    pub(super) last_starts: BTreeMap<Arc<str>, UnixMillis>,
     pub(super) nodes: Nodes,
     pub(super) permits: PermitTable,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,

@@ -233,13 +233,26 @@ impl QueueStore for MemoryStore {
         if !all.nodes.may_claim(claim.node) {
             return answer(Err(StoreError::LeaseLost));
         }
+        let limit = match claim.rate {
+            Some(rate) => {
+                let last = all.last_starts.get(&claim.tool).copied();
+                claim
+                    .limit
+                    .min(usize::from(rate.next_start(last, claim.at) <= claim.at))
+            }
+            None => claim.limit,
+        };
         let ready = all.tasks.index().queued.ready(&claim.tool, claim.at);
-        let ids: Vec<TaskId> = ready.take(claim.limit).cloned().collect();
+        let ids: Vec<TaskId> = ready.take(limit).cloned().collect();
         let event = Event::Claimed {
             node: claim.node,
             host: claim.host,
         };
-        answer(Ok(all.take(&ids, &event, claim.at)))
+        let taken = all.take(&ids, &event, claim.at);
+        if claim.rate.is_some() && !taken.is_empty() {
+            all.last_starts.insert(claim.tool, claim.at);
+        }
+        answer(Ok(taken))
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -249,6 +262,10 @@ impl QueueStore for MemoryStore {
 
     fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>> {
         answer(Ok(self.lock().tasks.index().queued.first(tool, at)))
+    }
+
+    fn last_start(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        answer(Ok(self.lock().last_starts.get(tool).copied()))
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {

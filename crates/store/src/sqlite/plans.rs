@@ -131,6 +131,7 @@ fn statements() -> Vec<&'static str> {
         read::HELD_ATTEMPTS,
         read::HELD,
         read::NEXT_READY,
+        read::LAST_START,
         read::QUEUED_TOOLS,
         read::COUNT_QUEUED,
         read::COUNT_RUNNING,

@@ -201,6 +201,10 @@ impl QueueStore for SqliteStore {
         self.at_once(|connection| read::next_ready(connection, tool, at))
     }
 
+    fn last_start(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(|connection| read::last_start(connection, tool))
+    }
+
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
         self.at_once(|connection| read::queued_before(connection, task, most))
     }

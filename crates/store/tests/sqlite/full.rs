@@ -296,6 +296,7 @@ fn without_its_reserve_a_store_writes_what_it_has_free_pages_for() {
             host: None,
             limit: 1,
             at: UnixMillis(2_000),
+            rate: None,
         };
         assert_eq!(store.claim(claim).await, Err(StoreError::Full), "nothing begins");
         let finished = finish(&store, &running).await;

@@ -136,6 +136,7 @@ max_output = "64KiB"
 max_log = "1GB"
 concurrency = 2
 priority = 4
+start_rate = "10/m"
 unique = "{path}"
 success = [0, 3, 255]
 timeout = "10m"
@@ -234,6 +235,7 @@ task_after = "5s"
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
     assert_eq!(tool.priority.get(), 4);
+    assert_eq!(tool.start_rate.map(|rate| rate.spacing()), Some(6_000));
     let attempt = AttemptSettings {
         success: [0, 3, 255].into_iter().collect(),
         timeout: Some(600_000),

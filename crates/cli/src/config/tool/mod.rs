@@ -20,7 +20,7 @@ use crate::config::{
 use command::Stdin;
 pub(crate) use http::HttpTool;
 use longhaul_command::{CommandElement, HarmlessValues};
-use longhaul_core::{Millis, Priority, TaskPolicy};
+use longhaul_core::{Millis, Priority, StartRate, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
 use process_context::ProcessContextConfig;
@@ -113,6 +113,8 @@ pub(crate) struct ToolConfig {
     pub(crate) unique: Option<String>,
     /// The priority of its calls, and the highest that a client can ask for.
     pub(crate) priority: Priority,
+    /// How often its attempts begin at most.
+    pub(crate) start_rate: Option<StartRate>,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -270,6 +272,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         rules.check(entry, text, TemplateUse::Key).then(|| text.to_owned())
     });
     let priority = section.get_or("priority", Priority::default(), read_priority);
+    let start_rate = section.optional("start_rate", read_start_rate);
     let annotations = section.get_or("annotations", Map::new(), read_annotations);
     section.finish();
 
@@ -309,6 +312,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         attempt: attempt?,
         unique: unique?,
         priority: priority?,
+        start_rate: start_rate?,
         annotations: annotations?,
     })
 }
@@ -327,6 +331,13 @@ fn read_handoff(entry: &Entry<'_>, task: Option<TaskPolicy>) -> Option<Handoff> 
 fn read_priority(entry: &Entry<'_>) -> Option<Priority> {
     let number = entry.number_in(0..=Priority::HIGHEST.get().into())?;
     u8::try_from(number).ok().and_then(Priority::new)
+}
+
+fn read_start_rate(entry: &Entry<'_>) -> Option<StartRate> {
+    let text = entry.text()?;
+    text.parse()
+        .map_err(|error| entry.report(format!("`start_rate`: {error}")))
+        .ok()
 }
 
 fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Millis> {

@@ -51,6 +51,9 @@ pub trait QueueStore: Send + Sync + 'static {
     /// The place of the queued task of `tool` that a claim at `at` takes first; if none is ready then, of the one that is ready first.
     fn next_ready(&self, tool: &str, at: UnixMillis) -> BoxFuture<'_, Result<Option<QueuePlace>, StoreError>>;
 
+    /// When the last task of `tool` was claimed with a [rate](Claim::rate).
+    fn last_start(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
     /// How many queued tasks of its tool and its principal come before `task`, counted up to `most`: those of a higher priority, ready or not, and earlier
     /// ones of its own. Those of other principals are not counted,
     /// since the number is shown to the owner. The cost grows with `most` only.

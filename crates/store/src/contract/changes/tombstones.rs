@@ -94,6 +94,7 @@ pub async fn a_host_that_lost_an_attempt_learns_of_the_deletion(new_subject: New
         host: Some(there.clone()),
         limit: 1,
         at: UnixMillis(4),
+        rate: None,
     };
     let again = fixture.store.claim(claim).await.expect("claimed").remove(0).task;
     fixture

@@ -135,6 +135,7 @@ impl Chooser {
                 host: self.host(),
                 limit,
                 at: now,
+                rate: self.one_in(4).then(|| "10/s".parse().ok()).flatten(),
             }),
             680..700 => StoreCall::OpenNode(NodeId(self.node), HostId(self.pick(&HOSTS).into()), now),
             700..720 => StoreCall::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),

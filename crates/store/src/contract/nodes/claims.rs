@@ -60,6 +60,41 @@ pub async fn a_queue_is_in_order_of_readiness(new_subject: NewSubject) {
     assert_eq!(names(again), ["c"]);
 }
 
+/// One task at a time, also of many claimers, and the next one when its time has come. A claim that takes nothing does not count.
+pub async fn starts_of_a_tool_with_a_rate_are_spaced(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    for n in 0..9 {
+        fixture.create(new_task(&format!("t{n}"), fixture.node, n)).await;
+    }
+    let mut other = new_task("o", fixture.node, 1);
+    other.header.tool = "other".into();
+    fixture.create(other).await;
+    let rate = "10/m".parse().ok();
+    let last_start = async |fixture: &Fixture, tool: &str| {
+        let last = fixture.store.last_start(tool).await.expect("a read");
+        last.map(|last| last.0)
+    };
+    assert_eq!(fixture.claim_at_rate("none", rate, 9, 50).await, []);
+    assert_eq!(last_start(&fixture, "none").await, None);
+    assert_eq!(last_start(&fixture, "tool").await, None);
+    assert_eq!(fixture.claim_at_rate("tool", rate, 9, 100).await.len(), 1);
+    assert_eq!(last_start(&fixture, "tool").await, Some(100));
+    assert_eq!(fixture.claim_at_rate("other", rate, 9, 101).await.len(), 1);
+    assert_eq!(fixture.claim_at_rate("tool", rate, 9, 6_099).await, []);
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.claim_at_rate("tool", rate, 9, 6_099).await, []);
+    for at in [6_100, 12_100] {
+        // Started together, so that a concurrent store handles them at the same time.
+        let claims: Vec<_> = (0..8)
+            .map(|_| Box::pin(fixture.claim_at_rate("tool", rate, 2, at)))
+            .collect();
+        let taken: usize = together(claims).await.iter().map(Vec::len).sum();
+        assert_eq!((taken, last_start(&fixture, "tool").await), (1, Some(at)));
+    }
+    // Without a rate nothing holds them.
+    assert_eq!(fixture.claim("tool", 9, 12_101).await.len(), 6);
+}
+
 /// Then no other claimer gets it.
 pub async fn a_task_may_be_claimed_as_it_is_created(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;

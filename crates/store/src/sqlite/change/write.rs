@@ -52,6 +52,7 @@ pub(crate) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 
 pub(crate) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
      WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
 pub(crate) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
+const SET_LAST_START: &str = "INSERT INTO start_times (tool, last_start) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET last_start = excluded.last_start";
 /// Of a task that another one with the same value replaces.
 pub(crate) const FREE_UNIQUE: &str =
     "UPDATE tasks SET unique_value = NULL WHERE id = ?1 AND tool = ?2 AND unique_value = ?3";
@@ -231,16 +232,25 @@ pub(crate) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
         node: claim.node,
         host: claim.host.clone(),
     };
+    let most = match claim.rate {
+        Some(rate) => {
+            let last = read::last_start(tx.connection, &claim.tool)?;
+            claim
+                .limit
+                .min(usize::from(rate.next_start(last, claim.at) <= claim.at))
+        }
+        None => claim.limit,
+    };
     let mut taken = Vec::new();
     let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
     loop {
         let queue = tx.connection.prepare_cached(CLAIM)?;
-        let limit = bound(claim.limit - taken.len());
+        let limit = bound(most - taken.len());
         let params = params![&claim.tool, claim.at.0, limit, below];
         let of_one_priority = take(tx, queue, params, &event, claim.at)?;
         let read = of_one_priority.last().map(|claimed| claimed.task.priority.get().into());
         taken.extend(of_one_priority);
-        if taken.len() >= claim.limit {
+        if taken.len() >= most {
             break;
         }
         let read = match read {
@@ -251,6 +261,11 @@ pub(crate) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
             Some(read) if read > 0 => below = read,
             _ => break,
         }
+    }
+    if claim.rate.is_some() && !taken.is_empty() {
+        tx.connection
+            .prepare_cached(SET_LAST_START)?
+            .execute(params![&claim.tool, claim.at.0])?;
     }
     Ok(Ok(taken))
 }

@@ -80,6 +80,7 @@ pub(crate) const HELD: &str = select_tasks!(
     "CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE tasks.id = ?1 AND attempt_state < 3 AND attempt_node = ?2"
 );
+pub(crate) const LAST_START: &str = "SELECT last_start FROM start_times WHERE tool = ?1";
 /// Of the highest priority below the second parameter that has queued tasks.
 pub(crate) const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 \
      AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?2) \
@@ -395,6 +396,14 @@ pub(crate) fn next_ready(connection: &Connection, tool: &str, at: UnixMillis) ->
         places.push(place);
     }
     Ok(QueuePlace::first(places, at))
+}
+
+/// [`longhaul_core::store::QueueStore::last_start`].
+pub(crate) fn last_start(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
+    let last = connection
+        .prepare_cached(LAST_START)?
+        .query_row([tool], |row| row.get(0));
+    Ok(last.optional()?.map(UnixMillis))
 }
 
 /// [`longhaul_core::store::TimerStore::expired`].
