@@ -206,6 +206,7 @@ impl Inner {
             requestor: Arc::clone(&requestor),
             idempotency_key: None,
             ttl: None,
+            priority: None,
             cancel_if_caller_leaves: false,
         };
         let new = NewTask {
