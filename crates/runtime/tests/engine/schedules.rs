@@ -3,9 +3,9 @@
 use crate::support::{Process, Script, World, guarded, home, settle, tool};
 use longhaul_core::{
     Clock, Json, Principal, State, UnixMillis,
-    store::{ScheduleRecord, SearchOrder, TaskFilter, TaskSearch},
+    store::{CreateError, ScheduleRecord, SearchOrder, TaskFilter, TaskSearch},
 };
-use longhaul_runtime::{CatchUp, Cron, Engine, Overlap, Recurrence, Schedule, TriggerError};
+use longhaul_runtime::{CatchUp, Cron, Engine, Overlap, Recurrence, Schedule, ToolSettings, TriggerError};
 use longhaul_store::MemoryStore;
 use std::sync::Arc;
 
@@ -129,6 +129,29 @@ async fn a_live_task_is_not_overtaken_unless_the_schedule_says_so() {
         .await;
     pass(&world, MINUTE).await;
     assert_eq!(row(&world, "skipping").await.counts.started, 2);
+}
+
+#[tokio::test]
+async fn a_start_whose_unique_value_is_live_is_skipped() {
+    let world = World::in_memory().with_slots(4);
+    let one_at_a_time = |tool: &mut ToolSettings| tool.unique = Some(Arc::new(|_: &Json| "x".to_owned()));
+    let (engine, mut runs) = world.playing(one_at_a_time).await;
+    engine.set_schedules(vec![every_minute("unique")]).await.unwrap();
+    pass(&world, 3 * MINUTE).await;
+    let found = row(&world, "unique").await;
+    assert_eq!((found.counts.started, found.counts.skipped), (1, 2));
+    let refused = engine.trigger_schedule("unique").await;
+    assert!(
+        matches!(refused, Err(TriggerError::Create(CreateError::NotUnique { .. }))),
+        "{refused:?}"
+    );
+    runs.next().await.finish("done");
+    let first = found.last_task.unwrap();
+    world
+        .reaches(&engine, &first, State::Done(longhaul_core::Verdict::Succeeded))
+        .await;
+    pass(&world, MINUTE).await;
+    assert_eq!(row(&world, "unique").await.counts.started, 2);
 }
 
 #[tokio::test]

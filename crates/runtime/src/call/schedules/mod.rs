@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul_core::{
     Json, Origin, Outcome, Owner, Task, UnixMillis,
-    store::{CreateError, NewTask, ScheduleAdvance, ScheduleRecord, ScheduledStart, StoreError},
+    store::{CreateError, Created, NewTask, ScheduleAdvance, ScheduleRecord, ScheduledStart, StoreError},
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -220,6 +220,12 @@ impl Inner {
             outcome: wrong.map(|wrong| Outcome::tool_error(&wrong.to_string())),
             ..self.new_task(&call, true)
         };
-        Ok(self.submit(new, requestor, false).await?.into_task())
+        match self.submit(new, requestor, false).await? {
+            // Nothing was written: the schedule still has this planned time.
+            Created::Joined(live) => Err(CreateError::NotUnique {
+                live: Some(live.id.clone()),
+            }),
+            created => Ok(created.into_task()),
+        }
     }
 }

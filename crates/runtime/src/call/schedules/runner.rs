@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_core::{
-    UnixMillis,
+    TaskId, UnixMillis,
     store::{CreateError, ScheduleAdvance, ScheduleConflict, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -136,6 +136,14 @@ async fn start(inner: &Arc<Inner>, schedule: &Arc<Schedule>, advance: ScheduleAd
                 schedule = &*schedule.name,
                 task = last.short(),
                 "a schedule has skipped a start, because the task that it started last is live"
+            );
+            pass(inner, schedule, skipped).await
+        }
+        Err(CreateError::NotUnique { live }) => {
+            info!(
+                schedule = &*schedule.name,
+                task = live.as_ref().map(TaskId::short),
+                "a schedule has skipped a start, because a task with the same unique value is live"
             );
             pass(inner, schedule, skipped).await
         }

@@ -368,10 +368,10 @@ impl BlockingCall {
                 self.questions.keep(&[]);
             }
             PlainCallState::Changed(record) if record.task.announced => {
-                if self.limit.answer.is_some() {
+                if self.limit.answer == Some(Instead::Task) {
                     return Ok(Some(self.promoted(&record.task)));
                 }
-                // The client that has the task is asked instead.
+                // The client that has the task is asked instead. This one waits as long as it would without.
                 self.open.clear();
             }
             PlainCallState::Changed(record) => {
