@@ -80,7 +80,7 @@ fn a_placeholder_in_a_script_of_a_list_or_a_switch_is_found() {
             "-c".into(),
             "echo $1".into(),
             "sh".into(),
-            group(&["-c", "{x}"]),
+            group(&["--tag", "{x}"]),
         ],
         vec!["sh".into(), switch(&["-x"], &[]), "script.sh".into(), group(&["{x}"])],
     ] {

@@ -1,5 +1,7 @@
 //! Commands as the runtime sees them: the adapter to its `Executor` and `Provider` ports.
 
+mod supervisor_connection;
+
 use super::{
     attempt_dir::{
         AttemptDir, Attempts, log,
@@ -22,6 +24,7 @@ use longhaul_runtime::{
 };
 use serde_json::json;
 use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
+use supervisor_connection::{end, into_tokio, request, unanswered};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -222,16 +225,6 @@ impl Provider for CommandProvider {
                 .await
                 .map_err(|error| LogError(error.to_string()))
         })
-    }
-}
-
-/// Asks a supervisor to end its command, and waits until it closes the connection.
-async fn end(mut stream: UnixStream) {
-    let supervisor = SupervisorProcess::behind(&stream);
-    if stream.write_all(request(StopReason::Cancel)).await.is_ok() {
-        supervisor.resume();
-        let mut events = BufReader::new(stream).lines();
-        while let Ok(Some(_)) = events.next_line().await {}
     }
 }
 
@@ -578,30 +571,6 @@ async fn blocking<T: Send + 'static>(
         .blocking(work)
         .await
         .unwrap_or_else(|| Err(io::Error::other("the server is stopping")))
-}
-
-fn into_tokio(stream: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
-}
-
-/// The status of a task whose supervisor does not act on a stop.
-fn unanswered(reason: StopReason) -> &'static str {
-    match reason {
-        StopReason::Cancel => {
-            "cancel requested, but the command's supervisor does not react: it is suspended, frozen or waits for its disk; the command may still run"
-        }
-        StopReason::Deadline => {
-            "deadline passed, but the command's supervisor does not react: it is suspended, frozen or waits for its disk; the command may still run"
-        }
-    }
-}
-
-fn request(reason: StopReason) -> &'static [u8] {
-    match reason {
-        StopReason::Cancel => b"cancel\n",
-        StopReason::Deadline => b"deadline\n",
-    }
 }
 
 /// The outcome of a command that may still run, and of which it is not known how it ends.

@@ -20,7 +20,7 @@ mod supervisor;
 mod utf8;
 
 pub use attempt_dir::{
-    AttemptDir, Attempts, DIRECTORY_VERSION,
+    ArgumentFile, AttemptDir, Attempts, DIRECTORY_VERSION,
     log::{DEFAULT_READ, MAX_READ, read as read_log},
     record::{CommandEnd, ExitRecord, LaunchSpec, Stopped, SuccessCodes},
     signal::StopSignal,
@@ -28,10 +28,10 @@ pub use attempt_dir::{
 };
 pub use definition::{
     CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind, StopSettings,
-    arguments::{ArgumentTexts, Arguments, CommandArgumentError},
+    argument_error::CommandArgumentError,
+    arguments::{ArgumentTexts, Arguments},
     element::{CommandElement, CommandSwitch, CommandWord, ElementPart, ElementProblem, command_words},
     env_file::{EnvFileError, parse_env_file},
-    files::ArgumentFile,
     script::{
         HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words,
     },

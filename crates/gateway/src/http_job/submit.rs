@@ -17,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 const SUBMIT_GRACE: Duration = Duration::from_secs(8);
 
 /// What an answer to `submit` says.
-enum Submitted {
+enum SubmitVerdict {
     Accepted(HttpAnswer),
     /// The server has not accepted the job, and may do so later.
     NotNow(String, Option<Millis>),
@@ -64,19 +64,19 @@ impl HttpJobExecutor {
             // From here on a later process does not take it for one that was never sent.
             cx.record_start().await?;
             let (why, retry_after) = match self.send_submit(&url, request.clone(), unknown.is_some(), cx).await? {
-                Submitted::Accepted(answer) => return Ok((url, answer)),
-                Submitted::Refused(end) => return Err(end),
-                Submitted::NotNow(why, retry_after) => {
+                SubmitVerdict::Accepted(answer) => return Ok((url, answer)),
+                SubmitVerdict::Refused(end) => return Err(end),
+                SubmitVerdict::NotNow(why, retry_after) => {
                     if unknown.is_none() {
                         send_state.was_refused(attempt, cx).await;
                     }
                     (why, retry_after)
                 }
-                Submitted::Unknown(why) if self.job.has_idempotency_header() => {
+                SubmitVerdict::Unknown(why) if self.job.has_idempotency_header() => {
                     unknown = Some(why.clone());
                     (why, None)
                 }
-                Submitted::Unknown(why) => return Err(ExecutionEnd::Lost(self.unknown(&why))),
+                SubmitVerdict::Unknown(why) => return Err(ExecutionEnd::Lost(self.unknown(&why))),
             };
             pause = pause.max(retry_after.unwrap_or_default());
             let waited = self.ports.clock.monotonic().saturating_sub(since);
@@ -103,7 +103,7 @@ impl HttpJobExecutor {
         request: Request<Vec<u8>>,
         is_repeated: bool,
         cx: &TaskContext,
-    ) -> Result<Submitted, ExecutionEnd> {
+    ) -> Result<SubmitVerdict, ExecutionEnd> {
         let sent = self.send(request);
         tokio::pin!(sent);
         let answer = tokio::select! {
@@ -120,26 +120,26 @@ impl HttpJobExecutor {
         let answer = match answer {
             Ok(answer) => answer,
             Err(RequestError::TooLarge { limit }) => {
-                return Ok(Submitted::Refused(self.over(&format!(
+                return Ok(SubmitVerdict::Refused(self.over(&format!(
                     "it has answered with more than {limit} bytes (`max_response`), so nobody can follow the job, which may go on"
                 ))));
             }
             Err(error) => {
                 let why = words(&error, *cx.principal() == Principal::local());
                 return Ok(match error.is_unsent() {
-                    true => Submitted::NotNow(why, None),
-                    false => Submitted::Unknown(why),
+                    true => SubmitVerdict::NotNow(why, None),
+                    false => SubmitVerdict::Unknown(why),
                 });
             }
         };
         let why = self.refusal(url, &answer);
         Ok(match answer.status {
-            200..=299 => Submitted::Accepted(answer),
-            429 | 503 => Submitted::NotNow(why, answer.retry_after),
-            408 | 502 | 504 => Submitted::Unknown(why),
+            200..=299 => SubmitVerdict::Accepted(answer),
+            429 | 503 => SubmitVerdict::NotNow(why, answer.retry_after),
+            408 | 502 | 504 => SubmitVerdict::Unknown(why),
             // The server works on the earlier request.
-            409 if is_repeated => Submitted::Unknown(why),
-            _ => Submitted::Refused(self.failed(&why)),
+            409 if is_repeated => SubmitVerdict::Unknown(why),
+            _ => SubmitVerdict::Refused(self.failed(&why)),
         })
     }
 

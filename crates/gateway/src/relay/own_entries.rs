@@ -1,6 +1,6 @@
 //! What this server offers by itself beside its upstreams: prompts and resources of its own configuration.
 
-use super::requests::{UpstreamMethod, text};
+use super::relayed_request::{UpstreamMethod, text};
 use longhaul_core::{BoxFuture, Json, JsonMembers, RpcFailure};
 use longhaul_runtime::{Completer, HandlerError, RequestContext, Snapshot};
 use longhaul_wire::completion;

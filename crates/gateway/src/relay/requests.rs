@@ -1,12 +1,14 @@
 //! Prompts, resources and completions of upstreams: requests that are passed on.
 
-use super::own_entries;
+use super::{
+    own_entries,
+    relayed_request::{UpstreamMethod, text},
+};
 use crate::{
     catalog::{EarlierNames, client_catalog},
     executor::progress::relayed_progress,
     lists::{UpstreamLists, text_member},
     question::{Context, foreign_meta},
-    raw_json,
     upstream::{Upstream, Upstreams, loops, public},
 };
 use longhaul_client::{CallOptions, Event, RequestError};
@@ -18,17 +20,6 @@ use std::{
     collections::{BTreeMap, HashSet},
     sync::{Arc, Weak},
 };
-
-/// A method that is answered with what upstreams have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UpstreamMethod {
-    ListPrompts,
-    GetPrompt,
-    ListResources,
-    ListTemplates,
-    ReadResource,
-    Complete,
-}
 
 /// How the URIs of the server's own resources begin.
 const OWN_SCHEME: &str = "longhaul:";
@@ -273,12 +264,6 @@ async fn complete(upstreams: &Upstreams, mut params: JsonMembers, cx: &RequestCo
     };
     params.insert("ref".to_owned(), written);
     forward(&upstream, "completion/complete", params, cx).await
-}
-
-/// A member that is a text.
-pub(super) fn text(members: &JsonMembers, name: &str) -> String {
-    let member = members.get(name).map(Json::as_str);
-    member.and_then(raw_json::text).unwrap_or_default()
 }
 
 /// Passes a request on, and returns the result without what belongs to the upstream's connection.

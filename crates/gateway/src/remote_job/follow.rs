@@ -14,7 +14,7 @@ const LONGEST_RETRY_AFTER: Millis = 3_600_000;
 
 /// Follows the job to its end. While its server is away, the job goes on. If the task is to stop, the job is cancelled.
 pub(crate) async fn follow<J: RemoteJob>(job: &Arc<J>, cx: &TaskContext) -> ExecutionEnd {
-    let mut following = Following {
+    let mut follower = JobFollower {
         job,
         cx,
         refusals: 0,
@@ -27,8 +27,8 @@ pub(crate) async fn follow<J: RemoteJob>(job: &Arc<J>, cx: &TaskContext) -> Exec
             cancel(job, cx).await;
             return ExecutionEnd::Stopped(reason);
         }
-        following.pause = job.poll();
-        if let Some(end) = following.ask().await {
+        follower.pause = job.poll();
+        if let Some(end) = follower.ask().await {
             return end;
         }
         tokio::select! {
@@ -37,12 +37,12 @@ pub(crate) async fn follow<J: RemoteJob>(job: &Arc<J>, cx: &TaskContext) -> Exec
                 cancel(job, cx).await;
                 return ExecutionEnd::Stopped(reason);
             }
-            () = job.ports().clock.sleep(Duration::from_millis(following.pause)) => {}
+            () = job.ports().clock.sleep(Duration::from_millis(follower.pause)) => {}
         }
     }
 }
 
-struct Following<'a, J> {
+struct JobFollower<'a, J> {
     job: &'a Arc<J>,
     cx: &'a TaskContext,
     /// In a row.
@@ -54,7 +54,7 @@ struct Following<'a, J> {
     pause: Millis,
 }
 
-impl<J: RemoteJob> Following<'_, J> {
+impl<J: RemoteJob> JobFollower<'_, J> {
     /// Asks for the state, and for the result of a job that is done. `None` if the job is to be asked for again.
     async fn ask(&mut self) -> Option<ExecutionEnd> {
         let status = match self.job.status(self.cx).await {

@@ -20,7 +20,7 @@ use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn,
 use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings, UniqueValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How many attempts of a durable tool may fail in a row without a new journal entry.
 const DURABLE_ATTEMPTS: u32 = 5;
@@ -561,7 +561,14 @@ fn unique_value(text: &str, schema: &Value) -> Result<UniqueValue, String> {
             ));
         }
     }
-    Ok(Arc::new(move |arguments| template.text_of(arguments.as_str())))
+    let defaults = template.properties().filter_map(|name| {
+        let default = schema["properties"][name].get("default")?;
+        Some((name.to_owned(), default.clone()))
+    });
+    let defaults: BTreeMap<String, Value> = defaults.collect();
+    Ok(Arc::new(move |arguments| {
+        template.text_of(arguments.as_str(), &defaults)
+    }))
 }
 
 /// The description in the schema of the arguments.

@@ -222,20 +222,8 @@ impl Batch {
                 batch.keep(row)?;
             }
         }
-        for row in &answer(keyed_at) {
-            let (key, digest) = (row::text(row, MORE)?, row.try_get::<_, &[u8]>(MORE + 1)?);
-            let digest = digest.try_into().map_err(|_| not_a_digest())?;
-            let task = batch.keep(row)?;
-            let call = (task.owner.principal.clone(), Arc::clone(&task.tool), key);
-            let id = task.id.clone();
-            batch.keyed.insert(call, (id, digest));
-        }
-        for row in &answer(unique_at) {
-            let digest = |column| Some(row.try_get::<_, &[u8]>(column).ok()?.try_into().ok()?);
-            let (value, arguments) = digest(MORE).zip(digest(MORE + 1)).ok_or_else(not_a_digest)?;
-            let task = row::task(row)?;
-            batch.unique.insert((Arc::clone(&task.tool), value), (task, arguments));
-        }
+        batch.keep_keyed(&answer(keyed_at))?;
+        batch.keep_unique(&answer(unique_at))?;
         batch.unknown_specs = unknown;
         for row in &answer(specs_at) {
             let spec = SpecId::named(row::text(row, 0)?);
@@ -246,14 +234,7 @@ impl Batch {
             let place = u32::try_from(row::number(row, 1)?).unwrap_or_default();
             batch.lengths.insert((row::id(row, 0)?, place), row::number(row, 2)?);
         }
-        let limited = new.iter().filter(|new| {
-            [QuotaScope::Principal, QuotaScope::All]
-                .iter()
-                .any(|scope| new.quota.limits(*scope))
-        });
-        let limited: BTreeSet<&Principal> = limited.map(|new| &new.owner.principal).collect();
-        let limited: Vec<&Principal> = limited.into_iter().collect();
-        batch.ledger = Ledger::read(tx, &limited).await?;
+        batch.ledger = Ledger::read(tx, &limited(&new)).await?;
         Ok(batch)
     }
 
@@ -266,6 +247,30 @@ impl Batch {
             task: task.clone(),
         };
         Ok(&self.tasks.entry(task.id.clone()).or_insert(kept).task)
+    }
+
+    /// Takes over tasks with an idempotency key.
+    fn keep_keyed(&mut self, rows: &[tokio_postgres::Row]) -> Result<(), Fault> {
+        for row in rows {
+            let (key, digest) = (row::text(row, MORE)?, row.try_get::<_, &[u8]>(MORE + 1)?);
+            let digest = digest.try_into().map_err(|_| not_a_digest())?;
+            let task = self.keep(row)?;
+            let call = (task.owner.principal.clone(), Arc::clone(&task.tool), key);
+            let id = task.id.clone();
+            self.keyed.insert(call, (id, digest));
+        }
+        Ok(())
+    }
+
+    /// Takes over live tasks with a unique value.
+    fn keep_unique(&mut self, rows: &[tokio_postgres::Row]) -> Result<(), Fault> {
+        for row in rows {
+            let digest = |column| row.try_get::<_, &[u8]>(column).ok()?.try_into().ok();
+            let (value, arguments) = digest(MORE).zip(digest(MORE + 1)).ok_or_else(not_a_digest)?;
+            let task = row::task(row)?;
+            self.unique.insert((Arc::clone(&task.tool), value), (task, arguments));
+        }
+        Ok(())
     }
 
     fn decide(&mut self, request: &Request) -> RequestAnswer {
@@ -462,6 +467,17 @@ fn call(new: &NewTask) -> Option<Call> {
 
 fn unique<'a>(new: &&'a NewTask) -> Option<(&'a str, &'a [u8])> {
     Some((&*new.tool, &new.unique.as_ref()?.value[..]))
+}
+
+/// The principals of new tasks that a quota limits.
+fn limited<'a>(new: &[&'a NewTask]) -> Vec<&'a Principal> {
+    let limited = new.iter().filter(|new| {
+        [QuotaScope::Principal, QuotaScope::All]
+            .iter()
+            .any(|scope| new.quota.limits(*scope))
+    });
+    let limited: BTreeSet<&Principal> = limited.map(|new| &new.owner.principal).collect();
+    limited.into_iter().collect()
 }
 
 fn unknown_specs(requests: &[&Request], specs: &KnownSpecs) -> HashSet<SpecId> {

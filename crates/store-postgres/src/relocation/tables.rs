@@ -54,6 +54,13 @@ fn of_tasks() -> Vec<(&'static str, &'static str)> {
 /// In the order in which they are copied. Not among them: `tombstones` (the folders of deleted tasks of a data directory are removed by its own server),
 /// `permits` (they end with their node), and what only the other store has.
 pub(super) fn tables() -> Vec<Table> {
+    let mut tables = tables_of_tasks();
+    tables.extend(other_tables());
+    tables
+}
+
+/// The tasks, and what belongs to one of them.
+fn tables_of_tasks() -> Vec<Table> {
     vec![
         table("specs", same(["id", "kind", "definition"]), "FROM specs"),
         table("tasks", of_tasks(), "FROM tasks t"),
@@ -108,6 +115,12 @@ pub(super) fn tables() -> Vec<Table> {
             vec![("task", "id"), ("host", "attempt_host")],
             "FROM tasks WHERE attempt_host IS NOT NULL",
         ),
+    ]
+}
+
+/// Nodes, usage, tools, schedules, keys and sessions.
+fn other_tables() -> Vec<Table> {
+    vec![
         // None of them holds a lease any more.
         table(
             "nodes",

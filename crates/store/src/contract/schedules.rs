@@ -169,7 +169,7 @@ pub async fn a_planned_time_passes_once(new_subject: NewSubject) {
 pub async fn schedules_are_kept_by_their_plans(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;
     let (nightly, weekly) = (schedule("nightly", "plan", 10), schedule("weekly", "w", 70));
-    fixture.put(&[nightly.clone()]).await;
+    fixture.put(std::slice::from_ref(&nightly)).await;
     fixture.create(fixture.start("a", Some((10, 20)), true)).await;
     assert_eq!(fixture.store.set_schedule_paused("nightly", true).await, Ok(true));
     let kept = fixture.nightly().await;
@@ -184,7 +184,7 @@ pub async fn schedules_are_kept_by_their_plans(new_subject: NewSubject) {
         next_at: None,
         ..kept
     };
-    assert_eq!(fixture.put(&[never]).await, [replanned.clone()]);
+    assert_eq!(fixture.put(&[never]).await, std::slice::from_ref(&replanned));
 
     let fixture = fixture.restart().await;
     let store = &fixture.store;

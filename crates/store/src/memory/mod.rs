@@ -2,6 +2,7 @@
 
 mod contents;
 mod index;
+mod lines;
 mod nodes;
 mod permits;
 mod plain_calls;

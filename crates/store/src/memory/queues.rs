@@ -1,6 +1,6 @@
 //! The queues of tools.
 
-use super::index::Lines;
+use super::lines::Lines;
 use longhaul_core::{Priority, Task, TaskId, UnixMillis, store::QueuePlace};
 use std::{array, collections::BTreeSet, sync::Arc};
 

@@ -24,7 +24,6 @@ pub(crate) mod segments;
 pub(crate) mod signal;
 pub(crate) mod verdict;
 
-use super::definition::files::ArgumentFile;
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
 use record::{ExitRecord, LaunchSpec};
@@ -203,6 +202,22 @@ fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// A file that an attempt's folder has for its command: the value of an argument.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ArgumentFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// The value.
+    pub contents: String,
+}
+
+/// The value may be secret.
+impl std::fmt::Debug for ArgumentFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ArgumentFile({})", self.name)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The elements of a command: texts, lists that stand or fall with their values, and switches.
 
 use super::{
-    arguments::{ArgumentValue, Arguments, CommandArgumentError},
+    argument_error::CommandArgumentError,
+    arguments::{ArgumentValue, Arguments},
     template::{Rules, Template, TemplateError, ValueForm},
 };
 use serde::{Deserialize, Serialize};

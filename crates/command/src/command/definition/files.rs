@@ -1,23 +1,8 @@
 //! Arguments that a command gets as files.
 
-use super::arguments::CommandArgumentError;
-use std::{cell::RefCell, collections::BTreeMap, fmt, path::Path};
-
-/// A file that an attempt's folder has for its command: the value of an argument.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ArgumentFile {
-    /// Its name in the folder.
-    pub name: String,
-    /// The value.
-    pub contents: String,
-}
-
-/// The value may be secret.
-impl fmt::Debug for ArgumentFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ArgumentFile({})", self.name)
-    }
-}
+use super::argument_error::CommandArgumentError;
+use crate::command::attempt_dir::ArgumentFile;
+use std::{cell::RefCell, collections::BTreeMap, path::Path};
 
 /// The files that the templates of a call have asked for so far, by property.
 pub(crate) struct ArgumentFiles<'a> {

@@ -1,6 +1,6 @@
 //! The JSON text of an argument, for commands.
 
-use super::{arguments::CommandArgumentError, number};
+use super::{argument_error::CommandArgumentError, number};
 use serde_json::value::RawValue;
 
 /// The JSON without blanks. Whole numbers that 64 bits hold are written without point and exponent, as JavaScript writes them.

@@ -1,5 +1,6 @@
 //! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
+pub(crate) mod argument_error;
 pub(crate) mod arguments;
 pub(crate) mod element;
 pub(crate) mod env_file;
@@ -12,14 +13,16 @@ pub(crate) mod variables;
 
 use super::{
     attempt_dir::{
+        ArgumentFile,
         record::{SuccessCodes, is_default},
         signal::StopSignal,
     },
     progress::ProgressPattern,
 };
-use arguments::{Arguments, CommandArgumentError};
+use argument_error::CommandArgumentError;
+use arguments::Arguments;
 use element::{CommandElement, Element, ElementProblem};
-use files::{ArgumentFile, ArgumentFiles};
+use files::ArgumentFiles;
 use longhaul_core::Millis;
 use longhaul_json_schema::{Schema, SchemaAuthor};
 use script::{HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts};

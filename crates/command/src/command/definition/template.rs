@@ -1,13 +1,17 @@
 //! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
 
 use super::{
-    arguments::{self, ArgumentValue, Arguments, CommandArgumentError, Word},
+    argument_error::CommandArgumentError,
+    arguments::{self, ArgumentValue, Arguments, Word},
     files::ArgumentFiles,
     json_text, number,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// A text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -319,18 +323,20 @@ impl Template {
         filled
     }
 
-    /// The text of a call with these arguments: numbers as they are written shortest, nothing in the place of what is absent or null. The arguments were
-    /// checked before; an array or object is its JSON.
+    /// The text of a call with these arguments, and with `defaults` for those that are left out: numbers as they are written shortest, nothing in the place
+    /// of what is absent or null. The arguments were checked before; an array or object is its JSON.
     ///
     /// ```
     /// let template = longhaul_command::Template::parse("{env}/{n}{missing}").unwrap();
-    /// assert_eq!(template.text_of(r#"{"env":"prod","n":5.0}"#), "prod/5");
+    /// let defaults = [("env".to_owned(), "prod".into())].into();
+    /// assert_eq!(template.text_of(r#"{"n":5.0}"#, &defaults), "prod/5");
     /// ```
-    pub fn text_of(&self, arguments: &str) -> String {
+    pub fn text_of(&self, arguments: &str, defaults: &BTreeMap<String, Value>) -> String {
         let arguments: serde_json::Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+        let value = |name: &String| arguments.get(name).or_else(|| defaults.get(name));
         let part = |part: &Part| match part {
             Part::Literal(literal) => literal.clone(),
-            Part::Property { name, .. } => arguments.get(name).map(text_of_value).unwrap_or_default(),
+            Part::Property { name, .. } => value(name).map(text_of_value).unwrap_or_default(),
         };
         self.parts.iter().map(part).collect()
     }

@@ -2,7 +2,8 @@
 
 use super::{
     CommandDefinition,
-    arguments::{ArgumentValue, Arguments, CommandArgumentError},
+    argument_error::CommandArgumentError,
+    arguments::{ArgumentValue, Arguments},
     script::HarmlessValues,
     template::{Rules, Template},
 };

@@ -1,5 +1,6 @@
 //! From an ended command to what the caller sees of it: a `CallToolResult`.
 
+mod tool_result;
 pub(crate) mod unwritten;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     progress::{OutputReport, read_report},
     utf8::orphans,
 };
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use longhaul_core::{
     BYTE_ORDER_MARK, Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper,
     skip_partial, terminal_text, truncate,
@@ -20,9 +20,9 @@ use longhaul_core::{
 use longhaul_json_schema::Violation;
 use longhaul_private_dir::read_file;
 use longhaul_runtime::AttemptExit;
-use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::io;
+use tool_result::{ContentBlock, Incomplete, Meta, ToolResult};
 
 /// Violations of the output schema that are listed.
 const LISTED: usize = 5;
@@ -36,9 +36,6 @@ const FOREIGN_LINES: usize = 20;
 const NAMED_LINE: usize = 200;
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
-
-/// An embedded resource must have an address. No request reads this one: its bytes are in the result.
-const OUTPUT_URI: &str = "longhaul:stdout";
 
 /// Whether the result of a command names its log, if its caller can read that.
 pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
@@ -513,84 +510,6 @@ fn not_json(text: &str, error: &serde_json::Error) -> String {
         );
     }
     format!("its output is not JSON: {error}")
-}
-
-/// A `CallToolResult` with one block.
-#[derive(Serialize)]
-struct ToolResult<'a> {
-    content: [ContentBlock<'a>; 1],
-    #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
-    structured_content: Option<&'a RawValue>,
-    #[serde(rename = "isError")]
-    is_error: bool,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<Meta>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ContentBlock<'a> {
-    Text {
-        text: &'a str,
-    },
-    /// The only block for bytes of any kind.
-    Resource {
-        resource: BlobResource,
-    },
-}
-
-#[derive(Serialize)]
-struct BlobResource {
-    uri: &'static str,
-    #[serde(rename = "mimeType")]
-    mime_type: &'static str,
-    blob: String,
-}
-
-impl ContentBlock<'_> {
-    fn bytes(bytes: &[u8]) -> Self {
-        Self::Resource {
-            resource: BlobResource {
-                uri: OUTPUT_URI,
-                mime_type: "application/octet-stream",
-                blob: BASE64_STANDARD.encode(bytes),
-            },
-        }
-    }
-}
-
-impl<'a> ToolResult<'a> {
-    fn of(text: &'a str, is_error: bool) -> Self {
-        Self {
-            content: [ContentBlock::Text { text }],
-            structured_content: None,
-            is_error,
-            meta: None,
-        }
-    }
-}
-
-/// What programs may want to know of a result.
-#[derive(Serialize)]
-struct Meta {
-    /// How a command ended, unless it succeeded with the exit code 0.
-    #[serde(rename = "dev.longhaul/exit", skip_serializing_if = "Option::is_none")]
-    exit: Option<Value>,
-    #[serde(rename = "dev.longhaul/incomplete", skip_serializing_if = "Option::is_none")]
-    incomplete: Option<Incomplete>,
-}
-
-/// Why there is, or may be, more output than the result has.
-#[derive(Serialize)]
-struct Incomplete {
-    /// Outputs that were still open when reading ended.
-    #[serde(rename = "leftOpen", skip_serializing_if = "Vec::is_empty")]
-    left_open: Vec<&'static str>,
-    #[serde(rename = "droppedBytes")]
-    dropped_bytes: u64,
-    /// Where the log is read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log: Option<String>,
 }
 
 fn kept(dir: &AttemptDir, name: &str) -> io::Result<Vec<u8>> {
