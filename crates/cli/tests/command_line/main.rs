@@ -13,6 +13,7 @@ mod auth;
 mod calls;
 mod content;
 mod doctor;
+mod examples;
 mod init;
 mod isolation;
 mod issuers;
