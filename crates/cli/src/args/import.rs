@@ -4,6 +4,7 @@ use super::{Era, Header, serving::parse_header};
 use clap::{
     Arg, Args, Command, ValueEnum as _,
     builder::{EnumValueParser, NonEmptyStringValueParser, PossibleValue, TypedValueParser},
+    error::{ContextKind, ContextValue},
 };
 use longhaul_core::{Millis, parse_duration};
 use std::{ffi::OsStr, path::PathBuf};
@@ -54,7 +55,11 @@ impl TypedValueParser for SourceParser {
         let is_path = value.as_encoded_bytes().iter().any(|byte| b"/.".contains(byte));
         match EnumValueParser::<Host>::new().parse_ref(cmd, arg, value) {
             Err(_) if is_path => Ok(ImportSource::File(value.into())),
-            host => host.map(ImportSource::Host),
+            host => host.map(ImportSource::Host).map_err(|mut error| {
+                let tip = "a file is named by a path, as './justfile', or with '--file'";
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+                error
+            }),
         }
     }
 

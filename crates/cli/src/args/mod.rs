@@ -145,7 +145,7 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = help::WRAP)]
     Wrap(Wrap),
-    /// Put the MCP servers of a host behind `longhaul wrap`
+    /// Put a host's servers behind Longhaul, or draft tools from files
     #[cfg(unix)]
     #[command(after_help = help::IMPORT)]
     Import(Import),

@@ -5,8 +5,10 @@
 mod admin;
 mod content;
 mod data_dir;
+mod display;
 mod file;
 mod keys;
+pub(crate) mod media_type;
 mod paths;
 mod schedule;
 mod section;
@@ -20,9 +22,10 @@ pub(crate) mod variables;
 mod tests;
 
 pub(crate) use content::{
-    ContentConfig, Display, FOLDER_VARIABLE, PromptArgument, PromptConfig, ResourceConfig, ResourceSource,
+    ContainedFolder, ContentConfig, FOLDER_VARIABLE, PromptArgument, PromptConfig, ResourceConfig, ResourceSource,
 };
 pub(crate) use data_dir::{DataDirConfig, load_for_data_dir};
+pub(crate) use display::Display;
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use keys::{KeysConfig, load_for_keys};
 pub(crate) use paths::Environment;

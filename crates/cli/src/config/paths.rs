@@ -1,11 +1,12 @@
 //! Resolving paths in the configuration.
 
-use super::variables;
+use super::{section::Entry, variables};
 use longhaul_command::missing_interpreter;
 use longhaul_core::UnixMillis;
 use std::{
     env,
     ffi::OsString,
+    io::Read as _,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
@@ -144,6 +145,31 @@ impl Environment {
 fn unusable(program: &Path) -> Option<String> {
     let why = missing_interpreter(program)?;
     Some(format!("the program {} cannot be started: {why}", program.display()))
+}
+
+/// The path that an entry names.
+pub(super) fn read_path(entry: &Entry<'_>, environment: &Environment) -> Option<PathBuf> {
+    let path = environment.resolve(entry.text()?, entry.file().folder());
+    path.map_err(|error| entry.report(format!("`{}`: {error}", entry.key())))
+        .ok()
+}
+
+/// The content of the small file that an entry names.
+pub(super) fn read_file(entry: &Entry<'_>, environment: &Environment, limit: u64) -> Option<(PathBuf, Vec<u8>)> {
+    let path = read_path(entry, environment)?;
+    let mut bytes = Vec::new();
+    let read = longhaul_private_dir::open_named(&path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) => entry.report(format!("`{}`: cannot read {}: {error}", entry.key(), path.display())),
+        Ok(_) if bytes.len() as u64 > limit => entry.report(format!(
+            "`{}`: {} has more than {} KiB, which is the most that is read here",
+            entry.key(),
+            path.display(),
+            limit >> 10
+        )),
+        Ok(_) => return Some((path, bytes)),
+    }
+    None
 }
 
 /// Whether users who are neither its owner nor of its group may do something of `mode` with a file.

@@ -197,6 +197,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A text that is not blank, if the key is there.
+    pub(super) fn optional_text(&self, key: &'static str) -> Option<Option<String>> {
+        self.optional(key, |entry| entry.filled_text().map(str::to_owned))
+    }
+
     /// An array of strings, each of which is parsed as a `T`. Without the key there are none.
     pub(super) fn parsed_list<T: FromStr<Err: fmt::Display>>(&self, key: &'static str) -> Option<Vec<T>> {
         self.get_or(key, Vec::new(), |entry| {

@@ -158,7 +158,7 @@ fn read_auth(entry: &Entry<'_>, environment: &Environment) -> Option<UpstreamAut
         }
         None => entry.flag().map(|login| login.then_some(UpstreamLogin::Shared)),
     });
-    let id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
+    let id = section.optional_text("client_id");
     let secret = section.optional("client_secret", |entry| read_secret(entry, environment));
     let scopes = section.get_or("scopes", Vec::new(), |entry| {
         let texts = entry.texts()?;

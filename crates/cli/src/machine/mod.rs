@@ -1,9 +1,7 @@
 //! What is on this machine, and whose it is: ports, sockets, files that are served, and those beside the tasks of a data directory.
 
 pub(crate) mod audit;
-pub(crate) mod contained_folder;
 pub(crate) mod listening_socket;
-pub(crate) mod media_type;
 pub(crate) mod port_owner;
 pub(crate) mod principal_logins;
 pub(crate) mod served_file;

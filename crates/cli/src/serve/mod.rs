@@ -4,17 +4,15 @@ mod access;
 mod content;
 mod descriptors;
 mod gateway;
-#[cfg(debug_assertions)]
-mod injected_fault;
+mod listener;
 pub(crate) mod log;
 mod orphans;
-pub(crate) mod owner_log;
 mod reload;
 mod report;
-mod shared_store;
 #[cfg(unix)]
 pub(crate) mod stdio;
 mod stop;
+mod store;
 mod telemetry;
 mod tools;
 #[cfg(unix)]
@@ -25,15 +23,13 @@ use crate::{
     config::{self, Config, ServerConfig, SharedStore},
     machine::{
         audit::{AuditError, AuditLog},
-        port_owner,
         served_file::ServedFile,
         upstream_logins::{UpstreamError, UpstreamLogins},
     },
     mcp_servers::generated_config,
     output::{self, amounts::count},
 };
-#[cfg(debug_assertions)]
-use injected_fault::store_options;
+use listener::BoundListener;
 use longhaul::{
     ServerHandle,
     audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
@@ -45,15 +41,15 @@ use longhaul_gateway::{Gateway, GatewayError};
 use longhaul_runtime::{Engine, Ports, Provider};
 use longhaul_server::{
     ProtocolServer,
-    http::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError},
+    http::{ListenError, TlsError, UnixSocketError},
     stdio::OwnerSocket,
 };
 use longhaul_store::{SqliteOpenError, SqliteOptions, SqliteStore};
 use orphans::Orphans;
 use report::Report;
 use rustix::process::Signal as SignalNumber;
-use shared_store::OpenedStore;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
+use store::{OpenedStore, SharedStoreError};
 use telemetry::Telemetry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tools::ToolProviders;
@@ -87,7 +83,7 @@ enum ServeError {
     #[error(transparent)]
     Admin(#[from] longhaul_admin::AdminError),
     #[error(transparent)]
-    SharedStore(#[from] shared_store::SharedStoreError),
+    SharedStore(#[from] SharedStoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
@@ -196,7 +192,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
         accept_restored: serve.accept_restored_database,
         accept_relocated: config.server.shared_store.is_some(),
         reserve_bytes: config.server.disk_reserve,
-        ..store_options()
+        ..store::store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);
     let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
@@ -224,7 +220,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     let mut offered = reload::Present::new(&config.tools);
     let parts = ServerParts::open(config.server, store, asked).await?;
-    let listener = bind(&parts.server, parts.role, asked).await?;
+    let listener = listener::bind(&parts.server, parts.role, asked).await?;
     let url = listener.as_ref().map(BoundListener::url);
     let address = url.as_deref().unwrap_or(match parts.role {
         NodeRole::Worker => "a worker, which accepts no requests",
@@ -274,7 +270,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .wrap_engine_store(move |store| noting(metering(store)));
     #[cfg(debug_assertions)]
     {
-        building = injected_fault::plant(building);
+        building = store::plant(building);
     }
     let running = building.start().await?;
     if let Some(audit) = &audit {
@@ -327,7 +323,7 @@ struct ServerParts {
 impl ServerParts {
     async fn open(server: ServerConfig, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<Self, ServeError> {
         let accepts = asked.accept_restored_database;
-        let tasks = shared_store::open(server.shared_store.as_ref(), &store, &server.data_dir, accepts).await?;
+        let tasks = store::open(server.shared_store.as_ref(), &store, &server.data_dir, accepts).await?;
         let path = server.data_dir.join("attempts");
         let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
             path: path.display().to_string(),
@@ -500,7 +496,7 @@ impl StartedServer<'_> {
         // One that is detached writes its log into the file that is made by whoever starts it.
         let kept_short = async {
             if self.asked.detach {
-                let keeping = owner_log::keep_short(&server.data_dir, &*self.parts.ports.clock);
+                let keeping = log::owner_log::keep_short(&server.data_dir, &*self.parts.ports.clock);
                 stop.run_until_cancelled(keeping).await;
             }
         };
@@ -537,70 +533,4 @@ impl StartedServer<'_> {
             audit: self.audit.as_ref(),
         }
     }
-}
-
-/// Listens for clients; `None` if it does not, because it only works, or only for `longhaul stdio`.
-async fn bind(server: &ServerConfig, role: NodeRole, asked: &args::Serve) -> Result<Option<BoundListener>, ServeError> {
-    let tls = match &server.tls {
-        Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
-        None => None,
-    };
-    if role == NodeRole::Worker {
-        return Ok(None);
-    }
-    match listen(server, tls).await {
-        Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
-            tracing::warn!("{error}{owner}; serving only longhaul stdio");
-            Ok(None)
-        }
-        bound => bound.map(Some),
-    }
-}
-
-enum BoundListener {
-    Address(Listener),
-    Unix(SocketListener),
-}
-
-impl BoundListener {
-    fn url(&self) -> String {
-        match self {
-            Self::Address(listener) => listener.url(),
-            Self::Unix(listener) => config::Listen::Unix(listener.path().to_owned()).url(false),
-        }
-    }
-}
-
-async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<BoundListener, ServeError> {
-    let address = match &server.listen {
-        config::Listen::Address(address) => *address,
-        config::Listen::Unix(path) => {
-            return Ok(BoundListener::Unix(
-                SocketListener::bind(path, server.socket_mode).await?,
-            ));
-        }
-    };
-    // What it may listen on was checked with the configuration.
-    let listener = Listener::bind_exposed(address, Exposure::unchecked())
-        .await
-        .map_err(|error| {
-            let in_use =
-                matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
-            let owner = if in_use {
-                let owner = port_owner::describe(address.port());
-                format!("{owner}; set another address with `listen` in the file, or with --listen")
-            } else {
-                String::new()
-            };
-            ServeError::Listen { error, owner }
-        })?;
-    Ok(BoundListener::Address(match tls {
-        Some(tls) => listener.with_tls(tls),
-        None => listener,
-    }))
-}
-
-#[cfg(not(debug_assertions))]
-fn store_options() -> SqliteOptions {
-    SqliteOptions::default()
 }

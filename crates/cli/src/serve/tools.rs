@@ -43,15 +43,15 @@ pub(super) fn build_all(
 }
 
 fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders) -> Result<Tool, UnusableTool> {
-    let output_schema = match &tool.output {
+    let output_schema = match &tool.output.format {
         Output::Text | Output::Raw => None,
         Output::Json(schema) => schema.clone(),
     };
-    let prepared = match tool.http.take() {
+    let parts = match tool.http.take() {
         Some(http) => prepare_http(http, &tool.attempt.retry, &providers.http_jobs),
         None => prepare_command(&mut tool, output_schema.clone(), &providers.commands),
     };
-    let (kind, frozen, executor) = prepared.map_err(|error| UnusableTool {
+    let (kind, frozen, executor) = parts.map_err(|error| UnusableTool {
         tool: tool.name.clone(),
         error,
     })?;
@@ -89,27 +89,27 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     if let Some(limit) = tool.deadline {
         built = built.deadline(millis(limit));
     }
-    if let Some(most) = tool.concurrency {
+    if let Some(most) = tool.queue.concurrency {
         built = built.concurrency(most as usize);
     }
-    if let Some(template) = tool.unique {
+    if let Some(template) = tool.queue.unique {
         built = built.unique(template);
     }
-    built = built.priority(tool.priority.get());
-    if let Some(rate) = tool.start_rate {
+    built = built.priority(tool.queue.priority.get());
+    if let Some(rate) = tool.queue.start_rate {
         built = built.start_rate(rate);
     }
     Ok(built)
 }
 
 /// The kind of an executor, its definition, and itself.
-type Prepared = (&'static str, Json, Arc<dyn Executor>);
+type ExecutorParts = (&'static str, Json, Arc<dyn Executor>);
 
 fn prepare_command(
     tool: &mut ToolConfig,
     output_schema: Option<Value>,
     commands: &CommandProvider,
-) -> Result<Prepared, String> {
+) -> Result<ExecutorParts, String> {
     let names = property_names(&tool.input_schema);
     let (stdin, stdin_json) = match std::mem::take(&mut tool.stdin) {
         Stdin::Template(text) => (text, false),
@@ -131,15 +131,15 @@ fn prepare_command(
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
         optional: std::mem::take(&mut tool.optional),
         integers: std::mem::take(&mut tool.integers),
-        output: match tool.output {
+        output: match tool.output.format {
             Output::Text => OutputKind::Text,
             Output::Json(_) => OutputKind::Json,
             Output::Raw => OutputKind::Raw,
         },
         output_schema,
-        progress: tool.progress.take(),
-        max_output: tool.max_output,
-        max_log: tool.max_log,
+        progress: tool.output.progress.take(),
+        max_output: tool.output.max_output,
+        max_log: tool.output.max_log,
         success: std::mem::take(&mut tool.attempt.success),
         timeout_ms: tool.attempt.timeout,
         stop: tool.attempt.stop,
@@ -151,7 +151,7 @@ fn prepare_command(
     Ok((KIND, frozen, executor))
 }
 
-fn prepare_http(http: HttpTool, retry: &Retry, jobs: &HttpJobs) -> Result<Prepared, String> {
+fn prepare_http(http: HttpTool, retry: &Retry, jobs: &HttpJobs) -> Result<ExecutorParts, String> {
     let definition = HttpJobDefinition {
         key_per_attempt: retry.attempts > 1 && retry.on.contains(&RetryOn::Error),
         ..http.definition

@@ -1,10 +1,10 @@
 //! What a server has besides tools: the `[[resource]]` and `[[prompt]]` sections.
 
-mod display;
+mod contained_folder;
 mod prompt;
 mod resource;
 
-pub(crate) use display::Display;
+pub(crate) use contained_folder::ContainedFolder;
 pub(crate) use prompt::{PromptArgument, PromptConfig};
 pub(crate) use resource::{FOLDER_VARIABLE, ResourceConfig, ResourceSource};
 
@@ -13,7 +13,7 @@ use super::{
     section::{Entry, Section},
     tool::is_tool_name,
 };
-use std::{collections::HashMap, path::PathBuf};
+use std::collections::HashMap;
 
 /// The resources and prompts of a configuration, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -72,35 +72,4 @@ fn read_name(section: &mut Section<'_>, kind: &str, line_of_name: &mut HashMap<S
     }
     line_of_name.insert(name.to_owned(), entry.line());
     Some(name.to_owned())
-}
-
-/// A text that is not blank, if the key is there.
-fn optional_text(section: &Section<'_>, key: &'static str) -> Option<Option<String>> {
-    section.optional(key, |entry| entry.filled_text().map(str::to_owned))
-}
-
-/// The path that an entry names.
-fn path(entry: &Entry<'_>, environment: &Environment) -> Option<PathBuf> {
-    let path = environment.resolve(entry.text()?, entry.file().folder());
-    path.map_err(|error| entry.report(format!("`{}`: {error}", entry.key())))
-        .ok()
-}
-
-/// The content of the small file that an entry names.
-fn read_file(entry: &Entry<'_>, environment: &Environment, limit: u64) -> Option<(PathBuf, Vec<u8>)> {
-    use std::io::Read as _;
-    let path = path(entry, environment)?;
-    let mut bytes = Vec::new();
-    let read = longhaul_private_dir::open_named(&path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) => entry.report(format!("`{}`: cannot read {}: {error}", entry.key(), path.display())),
-        Ok(_) if bytes.len() as u64 > limit => entry.report(format!(
-            "`{}`: {} has more than {} KiB, which is the most that is read here",
-            entry.key(),
-            path.display(),
-            limit >> 10
-        )),
-        Ok(_) => return Some((path, bytes)),
-    }
-    None
 }

@@ -1,9 +1,9 @@
 //! The `[[prompt]]` sections: messages with placeholders.
 
-use super::{Display, optional_text, read_file};
 use crate::{
     config::{
-        paths::Environment,
+        display::Display,
+        paths::{Environment, read_file},
         section::{Entry, Section},
     },
     output::nearest,
@@ -39,7 +39,7 @@ pub(crate) struct PromptArgument {
 /// Reads one section; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) -> Option<PromptConfig> {
     let display = Display::read(section, environment);
-    let description = optional_text(section, "description");
+    let description = section.optional_text("description");
     let arguments_entry = section.get("arguments");
     let arguments = arguments_entry.as_ref().map_or(Some(Vec::new()), read_arguments);
     let messages = read_messages(section, arguments.as_deref(), environment);
@@ -98,8 +98,8 @@ fn read_argument(entry: &Entry<'_>) -> Option<PromptArgument> {
         }
         Some(name.to_owned())
     });
-    let title = optional_text(&section, "title");
-    let description = optional_text(&section, "description");
+    let title = section.optional_text("title");
+    let description = section.optional_text("description");
     let required = section.get_or("required", false, Entry::flag);
     let choices = section.get_or("choices", Vec::new(), |entry| {
         Some(entry.texts()?.into_iter().map(|(_, text)| text.to_owned()).collect())

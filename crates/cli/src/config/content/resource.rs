@@ -1,15 +1,11 @@
 //! The `[[resource]]` sections: files, and folders of files.
 
-use super::{Display, optional_text, path};
-use crate::{
-    config::{
-        paths::Environment,
-        section::{Entry, Section},
-    },
-    machine::{
-        contained_folder::{ContainedFolder, MAX_LISTED},
-        media_type::is_media_type,
-    },
+use super::contained_folder::{ContainedFolder, MAX_LISTED};
+use crate::config::{
+    display::Display,
+    media_type::is_media_type,
+    paths::{Environment, read_path},
+    section::{Entry, Section},
 };
 use glob::Pattern;
 use longhaul_runtime::UriTemplate;
@@ -46,7 +42,7 @@ pub(crate) enum ResourceSource {
 /// Reads one section; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) -> Option<ResourceConfig> {
     let display = Display::read(section, environment);
-    let description = optional_text(section, "description");
+    let description = section.optional_text("description");
     let mime_type = section.optional("mime_type", |entry| {
         let text = entry.text()?;
         if !is_media_type(text) {
@@ -115,7 +111,7 @@ fn read_source(section: &Section<'_>, environment: &Environment) -> Option<Resou
 }
 
 fn read_file_path(entry: &Entry<'_>, environment: &Environment) -> Option<PathBuf> {
-    let path = path(entry, environment)?;
+    let path = read_path(entry, environment)?;
     match longhaul_private_dir::open_named(&path).and_then(|file| file.metadata()) {
         Ok(found) if found.is_file() => return Some(path),
         Ok(_) => entry.report(format!(
@@ -128,7 +124,7 @@ fn read_file_path(entry: &Entry<'_>, environment: &Environment) -> Option<PathBu
 }
 
 fn read_folder(entry: &Entry<'_>, include: Option<Vec<Pattern>>, environment: &Environment) -> Option<ContainedFolder> {
-    let path = path(entry, environment)?;
+    let path = read_path(entry, environment)?;
     if !path.is_dir() {
         entry.report(format!("`folder`: there is no folder {}", path.display()));
         return None;

@@ -54,7 +54,7 @@ pub(crate) fn read(
         accepted(entry, OAuthAuthenticator::check_key_file(shown_name, &source))?;
         Some(source)
     });
-    let client_id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
+    let client_id = section.optional_text("client_id");
     let client_secret = section.optional("client_secret_file", |entry| {
         let file = path(entry, section, environment)?;
         if is_permitted_to_others(&file, 0o006) {

@@ -77,7 +77,7 @@ impl<'a> ServerKeys<'a> {
             section,
             display: Display::read(section, environment),
             website_url: section.optional("website_url", website_url),
-            instructions: section.optional("instructions", |entry| entry.filled_text().map(str::to_owned)),
+            instructions: section.optional_text("instructions"),
             listen: section.get_or("listen", Listen::Address(address), |entry| {
                 listen(entry, section, environment)
             }),

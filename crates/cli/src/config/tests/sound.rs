@@ -54,8 +54,11 @@ fn the_smallest_file_gets_every_default() {
     let expected = (TaskPolicy::After(5_000), None, 86_400_000);
     assert_eq!((tool.task, tool.deadline, tool.retention), expected);
     let expected = (64 << 10, 256 << 20, None);
-    assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
-    assert_eq!((&tool.output, &tool.progress), (&Output::Text, &None));
+    assert_eq!(
+        (tool.output.max_output, tool.output.max_log, tool.queue.concurrency),
+        expected
+    );
+    assert_eq!((&tool.output.format, &tool.output.progress), (&Output::Text, &None));
     let attempt = AttemptSettings {
         success: SuccessCodes::default(),
         timeout: None,
@@ -203,7 +206,7 @@ task_after = "5s"
     assert_eq!(tool.input_schema["properties"]["path"]["pattern"], "^[/.]");
     assert_eq!(tool.optional.iter().collect::<Vec<_>>(), ["text"]);
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
-    assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
+    assert_eq!(tool.output.format, Output::Json(Some(json!({"type": "array"}))));
     let expected = (TaskPolicy::After(2_000), Handoff::After(45_000));
     assert_eq!((tool.task, tool.handoff), expected);
     assert_eq!(tool.immediate_response.as_deref(), Some("Hashing has begun."));
@@ -231,11 +234,14 @@ task_after = "5s"
     assert_eq!(config.server.audit, Some(audit));
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
-    assert_eq!(tool.unique.as_deref(), Some("{path}"));
+    assert_eq!(tool.queue.unique.as_deref(), Some("{path}"));
     let expected = (64 << 10, 1_000_000_000, Some(2));
-    assert_eq!((tool.max_output, tool.max_log, tool.concurrency), expected);
-    assert_eq!(tool.priority.get(), 4);
-    assert_eq!(tool.start_rate.map(|rate| rate.spacing()), Some(6_000));
+    assert_eq!(
+        (tool.output.max_output, tool.output.max_log, tool.queue.concurrency),
+        expected
+    );
+    assert_eq!(tool.queue.priority.get(), 4);
+    assert_eq!(tool.queue.start_rate.map(|rate| rate.spacing()), Some(6_000));
     let attempt = AttemptSettings {
         success: [0, 3, 255].into_iter().collect(),
         timeout: Some(600_000),
@@ -468,7 +474,7 @@ output = "raw"
     assert_eq!(tool.env_file, Some(file));
     assert_eq!(tool.cwd, folder.path().join("repos"));
     assert_eq!(tool.cwd_template.as_deref(), Some("/home/me/{tag}"));
-    assert_eq!((&tool.output, tool.max_output), (&Output::Raw, 1 << 20));
+    assert_eq!((&tool.output.format, tool.output.max_output), (&Output::Raw, 1 << 20));
     let warnings: Vec<_> = config.warnings.iter().map(|warning| &*warning.message).collect();
     assert!(
         matches!(warnings[..], [one] if one.starts_with("`env_file`: every user of this machine can read")),

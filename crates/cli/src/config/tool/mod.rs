@@ -4,7 +4,9 @@ mod attempt;
 pub(super) mod command;
 mod http;
 pub(super) mod job;
+mod output;
 mod process_context;
+mod queueing;
 mod schema;
 mod template;
 mod tool_warnings;
@@ -20,28 +22,24 @@ use crate::config::{
 use command::Stdin;
 pub(crate) use http::HttpTool;
 use longhaul_command::{CommandElement, HarmlessValues};
-use longhaul_core::{Millis, Priority, StartRate, TaskPolicy};
+use longhaul_core::{Millis, TaskPolicy};
 use longhaul_runtime::Handoff;
 use longhaul_server::FOLLOW_TOOLS;
+pub(crate) use output::{Output, OutputSettings};
 use process_context::ProcessContextConfig;
-use regex::Regex;
+pub(crate) use queueing::QueueSettings;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     path::PathBuf,
 };
-use template::{Rules, TemplateUse};
+use template::Rules;
 
 pub(super) use process_context::{read_cwd, read_env};
 
 pub(crate) const DEFAULT_TASK_AFTER: Millis = 5_000;
 const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
-/// What a model can take.
-const DEFAULT_MAX_TEXT: u64 = 64 << 10;
-/// JSON and raw output are kept whole or not at all.
-const DEFAULT_MAX_WHOLE: u64 = 1 << 20;
-const DEFAULT_MAX_LOG: u64 = 256 << 20;
 pub(crate) const MAX_CONCURRENCY: u32 = 10_000;
 
 /// A command or an HTTP job offered as a tool.
@@ -85,10 +83,8 @@ pub(crate) struct ToolConfig {
     pub(crate) harmless: HarmlessValues,
     /// Properties that are integers, or arrays of them.
     pub(crate) integers: BTreeSet<String>,
-    /// The format of its standard output.
-    pub(crate) output: Output,
-    /// Regular expression that matches progress in a line of output: group `current`, optionally `total`.
-    pub(crate) progress: Option<String>,
+    /// What its standard output is, and how much of it is kept.
+    pub(crate) output: OutputSettings,
     /// Which calls become tasks.
     pub(crate) task: TaskPolicy,
     /// The text that a host may give its model while the task runs.
@@ -101,20 +97,10 @@ pub(crate) struct ToolConfig {
     pub(crate) retention: Millis,
     /// The longest retention that a client may request, if longer.
     pub(crate) max_retention: Option<Millis>,
-    /// Bytes of output kept in the result, at the end.
-    pub(crate) max_output: u64,
-    /// Bytes of log kept on disk.
-    pub(crate) max_log: u64,
-    /// The largest number of attempts of this tool at once; `None` for no limit of its own.
-    pub(crate) concurrency: Option<u32>,
     /// How its attempts end, and when they are retried.
     pub(crate) attempt: AttemptSettings,
-    /// Template of what no two live tasks of this tool have in common.
-    pub(crate) unique: Option<String>,
-    /// The priority of its calls, and the highest that a client can ask for.
-    pub(crate) priority: Priority,
-    /// How often its attempts begin at most.
-    pub(crate) start_rate: Option<StartRate>,
+    /// Which of its calls run at once, and in which order.
+    pub(crate) queue: QueueSettings,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -124,17 +110,6 @@ impl fmt::Debug for ToolConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ToolConfig({})", self.name)
     }
-}
-
-/// The format of a command's standard output.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Output {
-    /// Text for the model.
-    Text,
-    /// JSON for `structuredContent`, checked against a schema if there is one.
-    Json(Option<Value>),
-    /// Its bytes as they are.
-    Raw,
 }
 
 /// Reads every `[[tool]]`. Those with problems are left out.
@@ -251,28 +226,15 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         (stdin.as_ref(), process_context.templates().as_deref()),
         input_schema.as_ref(),
     );
-    let output = read_output(section, environment);
-    let progress = section.optional("progress", read_progress);
+    let output = output::read(section, environment);
     let task = read_task_policy(section);
-    let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
+    let immediate_response = section.optional_text("immediate_response");
     let handoff = section.optional("handoff", |entry| read_handoff(entry, task));
     let deadline = section.optional("deadline", Entry::positive_duration);
     let retention = section.get_or("retention", DEFAULT_RETENTION, Entry::retention);
     let max_retention = section.optional("max_retention", |entry| read_max_retention(entry, retention));
-    let default_max_output = match &output {
-        Some(Output::Text) | None => DEFAULT_MAX_TEXT,
-        Some(_) => DEFAULT_MAX_WHOLE,
-    };
-    let max_output = section.get_or("max_output", default_max_output, Entry::size);
-    let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
-    let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let attempt = attempt::read(section, deadline.flatten());
-    let unique = section.optional("unique", |entry| {
-        let text = entry.filled_text()?;
-        rules.check(entry, text, TemplateUse::Key).then(|| text.to_owned())
-    });
-    let priority = section.get_or("priority", Priority::default(), read_priority);
-    let start_rate = section.optional("start_rate", read_start_rate);
+    let queue = queueing::read(section, &rules);
     let annotations = section.get_or("annotations", Map::new(), read_annotations);
     section.finish();
 
@@ -299,20 +261,14 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         allow_leading_dash: allow_leading_dash?,
         allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
         output: output?,
-        progress: progress?,
         task: task?,
         immediate_response: immediate_response?,
         handoff: handoff?.unwrap_or(Handoff::Default),
         deadline: deadline?,
         retention: retention?,
         max_retention: max_retention?,
-        max_output: max_output?,
-        max_log: max_log?,
-        concurrency: concurrency?,
         attempt: attempt?,
-        unique: unique?,
-        priority: priority?,
-        start_rate: start_rate?,
+        queue: queue?,
         annotations: annotations?,
     })
 }
@@ -326,18 +282,6 @@ fn read_handoff(entry: &Entry<'_>, task: Option<TaskPolicy>) -> Option<Handoff> 
         );
     }
     handoff
-}
-
-fn read_priority(entry: &Entry<'_>) -> Option<Priority> {
-    let number = entry.number_in(0..=Priority::HIGHEST.get().into())?;
-    u8::try_from(number).ok().and_then(Priority::new)
-}
-
-fn read_start_rate(entry: &Entry<'_>) -> Option<StartRate> {
-    let text = entry.text()?;
-    text.parse()
-        .map_err(|error| entry.report(format!("`start_rate`: {error}")))
-        .ok()
 }
 
 fn read_max_retention(entry: &Entry<'_>, retention: Option<Millis>) -> Option<Millis> {
@@ -394,51 +338,6 @@ fn check_code(
     if let Some(entry) = section.get("env") {
         process_context::check_code_variables(&entry, &harmless);
     }
-}
-
-fn read_output(section: &Section<'_>, environment: &Environment) -> Option<Output> {
-    let output = section.get_or("output", "text", |entry| {
-        entry.choice(&[("text", "text"), ("json", "json"), ("raw", "raw")])
-    });
-    let schema_entry = section.get("output_schema");
-    let schema = schema_entry.as_ref().map(|entry| schema::output(entry, environment));
-    match (output?, schema) {
-        ("json", None) => Some(Output::Json(None)),
-        ("json", Some(schema)) => Some(Output::Json(Some(schema?))),
-        ("raw", None) => Some(Output::Raw),
-        (_, None) => Some(Output::Text),
-        (_, Some(_)) => {
-            if let Some(entry) = schema_entry {
-                entry.report("`output_schema` needs output = \"json\"".to_owned());
-            }
-            None
-        }
-    }
-}
-
-fn read_progress(entry: &Entry<'_>) -> Option<String> {
-    const EXAMPLE: &str = r"'(?<current>\d+)/(?<total>\d+)'";
-    // The last line of the parser's message holds the reason.
-    let reason = |error: &regex::Error| {
-        error
-            .to_string()
-            .lines()
-            .last()
-            .unwrap_or_default()
-            .replace("error: ", "")
-    };
-    let pattern = entry.text()?;
-    let regex = Regex::new(pattern);
-    let regex = regex
-        .map_err(|error| entry.report(format!("`progress` is not a regular expression: {}", reason(&error))))
-        .ok()?;
-    if !regex.capture_names().flatten().any(|name| name == "current") {
-        entry.report(format!(
-            "`progress` needs a group `current`, and may have one `total`: {EXAMPLE}"
-        ));
-        return None;
-    }
-    Some(pattern.to_owned())
 }
 
 fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {

@@ -143,7 +143,7 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
     let is_compared = usage == TemplateUse::Key;
     if is_compared && (placeholder.form != ValueForm::Word || schema::kind(input_schema, name) != Kind::Other) {
         return Some(format!(
-            "calls are not compared by `{placeholder}`: name a property that is a text, a number or a boolean, as `{{{name}}}`"
+            "`{placeholder}` is no single value to compare calls by: name a property that is a text, a number or a boolean, without `:json` or `:file`"
         ));
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;

@@ -209,7 +209,8 @@ fn own(tool: &str, words: &[String], command: &ToolCommand, cwd: Option<&str>) -
     }
     text.push_str("# The folder that it runs in. Relative paths start from the folder of this file.\n");
     let _ = match cwd {
-        Some(cwd) => writeln!(text, "cwd = {}", quoted(cwd)),
+        // Braces are those of placeholders.
+        Some(cwd) => writeln!(text, "cwd = {}", quoted(&cwd.replace('{', "{{").replace('}', "}}"))),
         None => writeln!(text, "# cwd = \".\""),
     };
     text.push_str(
@@ -302,7 +303,7 @@ mod tests {
             ("count", vec!["steps=8".to_owned()])
         );
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
-        assert!(config.tools[0].progress.is_some());
+        assert!(config.tools[0].output.progress.is_some());
         assert_eq!(config.server.listen.url(false), "http://127.0.0.1:7411/mcp");
         let data_dir = Path::new("/home/u/.local/state/longhaul/my.jobs-1_x");
         assert_eq!(config.server.data_dir, data_dir);

@@ -2,8 +2,7 @@
 
 use super::shown;
 use crate::{
-    config::{FOLDER_VARIABLE, ResourceConfig, ResourceSource},
-    machine::{contained_folder::ContainedFolder, media_type::media_type},
+    config::{ContainedFolder, FOLDER_VARIABLE, ResourceConfig, ResourceSource, media_type::media_type},
     output::amounts::size,
 };
 use longhaul::ResourceContents;

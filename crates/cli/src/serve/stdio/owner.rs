@@ -1,6 +1,6 @@
 //! Finding or starting the process that owns a data directory.
 
-use crate::serve::owner_log;
+use crate::serve::log::owner_log;
 use longhaul_core::Millis;
 use longhaul_private_dir::{PrivateDir, open_file};
 use longhaul_runtime::Ports;

@@ -1,6 +1,6 @@
 //! A workflow of GitHub with `workflow_dispatch`: a tool that starts it.
 
-use super::{Draft, DraftedTool, Element, Property, Source, property_name, text};
+use super::{Draft, DraftedTool, Element, Property, Source, literal, property_name, text};
 use serde_json::{Map, Value, json};
 
 pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
@@ -35,7 +35,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
         .unwrap_or_default();
     for (name, input) in inputs.iter().filter(|(name, _)| *name != "ref") {
         let property = property(name, input.as_object().unwrap_or(&Map::new()));
-        let value = format!("{}={{{}}}", super::literal(name), property.name);
+        let value = format!("{}={{{}}}", literal(name), property.name);
         tool.command.push(Element::Group(vec!["-f".to_owned(), value]));
         tool.property(property);
     }
@@ -46,7 +46,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
         .and_then(std::path::Path::parent)
         .filter(|_| folder.ends_with(".github/workflows"));
     let repository = repository.unwrap_or(folder);
-    tool.keys.push(("cwd", text::quoted(&repository.display().to_string())));
+    tool.keys
+        .push(("cwd", text::quoted(&literal(&repository.display().to_string()))));
     tool.left_out
         .push("the run itself: the task ends when GitHub has taken the order; `gh run watch` follows it".to_owned());
     tool.left_out

@@ -1,6 +1,6 @@
 //! A `justfile`. Its recipes are run by `just` itself, so that nothing of them is lost.
 
-use super::{Draft, DraftedTool, Element, Property, Source, property_name, text};
+use super::{Draft, DraftedTool, Element, Property, Source, literal, property_name, text};
 use serde_json::json;
 
 pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
@@ -95,11 +95,11 @@ impl Recipe {
             parameter.draft(&mut tool);
         }
         tool.keys
-            .push(("cwd", text::quoted(&source.folder().display().to_string())));
+            .push(("cwd", text::quoted(&literal(&source.folder().display().to_string()))));
         if has("[confirm") {
             let question = attributes.iter().find_map(|line| argument_of(line, "confirm"));
             let question = question.unwrap_or_else(|| format!("Run recipe `{}`?", self.name));
-            tool.keys.push(("confirm", text::quoted(&super::literal(&question))));
+            tool.left_out.push(format!("its question before it runs: {question}"));
         }
         draft.tools.push(tool);
     }

@@ -44,7 +44,7 @@ fn tool(name: &str, task: &toml::Table, source: &Source<'_>) -> DraftedTool {
     let usage = words("usage").unwrap_or_default();
     for found in USAGE.iter().flat_map(|line| line.captures_iter(usage)) {
         let (kind, names, rest) = (&found[1], &found[2], &found[3]);
-        Declared::of_usage(kind, names, rest).draft(&mut tool);
+        Parameter::of_usage(kind, names, rest).draft(&mut tool);
     }
     let run = match task.get("run") {
         Some(toml::Value::String(line)) => line.clone(),
@@ -52,18 +52,18 @@ fn tool(name: &str, task: &toml::Table, source: &Source<'_>) -> DraftedTool {
         None => String::new(),
     };
     for found in TEMPLATE.iter().flat_map(|template| template.captures_iter(&run)) {
-        Declared::of_template(&found[1], &found[2], &found[3]).draft(&mut tool);
+        Parameter::of_template(&found[1], &found[2], &found[3]).draft(&mut tool);
     }
     tool.keys
-        .push(("cwd", text::quoted(&source.folder().display().to_string())));
+        .push(("cwd", text::quoted(&literal(&source.folder().display().to_string()))));
     if let Some(question) = words("confirm") {
-        tool.keys.push(("confirm", text::quoted(&literal(question))));
+        tool.left_out.push(format!("its question before it runs: {question}"));
     }
     tool
 }
 
 /// An argument, option or flag of a task.
-struct Declared {
+struct Parameter {
     name: String,
     /// How it is written on the command line, without a value; `None` for an argument, which has its place.
     option: Option<String>,
@@ -73,7 +73,7 @@ struct Declared {
     schema: Value,
 }
 
-impl Declared {
+impl Parameter {
     fn of_usage(kind: &str, names: &str, rest: &str) -> Self {
         let (mut option, mut value) = (None, None);
         for word in names.split_whitespace() {

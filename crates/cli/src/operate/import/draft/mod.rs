@@ -155,7 +155,7 @@ fn report(draft: &Draft, text: &str, file: &Path, json: bool) {
     output::text(text);
     let (tools, left_out) = (draft.tools.len(), left_out.len());
     output::note(&format!(
-        "{tools} tools drafted, {left_out} things left out. Write the draft to a file, read its comments, then: longhaul check FILE"
+        "tools drafted: {tools}; left out: {left_out}. Write the draft to a file, read its comments, then: longhaul check FILE"
     ));
 }
 

@@ -112,7 +112,7 @@ impl Unit {
         self.times(&mut tool);
         if let Some(path) = self.last("Service.WorkingDirectory") {
             let path = path.trim_start_matches('-');
-            tool.keys.push(("cwd", text::quoted(path)));
+            tool.keys.push(("cwd", text::quoted(&literal(path))));
         }
         if let Some(codes) = self.last("Service.SuccessExitStatus") {
             let (codes, others): (Vec<&str>, Vec<&str>) =

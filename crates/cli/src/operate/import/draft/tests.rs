@@ -1,6 +1,7 @@
 use super::*;
+use crate::config::{self, Environment};
 
-/// A file in a folder of its own, drafted.
+/// A file in a folder of its own, drafted. What is drafted can be served.
 fn drafted(name: &str, text: &str, others: &[(&str, &str)]) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().join("shop");
@@ -10,6 +11,15 @@ fn drafted(name: &str, text: &str, others: &[(&str, &str)]) -> Result<String, St
         std::fs::write(file, text).unwrap();
     }
     let drafted = draft(&workspace.join(name)).map_err(|error| error.to_string())?;
+    let environment = Environment {
+        variable: |name| (name == "USER").then(|| "value".to_owned()),
+        ..Environment::of_this_process()
+    };
+    // Such a file is not here.
+    let text = drafted.1.replace("env_file = ", "# env_file = ");
+    if let Err(error) = config::load_generated(&workspace.join("tools.toml"), text.clone(), &environment) {
+        panic!("{error}\n{text}");
+    }
     let home = workspace.canonicalize().unwrap().display().to_string();
     Ok(drafted.1.replace(&home, "/shop"))
 }
@@ -94,7 +104,10 @@ fn recipes_of_just_are_run_by_just() {
         build.contains("optional = [\"flags\"]") && build.contains("default = \"debug\""),
         "{build}"
     );
-    assert!(section(&text, "clean").contains("confirm = \"Sure?\""));
+    assert!(
+        text.contains("# left out: its question before it runs: Sure?\n[[tool]]\nname = \"clean\""),
+        "{text}"
+    );
     assert!(section(&text, "test").contains("minItems = 1"));
     assert!(text.contains("the default of `time` is an expression"), "{text}");
     assert!(

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 /// A configuration with the tools of a draft, and a comment for each thing that it leaves out.
 pub(super) fn of(draft: &Draft, source: &Source<'_>) -> String {
-    let folder = source.folder().file_name().and_then(|name| name.to_str());
+    // The project's, not that of its settings.
+    let mut folders = source.folder().iter().rev().filter_map(|name| name.to_str());
+    let folder = folders.find(|name| ![".vscode", ".github", "workflows"].contains(name));
     let mut text = format!(
         "# Drafted by `longhaul import` from {}. Read the comments, then: longhaul check FILE\n",
         comment(&source.path.display().to_string())

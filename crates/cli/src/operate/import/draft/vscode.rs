@@ -220,7 +220,7 @@ impl TaskReader<'_> {
                 self.workspace.display().to_string()
             }
         };
-        tool.keys.push(("cwd", text::quoted(&cwd)));
+        tool.keys.push(("cwd", text::quoted(&literal(&cwd))));
         let mut variables = Map::new();
         for (name, value) in options.get("env").and_then(Value::as_object).into_iter().flatten() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -10,7 +10,7 @@ use std::{env, sync::Arc};
 const VARIABLE: &str = "LONGHAUL_PLANT";
 
 /// How the store is opened.
-pub(super) fn store_options() -> SqliteOptions {
+pub(crate) fn store_options() -> SqliteOptions {
     let plant = match env::var(VARIABLE).as_deref() {
         Ok("lose-ack") => Some(InjectedFault::AcknowledgeBeforeCommit),
         Ok("synchronous-off") => Some(InjectedFault::SynchronousOff),
@@ -23,7 +23,7 @@ pub(super) fn store_options() -> SqliteOptions {
 }
 
 /// The server as it was, or with a store that forgets.
-pub(super) fn plant(server: longhaul::Server) -> longhaul::Server {
+pub(crate) fn plant(server: longhaul::Server) -> longhaul::Server {
     match env::var(VARIABLE).as_deref() {
         Ok("skip-checkpoint") => server.wrap_store(|store| Arc::new(WithoutCheckpoints(store))),
         _ => server,

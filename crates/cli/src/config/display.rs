@@ -1,12 +1,9 @@
 //! How hosts show something to people: its title and its icons.
 
-use super::{optional_text, read_file};
-use crate::{
-    config::{
-        paths::Environment,
-        section::{Entry, Section},
-    },
-    machine::media_type::{is_media_type, media_type},
+use super::{
+    media_type::{is_media_type, media_type},
+    paths::{Environment, read_file},
+    section::{Entry, Section},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use longhaul::Icon;
@@ -24,7 +21,7 @@ pub(crate) struct Display {
 impl Display {
     /// Reads `title` and `icons`; `None` after a problem.
     pub(crate) fn read(section: &Section<'_>, environment: &Environment) -> Option<Self> {
-        let title = optional_text(section, "title");
+        let title = section.optional_text("title");
         let icons = section.get_or("icons", Vec::new(), |entry| {
             let icons = entry.elements("an array of tables such as [{ src = \"icon.png\" }]")?;
             // Each of them is read, so that every mistake is reported.

@@ -1,5 +1,7 @@
 //! The server's log and its filter.
 
+pub(crate) mod owner_log;
+
 use crate::{args::LogFormat, output};
 use longhaul_client::stderr;
 use longhaul_core::plain_text;

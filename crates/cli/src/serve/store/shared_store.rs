@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The tasks cannot be kept in the database that is configured.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SharedStoreError {
+pub(crate) enum SharedStoreError {
     /// It cannot be opened.
     #[error("`store`: {0}")]
     Open(#[from] PostgresOpenError),
@@ -39,15 +39,15 @@ pub(super) enum SharedStoreError {
 }
 
 /// Where the tasks are.
-pub(super) struct OpenedStore {
-    pub(super) store: Arc<dyn Store>,
+pub(crate) struct OpenedStore {
+    pub(crate) store: Arc<dyn Store>,
     /// Why it is read-only.
-    pub(super) reads_only: Option<String>,
+    pub(crate) reads_only: Option<String>,
 }
 
 /// Where the tasks are: in the data directory, or in the database that is configured. The data directory has what belongs to this host in both cases:
 /// its id, the files of commands, keys.
-pub(super) async fn open(
+pub(crate) async fn open(
     configured: Option<&SharedStore>,
     local: &Arc<SqliteStore>,
     folder: &std::path::Path,
