@@ -19,11 +19,13 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 23] = [
+const GUIDE: [&str; 25] = [
     "install.md",
     "first-task.md",
     "hosts.md",
     "tools.md",
+    "tool-runs.md",
+    "cookbook.md",
     "http-jobs.md",
     "resources.md",
     "schedules.md",
