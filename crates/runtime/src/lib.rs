@@ -31,7 +31,7 @@ pub use catalog::{
     Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient,
     MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
     ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
-    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UniqueValue, UriTemplate, Versions,
+    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UniqueValue, UriTemplate, UriVariables, Versions,
     executor_definition,
 };
 pub use context::{

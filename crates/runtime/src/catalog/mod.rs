@@ -114,9 +114,12 @@ pub struct Snapshot {
     pub versions: Versions,
 }
 
+/// The names and values of a template's variables.
+pub type UriVariables = Vec<(String, String)>;
+
 impl Snapshot {
     /// The handler of the resource, and the names and values of its template's variables.
-    pub fn find_resource(&self, uri: &str) -> Option<(Arc<dyn ResourceHandler>, Vec<(String, String)>)> {
+    pub fn find_resource(&self, uri: &str) -> Option<(Arc<dyn ResourceHandler>, UriVariables)> {
         if let Some(resource) = self.resources.get(uri) {
             return Some((Arc::clone(&resource.handler), Vec::new()));
         }
