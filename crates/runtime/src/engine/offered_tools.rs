@@ -15,8 +15,8 @@ impl Engine {
         let name = Arc::clone(tool.name());
         self.0.node.store.put_limit(&name, tool.settings().concurrency).await?;
         self.0.catalog.put_tool(tool);
-        // Its tasks may have waited for a node that has it.
-        self.0.node.queues.look_again();
+        // Its tasks may have waited for a node that has it, or for the rate that it had.
+        self.0.node.queues.look_again_at(&name);
         self.0
             .node
             .spawn(changed_code::try_changed_code(Arc::clone(&self.0), Some(name)));
@@ -36,6 +36,8 @@ impl Engine {
                 None => self.0.last_limits().remove(&settings.name),
             };
         }
-        self.0.catalog.remove_tool(name)
+        let was_there = self.0.catalog.remove_tool(name);
+        self.0.node.queues.look_again_at(name);
+        was_there
     }
 }

@@ -114,6 +114,14 @@ impl Queues {
         self.table.lock().queue(tool).not_before = Some(at);
     }
 
+    /// Says that tasks of `tool` may be claimed that could not be before: it has other settings, so what was [held](Self::hold_until) is looked at anew.
+    pub(crate) fn look_again_at(&self, tool: &str) {
+        if let Some(queue) = self.table.lock().queues.get_mut(tool) {
+            queue.not_before = None;
+        }
+        self.look_again();
+    }
+
     /// Says that queued tasks may get a slot now that could get none before.
     pub(crate) fn look_again(&self) {
         self.offered.notify_one();

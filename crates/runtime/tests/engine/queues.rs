@@ -150,6 +150,23 @@ async fn attempts_of_a_tool_with_a_rate_begin_one_after_the_other() {
     }
 }
 
+#[tokio::test]
+async fn a_rate_that_is_gone_holds_nothing_back() {
+    let world = World::in_memory();
+    let (engine, mut runs) = world.playing(|tool| tool.start_rate = "1/h".parse().ok()).await;
+    engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.finish("done");
+    let second = engine.create(engine.call("a")).await.unwrap();
+    settle().await;
+    assert!(runs.started().is_none());
+    let (script, mut runs) = Script::bound(false);
+    let without = longhaul_runtime::Tool::new(tool("a", script)).unwrap();
+    engine.put_tool(without).await.unwrap();
+    settle().await;
+    world.clock.advance(5_000);
+    assert_eq!(runs.next().await.attempt.task, second.id);
+}
+
 /// Whoever raises it does not wait for its backoff.
 #[tokio::test]
 async fn a_raised_task_that_waits_for_its_retry_begins() {
