@@ -13,6 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Headers that say where a request goes and where it ends.
+const OF_THE_CONNECTION: [HeaderName; 6] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::TE,
+    header::UPGRADE,
+];
+
 /// An HTTP job as the configuration says it. It is stored with every task; the headers, which may be secret, are not. A request is `METHOD URL`, or the URL alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,6 +208,9 @@ impl HttpJob {
         for (header, text) in headers {
             // The text may be secret.
             let parsed = name(header).and_then(|name| match Template::parse(text) {
+                Ok(_) if OF_THE_CONNECTION.contains(&name) => {
+                    Err(format!("{header:?} is written by the server itself: leave it out"))
+                }
                 Ok(_) if text.contains(char::is_control) => Err(format!(
                     "the value of {header:?} has a line break or another control character"
                 )),

@@ -6,6 +6,9 @@ pub enum CommandArgumentError {
     /// The arguments are not a JSON object.
     #[error("the arguments must be a JSON object")]
     NotAnObject,
+    /// A name stands twice in one object: what was checked need not be what a program reads.
+    #[error("an object in the arguments has the name `{0}` twice; give each name once")]
+    DuplicateName(String),
     /// A property the command needs is absent or null.
     #[error("`{0}` is required")]
     Missing(String),

@@ -1,6 +1,6 @@
 //! A call's arguments, read just far enough to become words of a command line.
 
-use super::{argument_error::CommandArgumentError, json_text, number};
+use super::{argument_error::CommandArgumentError, json_text, number, unique_names};
 use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
@@ -41,8 +41,9 @@ impl<'a> Arguments<'a> {
     /// Reads a JSON object.
     ///
     /// # Errors
-    /// [`CommandArgumentError::NotAnObject`] for any other text.
+    /// [`CommandArgumentError::NotAnObject`] for any other text, [`CommandArgumentError::DuplicateName`].
     pub fn parse(json: &'a str) -> Result<Self, CommandArgumentError> {
+        unique_names::check(json)?;
         serde_json::from_str(json)
             .map(Self)
             .map_err(|_| CommandArgumentError::NotAnObject)

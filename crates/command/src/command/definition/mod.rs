@@ -9,6 +9,7 @@ mod json_text;
 mod number;
 pub(crate) mod script;
 pub(crate) mod template;
+mod unique_names;
 pub(crate) mod variables;
 
 use super::{

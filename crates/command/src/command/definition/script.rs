@@ -350,7 +350,8 @@ impl InterpreterParser<'_> {
             if !is_option {
                 operands.push(at);
                 let names_stdin = |literal| ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].contains(&literal);
-                reads_stdin |= !has_code && word.literal().is_some_and(names_stdin);
+                // What a caller names may be one of them.
+                reads_stdin |= !has_code && word.literal().is_none_or(names_stdin);
                 if !interpreter.permutes {
                     break;
                 }
