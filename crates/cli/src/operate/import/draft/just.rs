@@ -79,7 +79,14 @@ impl Recipe {
 
     fn draft(self, source: &Source<'_>, comment: Option<String>, attributes: &[String], draft: &mut Draft) {
         let has = |word: &str| attributes.iter().any(|line| line.contains(word));
-        if self.name.starts_with('_') || has("[private") {
+        let is_for = |system: &str| {
+            attributes
+                .iter()
+                .any(|line| !line.contains('(') && line.contains(system))
+        };
+        let is_for_others = ["macos", "windows", "openbsd", "android"].into_iter().any(is_for);
+        let is_foreign = is_for_others && !is_for("linux") && !is_for("unix");
+        if self.name.starts_with('_') || has("[private") || is_foreign {
             return;
         }
         let said = attributes.iter().find_map(|line| argument_of(line, "doc"));
@@ -94,6 +101,11 @@ impl Recipe {
         for parameter in &self.parameters {
             parameter.draft(&mut tool);
         }
+        tool.allow_plain_texts("just", |_| true);
+        for property in &mut tool.properties {
+            // just has a default of its own, which is not plain.
+            property.is_optional |= self.has_default(&property.name) && property.schema.get("default").is_none();
+        }
         tool.keys
             .push(("cwd", text::quoted(&literal(&source.folder().display().to_string()))));
         if has("[confirm") {
@@ -102,6 +114,13 @@ impl Recipe {
             tool.left_out.push(format!("its question before it runs: {question}"));
         }
         draft.tools.push(tool);
+    }
+}
+
+impl Recipe {
+    fn has_default(&self, property: &str) -> bool {
+        let of_property = |parameter: &&Parameter| property_name(&parameter.name) == property;
+        (self.parameters.iter().find(of_property)).is_some_and(|parameter| parameter.default.is_some())
     }
 }
 

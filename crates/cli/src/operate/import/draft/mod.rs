@@ -72,6 +72,35 @@ struct Property {
     is_optional: bool,
 }
 
+/// What a text may be that another program puts into a script as it is: nothing that a shell gives a meaning, and no option.
+const PLAIN_TEXT: &str = "^[A-Za-z0-9_][A-Za-z0-9_./-]*$";
+
+impl Property {
+    /// Lets texts be plain only. Returns whether the property has texts; a default that is not plain is dropped.
+    fn allow_plain_texts(&mut self) -> bool {
+        let is_array = self.schema["type"] == "array";
+        let schema = match is_array {
+            true => &mut self.schema["items"],
+            false => &mut self.schema,
+        };
+        if schema["type"] != "string" {
+            return false;
+        }
+        schema["pattern"] = PLAIN_TEXT.into();
+        let is_plain = |text: &str| {
+            let is_known = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+            text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && text.chars().all(is_known)
+        };
+        if let (Some(default), Some(members)) = (schema["default"].as_str(), schema.as_object().cloned())
+            && !is_plain(default)
+        {
+            let kept = members.into_iter().filter(|(key, _)| key != "default");
+            *schema = Value::Object(kept.collect());
+        }
+        true
+    }
+}
+
 /// A `[[schedule]]`.
 #[derive(Debug, Default, PartialEq)]
 struct DraftedSchedule {
@@ -187,6 +216,20 @@ impl DraftedTool {
             name: usable_name(name).trim_matches('_').to_owned(),
             description,
             ..Self::default()
+        }
+    }
+
+    /// Lets texts of these arguments be plain only, because `program` puts them into scripts as they are.
+    fn allow_plain_texts(&mut self, program: &str, names: impl Fn(&str) -> bool) {
+        let chosen = self.properties.iter_mut().filter(|property| names(&property.name));
+        let limited = chosen
+            .map(Property::allow_plain_texts)
+            .filter(|has_texts| *has_texts)
+            .count();
+        if limited > 0 {
+            self.left_out.push(format!(
+                "texts with other characters than letters, digits and _ . / -, since {program} may put them into a script as they are"
+            ));
         }
     }
 

@@ -37,7 +37,12 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
             is_optional: false,
         });
     }
-    let schedules = timer.map(|timer| timer.schedules(&tool.name)).unwrap_or_default();
+    let mut schedules = timer.map(|timer| timer.schedules(&tool.name)).unwrap_or_default();
+    if source.stem().ends_with('@') && !schedules.is_empty() {
+        let why = "its timer: add a [[schedule]] for each instance, with arguments = { instance = \"NAME\" }";
+        tool.left_out.push(why.to_owned());
+        schedules.clear();
+    }
     Ok(Draft {
         tools: vec![tool],
         schedules,
@@ -117,7 +122,10 @@ impl Unit {
         if let Some(codes) = self.last("Service.SuccessExitStatus") {
             let (codes, others): (Vec<&str>, Vec<&str>) =
                 codes.split_whitespace().partition(|code| code.parse::<u8>().is_ok());
-            let codes = std::iter::once("0").chain(codes).collect::<Vec<_>>().join(", ");
+            let codes = codes.iter().filter_map(|code| code.parse::<u8>().ok());
+            let codes: std::collections::BTreeSet<u8> = [0].into_iter().chain(codes).collect();
+            let codes: Vec<String> = codes.iter().map(u8::to_string).collect();
+            let codes = codes.join(", ");
             tool.keys.push(("success", format!("[{codes}]")));
             tool.left_out
                 .extend(others.iter().map(|other| format!("SuccessExitStatus={other}")));
@@ -127,6 +135,13 @@ impl Unit {
                 "User={user}: a tool runs as the user of the server; run the server as that user"
             ));
         }
+        let mut unknown: Vec<String> = self.0.iter().flat_map(|(_, value)| specifiers(value)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        let unknown = unknown
+            .iter()
+            .map(|specifier| format!("the specifier {specifier}, which stays as it is"));
+        tool.left_out.extend(unknown);
         for (key, value) in &self.0 {
             let is_read = [
                 "Service.ExecStart",
@@ -164,7 +179,9 @@ impl Unit {
             "Service.ExecStart",
             "Service.ExecStartPost",
         ] {
-            lines.extend(self.all(key).map(CommandLine::parse).collect::<Result<Vec<_>, _>>()?);
+            for line in self.all(key) {
+                lines.extend(CommandLine::parse_all(line)?);
+            }
         }
         let Some(first) = lines.first() else {
             return Err("it has no ExecStart".to_owned());
@@ -187,7 +204,7 @@ impl Unit {
         for word in ["sh", "-c", &script, "sh"] {
             tool.word(word);
         }
-        if script.contains("\"$1\"") || script.contains("${1}") {
+        if script.contains("${1}") {
             tool.command.push(Element::Word("{instance}".to_owned()));
         }
         Ok(())
@@ -287,8 +304,16 @@ impl Unit {
                 None => left_out.push(format!("{}={value}", key.rsplit('.').next().unwrap_or(key))),
             }
         }
+        if let Some(first) = schedules.first_mut() {
+            first.left_out = left_out;
+        }
         let count = schedules.len();
         for (index, schedule) in schedules.iter_mut().enumerate() {
+            let has = |key| schedule.keys.iter().any(|(known, _)| *known == key);
+            if has("cron") && !has("zone") {
+                let why = "the time zone of this machine: without `zone` the times are UTC";
+                schedule.left_out.push(why.to_owned());
+            }
             schedule.name = match count {
                 1 => tool.to_owned(),
                 _ => format!("{tool}-{}", index + 1),
@@ -304,9 +329,6 @@ impl Unit {
                 schedule.keys.push(("jitter", text::quoted(&jitter)));
             }
         }
-        if let Some(first) = schedules.first_mut() {
-            first.left_out = left_out;
-        }
         schedules
     }
 }
@@ -318,6 +340,13 @@ struct CommandLine {
 }
 
 impl CommandLine {
+    /// A setting may have several commands, with a semicolon between two.
+    fn parse_all(setting: &str) -> Result<Vec<Self>, String> {
+        let several: Result<Vec<Self>, String> = setting.split(" ; ").map(Self::parse).collect();
+        // One that stands in quotes parts nothing.
+        several.or_else(|_| Ok(vec![Self::parse(setting)?]))
+    }
+
     fn parse(line: &str) -> Result<Self, String> {
         let bare = line.trim_start_matches(['@', '-', ':', '+', '!', '|']);
         let prefix = &line[..line.len() - bare.len()];
@@ -342,26 +371,51 @@ fn template(word: &str) -> String {
         .replace('\0', "%")
 }
 
-/// A word in a script. `$NAME` alone is several words, `${NAME}` one.
+/// A word in a script. `$NAME` alone is several words, `${NAME}` one; other dollar signs are as they stand.
 fn in_shell(word: &str) -> String {
-    if word == "%i" || word == "%I" {
-        return "\"$1\"".to_owned();
-    }
-    let is_bare = word
-        .strip_prefix('$')
-        .is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
-    if is_bare {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if word.strip_prefix('$').is_some_and(is_name) {
         return word.to_owned();
     }
-    let word = word.replace("%%", "%");
-    if !word.contains('$') && !word.contains("%i") && !word.contains("%I") {
-        return shell_word(&word);
+    let (mut shell, mut literal, mut rest) = (String::new(), String::new(), word);
+    let flush = |shell: &mut String, literal: &mut String| {
+        if !literal.is_empty() {
+            shell.push_str(&shell_word(&std::mem::take(literal)));
+        }
+    };
+    while let Some(char) = rest.chars().next() {
+        let variable = rest.strip_prefix("${").and_then(|after| after.split_once('}'));
+        if rest.starts_with("%%") || rest.starts_with("$$") {
+            literal.push(char);
+            rest = &rest[2..];
+        } else if rest.starts_with("%i") || rest.starts_with("%I") {
+            flush(&mut shell, &mut literal);
+            shell.push_str("\"${1}\"");
+            rest = &rest[2..];
+        } else if let Some((name, behind)) = variable.filter(|(name, _)| is_name(name)) {
+            flush(&mut shell, &mut literal);
+            shell.push_str(&format!("\"${{{name}}}\""));
+            rest = behind;
+        } else {
+            literal.push(char);
+            rest = &rest[char.len_utf8()..];
+        }
     }
-    let quoted = word
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('`', "\\`")
-        .replace("$$", "\\$");
-    let quoted = quoted.replace("%i", "${1}").replace("%I", "${1}");
-    format!("\"{quoted}\"")
+    flush(&mut shell, &mut literal);
+    if shell.is_empty() { shell_word("") } else { shell }
+}
+
+/// The specifiers in a text that a draft does not replace.
+fn specifiers(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        if char == '%'
+            && let Some(letter) = chars.next().filter(char::is_ascii_alphabetic)
+            && !"iI".contains(letter)
+        {
+            found.push(format!("%{letter}"));
+        }
+    }
+    found
 }

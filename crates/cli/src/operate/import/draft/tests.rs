@@ -42,7 +42,9 @@ fn tasks_of_vs_code_run_without_it() {
                 {"label": "test one", "type": "shell", "command": "pytest -k ${input:filter} | tee log", "dependsOn": "Build"},
                 {"label": "deploy", "type": "shell", "command": "./deploy.sh", "args": ["${input:target}", "--user=${env:USER}"],
                  "options": {"cwd": "ops", "env": {"STAGE": "${input:target}"}}, "problemMatcher": []},
-                {"type": "npm", "script": "lint"},
+                {"type": "npm", "script": "lint", "path": "web"},
+                {"label": "env", "type": "shell", "command": "source ./env && make"},
+                {"label": "mode", "type": "shell", "command": "FOO=1 make"},
                 {"label": "gulp", "type": "gulp", "task": "x"},
             ],
             "inputs": [
@@ -64,7 +66,9 @@ fn tasks_of_vs_code_run_without_it() {
         "{test}"
     );
     assert!(
-        test.contains(r#""filter" = { type = "string", description = "which tests", default = "it's" }"#),
+        test.contains(
+            r#""filter" = { type = "string", description = "which tests", pattern = "^[A-Za-z0-9_][A-Za-z0-9_./-]*$" }"#
+        ),
         "{test}"
     );
     let deploy = section(&text, "deploy");
@@ -77,7 +81,11 @@ fn tasks_of_vs_code_run_without_it() {
         "{deploy}"
     );
     assert!(deploy.contains(r#""target" = { enum = ["dev", "prod"] }"#), "{deploy}");
-    assert!(section(&text, "lint").contains(r#"command = ["npm", "run", "lint"]"#));
+    assert!(section(&text, "lint").contains(r#"command = ["npm", "--prefix", "web", "run", "lint"]"#));
+    assert!(
+        section(&text, "mode").contains(r#"command = ["sh", "-c", "FOO=1 make", "sh"]"#),
+        "{text}"
+    );
     for left_out in ["dependsOn", "problemMatcher", "`gulp` belongs to an extension"] {
         assert!(
             text.contains("# left out: ") && text.contains(left_out),
@@ -90,7 +98,7 @@ fn tasks_of_vs_code_run_without_it() {
 fn recipes_of_just_are_run_by_just() {
     let text = drafted(
         "justfile",
-        "set shell := ['bash', '-c']\nalias b := build\nversion := '1'\n\n# Build for a target\nbuild target='debug' *flags: (clean)\n  cargo build\n\n[confirm('Sure?')]\nclean:\n  rm -r target\n\n[private]\nhidden:\n  true\n_also:\n  true\ntest +names:\n  x\nat time=`date`:\n  x\n",
+        "set shell := ['bash', '-c']\nalias b := build\nversion := '1'\n\n# Build for a target\nbuild target='debug' *flags: (clean)\n  cargo build\n\n[confirm('Sure?')]\nclean:\n  rm -r target\n\n[private]\nhidden:\n  true\n[macos]\ntest names:\n  y\n\n_also:\n  true\ntest +names:\n  x\nat time=`date`:\n  x\n",
         &[],
     )
     .unwrap();
@@ -109,6 +117,10 @@ fn recipes_of_just_are_run_by_just() {
         "{text}"
     );
     assert!(section(&text, "test").contains("minItems = 1"));
+    assert!(
+        section(&text, "test").contains("pattern = ") && text.contains("since just may put"),
+        "{text}"
+    );
     assert!(text.contains("the default of `time` is an expression"), "{text}");
     assert!(
         !text.contains("hidden") && !text.contains("_also") && !text.contains("version"),
@@ -132,6 +144,10 @@ fn tasks_of_mise_keep_their_options() {
         "{deploy}"
     );
     assert!(section(&text, "old").contains("default = \"me\""));
+    assert!(
+        text.contains("since mise may put them into a script") && deploy.contains("pattern = "),
+        "{text}"
+    );
     assert!(text.contains("# left out: the hidden task `inner`"), "{text}");
 }
 
@@ -157,7 +173,7 @@ fn a_unit_comes_with_its_timer() {
             assert!(tool.contains(expected), "{expected}: {tool}");
         }
         for expected in [
-            "[[schedule]]\nname = \"restic-1\"\ntool = \"restic\"\ncron = \"30 3 * * 1-5\"\noverlap = \"skip\"\ncatch_up = \"last\"\njitter = \"10m\"\n",
+            "UTC\n[[schedule]]\nname = \"restic-1\"\ntool = \"restic\"\ncron = \"30 3 * * 1-5\"\noverlap = \"skip\"\ncatch_up = \"last\"\njitter = \"10m\"\n",
             "cron = \"0 5 * * 0\"",
             "# left out: AccuracySec=1h",
             "# left out: Nice=10",
@@ -172,15 +188,16 @@ fn a_unit_comes_with_its_timer() {
 fn what_a_unit_leaves_to_systemd_is_a_script() {
     let text = drafted(
         "dump@.service",
-        "[Service]\nExecStartPre=-/bin/mkdir -p /backup/%i\nExecStart=/bin/sh -c 'pg_dump \"$0\" > /backup/x' %i\nExecStartPost=/bin/echo $FLAGS ${NAME}/x 100%%\n",
+        "[Service]\nExecStartPre=-/bin/mkdir -p /backup/%i\nExecStart=/bin/sh -c 'pg_dump \"$0\" > /backup/x' %i\nExecStartPost=/bin/echo $FLAGS ${NAME}/x 100%% ; /bin/echo %i $$x\nWorkingDirectory=/srv/%H\n",
         &[],
     )
     .unwrap();
+    assert!(text.contains("# left out: the specifier %H"), "{text}");
     let tool = section(&text, "dump");
-    let script = r#""set -e\n/bin/mkdir -p \"/backup/${{1}}\" || true\n/bin/sh -c"#;
+    let script = r#""set -e\n/bin/mkdir -p /backup/\"${{1}}\" || true\n/bin/sh -c 'pg_dump"#;
     assert!(tool.contains(script), "{tool}");
     assert!(
-        tool.contains(r#"/bin/echo $FLAGS \"${{NAME}}/x\" 100%", "sh", "{instance}"]"#),
+        tool.contains(r#"/bin/echo $FLAGS \"${{NAME}}\"/x 100%\n/bin/echo \"${{1}}\" '$x'", "sh", "{instance}"]"#),
         "{tool}"
     );
 }

@@ -2,6 +2,7 @@
 
 use super::{Draft, DraftedTool, Element, Property, Source};
 use crate::mcp_servers::usable_name;
+use longhaul_core::is_hidden;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -10,16 +11,16 @@ pub(super) fn of(draft: &Draft, source: &Source<'_>) -> String {
     // The project's, not that of its settings.
     let mut folders = source.folder().iter().rev().filter_map(|name| name.to_str());
     let folder = folders.find(|name| ![".vscode", ".github", "workflows"].contains(name));
+    let name = match draft.tools.as_slice() {
+        [only] => &only.name,
+        _ => folder.unwrap_or("jobs"),
+    };
     let mut text = format!(
         "# Drafted by `longhaul import` from {}. Read the comments, then: longhaul check FILE\n",
         comment(&source.path.display().to_string())
     );
     left_out(&mut text, &draft.left_out);
-    let _ = writeln!(
-        text,
-        "\n[server]\nname = {}",
-        quoted(&usable_name(folder.unwrap_or("jobs")))
-    );
+    let _ = writeln!(text, "\n[server]\nname = {}", quoted(&usable_name(name)));
     for tool in &draft.tools {
         tool_section(&mut text, tool);
     }
@@ -84,8 +85,15 @@ pub(super) fn list(words: &[String]) -> String {
 
 /// A text as TOML, on one line.
 pub(super) fn quoted(text: &str) -> String {
-    // As JSON writes it, TOML reads it, but for a delete character.
-    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+    // As JSON writes it, TOML reads it. What a terminal would not show as it is, is escaped.
+    let mut quoted = String::new();
+    for char in Value::from(text).to_string().chars() {
+        match is_hidden(char) {
+            true => quoted.push_str(&format!("\\U{:08X}", u32::from(char))),
+            false => quoted.push(char),
+        }
+    }
+    quoted
 }
 
 /// JSON as TOML, on one line. Null, which TOML does not have, is left out.
@@ -125,5 +133,5 @@ fn left_out(text: &mut String, things: &[String]) {
 
 /// On one line, without what TOML forbids in a comment.
 fn comment(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect()
 }

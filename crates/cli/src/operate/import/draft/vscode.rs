@@ -101,7 +101,9 @@ impl TaskReader<'_> {
         let words = match kind.as_str() {
             "npm" => {
                 let script = text("script").unwrap_or_default();
-                vec!["npm".to_owned(), "run".to_owned(), script]
+                let prefix = text("path").map(|path| ["--prefix".to_owned(), path]);
+                let npm = std::iter::once("npm".to_owned()).chain(prefix.into_iter().flatten());
+                npm.chain(["run".to_owned(), script]).collect()
             }
             "shell" | "process" => self.words(&label)?,
             other => {
@@ -110,9 +112,11 @@ impl TaskReader<'_> {
                 ));
             }
         };
-        let in_shell = kind == "shell" && words.iter().any(|word| has_shell_syntax(word));
+        let is_builtin = words.first().is_some_and(|line| begins_in_shell(line));
+        let in_shell = kind == "shell" && (is_builtin || words.iter().any(|word| has_shell_syntax(word)));
         let names_variables = words.iter().any(|word| word.contains("${env:"));
-        match in_shell || names_variables {
+        let is_script = in_shell || names_variables;
+        match is_script {
             true => self.script(&words, kind == "shell", &mut tool),
             false => self.command(&words, kind == "shell", &mut tool)?,
         }
@@ -132,6 +136,10 @@ impl TaskReader<'_> {
             tool.left_out.push(why.to_owned());
         }
         tool.properties.append(&mut self.properties);
+        if is_script {
+            // A shell in the script would read them again.
+            tool.allow_plain_texts("the script", |_| true);
+        }
         Ok(tool)
     }
 
@@ -327,6 +335,18 @@ fn template_of(part: &Part) -> String {
         Part::Argument(name) => format!("{{{name}}}"),
         Part::Variable(name) => literal(&format!("${{{name}}}")),
     }
+}
+
+/// Whether a line begins with what no program is: a command of the shell, or a variable.
+fn begins_in_shell(line: &str) -> bool {
+    const BUILTINS: [&str; 12] = [
+        ".", "alias", "cd", "eval", "exec", "export", "pushd", "set", "source", "ulimit", "umask", "unset",
+    ];
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_variable = first
+        .split_once('=')
+        .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    is_variable || BUILTINS.contains(&first)
 }
 
 fn has_shell_syntax(word: &str) -> bool {
