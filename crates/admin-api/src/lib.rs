@@ -24,7 +24,9 @@ pub use audit::{AuditLine, AuditLines};
 pub use error::{ErrorBody, ErrorReason};
 pub use node::{NodeView, NodesView};
 pub use problem::{ProblemView, ProblemsView};
-pub use query::{AuditQuery, DrainQuery, JournalQuery, LogQuery, ScheduleQuery, TaskQuery, to_url};
+pub use query::{
+    AuditQuery, DrainQuery, JournalQuery, LogQuery, ScheduleQuery, TaskQuery, labels, labels_text, to_url,
+};
 pub use schedule::{SchedulePage, ScheduleView};
 pub use stats::{PrincipalView, PrincipalsView, StatsView};
 pub use task::{ActiveAttemptView, BlockView, ProgressView, TaskPage, TaskView};

@@ -1,5 +1,6 @@
 //! The parameters of requests, as they are written in a URL. Each is text, and an empty one says nothing.
 
+use longhaul_core::{InvalidLabel, Label};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,39 @@ pub fn to_url(query: &impl Serialize) -> String {
     let given = members.filter_map(|(name, value)| Some((name, value.as_str().filter(|text| !text.is_empty())?)));
     let pairs = given.map(|(name, text)| format!("{name}={}", utf8_percent_encode(text, NON_ALPHANUMERIC)));
     pairs.collect::<Vec<_>>().join("&")
+}
+
+/// The labels of a [`TaskQuery`]. A comma of a value is written `\\,`, and a backslash `\\\\`.
+///
+/// ```
+/// use longhaul_admin_api::{labels, labels_text};
+/// let found = labels(r"team=infra, note=a\,b").unwrap();
+/// assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["team=infra", "note=a,b"]);
+/// assert_eq!(labels_text(&found), r"team=infra,note=a\,b");
+/// assert!(labels("infra").is_err());
+/// ```
+///
+/// # Errors
+/// [`InvalidLabel`] for the first part that is none.
+pub fn labels(text: &str) -> Result<Vec<Label>, InvalidLabel> {
+    let mut parts = vec![String::new()];
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, parts.last_mut()) {
+            (',', _) => parts.push(String::new()),
+            ('\\', Some(part)) => part.extend(letters.next()),
+            (letter, Some(part)) => part.push(letter),
+            (_, None) => {}
+        }
+    }
+    let given = parts.iter().filter(|part| !part.trim().is_empty());
+    given.map(|part| part.parse()).collect()
+}
+
+/// What [`labels`] reads as these labels.
+pub fn labels_text<'a>(labels: impl IntoIterator<Item = &'a Label>) -> String {
+    let escaped = |label: &Label| label.to_string().replace('\\', "\\\\").replace(',', "\\,");
+    labels.into_iter().map(escaped).collect::<Vec<_>>().join(",")
 }
 
 /// Which tasks are asked for: the same parameters in the API, on the page and in the command.
@@ -28,6 +62,8 @@ pub struct TaskQuery {
     pub origin: String,
     /// The id of the task that has started them.
     pub parent: String,
+    /// Labels that they all have, separated by commas: `team=infra,env=prod`. [`labels`] reads it.
+    pub label: String,
     /// `yes` for those with an open question.
     pub asks: String,
     /// A part of the status message. The last line of a log is not searched.

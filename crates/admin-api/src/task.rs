@@ -3,6 +3,7 @@
 use crate::Word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A task in a list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +24,9 @@ pub struct TaskView {
     pub question: Option<String>,
     /// Whose it is.
     pub principal: String,
+    /// Its labels, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Which generation of clients created it.
     #[schemars(extend("enum" = ["legacy", "modern"]))]
     pub origin: Word,

@@ -9,6 +9,7 @@ use longhaul_core::Store;
 use longhaul_runtime::{Engine, Ports};
 use longhaul_server::{ProtocolServer, audit::Audit, http::HostName};
 use std::{
+    collections::BTreeSet,
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -33,6 +34,8 @@ pub struct AdminSettings {
     pub metrics_key: bool,
     /// Names by which requests may call the address, besides those of this machine.
     pub allowed_hosts: Vec<HostName>,
+    /// The names of labels by whose values ended tasks are counted in the metrics: 50 values of each, and all others together.
+    pub metrics_labels: BTreeSet<String>,
 }
 
 impl Default for AdminSettings {
@@ -42,6 +45,7 @@ impl Default for AdminSettings {
             same_user: None,
             metrics_key: true,
             allowed_hosts: Vec::new(),
+            metrics_labels: BTreeSet::new(),
         }
     }
 }
@@ -122,7 +126,7 @@ impl PreparedAdmin {
         Ok(Self {
             access,
             listener,
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics::of_labels(settings.metrics_labels)),
             socket,
             protocol: None,
             upstreams: None,

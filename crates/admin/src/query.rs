@@ -1,7 +1,7 @@
 //! What the parameters of a request mean: the same in the API, on the page and in the command.
 
 use crate::words::{LEGACY, MODERN, state_word};
-use longhaul_admin_api::TaskQuery;
+use longhaul_admin_api::{TaskQuery, labels};
 use longhaul_core::{
     Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration, plain_line,
     store::{SearchOrder, TaskFilter, TaskSearch},
@@ -13,6 +13,8 @@ const LIMIT: usize = 50;
 pub(crate) const MOST: usize = 500;
 /// Tasks that are looked at for a page.
 pub(crate) const MOST_EXAMINED: usize = 20_000;
+
+const LABELS: &str = "a name and a value, such as team=infra, or several with commas between them";
 
 /// Every state.
 pub(crate) const STATES: [State; 8] = [
@@ -47,6 +49,7 @@ pub(crate) fn filter(query: &TaskQuery) -> Vec<(&'static str, String)> {
         ("principal", &query.principal),
         ("client", &query.origin),
         ("parent", &query.parent),
+        ("label", &query.label),
         ("asks", &query.asks),
         ("text", &query.text),
         ("older than", &query.older),
@@ -73,6 +76,7 @@ pub(crate) fn search(query: &TaskQuery, now: Now) -> Result<TaskSearch, InvalidQ
             _ => return Err(invalid("origin", &query.origin, "legacy or modern")),
         },
         parent: id("parent", &query.parent)?,
+        labels: labels(&query.label).map_err(|_| invalid("label", &query.label, LABELS))?,
         asks: match query.asks.as_str() {
             "" if query.state.trim() == ASKING => true,
             "" | "no" | "false" => false,
@@ -246,5 +250,6 @@ mod tests {
         assert_eq!(name(|query| query.origin = "old".into()), "origin");
         assert_eq!(name(|query| query.order = "up".into()), "order");
         assert_eq!(name(|query| query.asks = "maybe".into()), "asks");
+        assert_eq!(name(|query| query.label = "infra".into()), "label");
     }
 }

@@ -48,6 +48,7 @@ pub use task::{
     child_entry::ChildEntry,
     event::{AttemptEnd, CancelMode, Event},
     input::{AnsweredBy, Input, InputKey, InputState},
+    labels::{InvalidLabel, Label, Labels},
     priority::Priority,
     transition::{IllegalEvent, Reason, transition},
 };

@@ -165,6 +165,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
                 queue_timeout: None,
                 retention: 86_400_000,
                 lineage: None,
+                labels: longhaul_core::Labels::default(),
             },
             announced: true,
             in_memory: false,

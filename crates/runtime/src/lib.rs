@@ -28,7 +28,7 @@ pub use call::{
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
     Completeness, Completer, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError,
-    Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, ListClient,
+    Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, LabelsOf, ListClient,
     MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
     ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
     Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UniqueValue, UriTemplate, UriVariables, Versions,

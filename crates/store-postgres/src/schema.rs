@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_queue_order.sql"),
     include_str!("migrations/0010_unique.sql"),
     include_str!("migrations/0011_schedules.sql"),
+    include_str!("migrations/0012_labels.sql"),
 ];
 
 /// The version of the schema after all of them.

@@ -47,6 +47,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
             queue_timeout: Some(86_400_000),
             retention: 86_400_000,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

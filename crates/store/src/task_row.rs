@@ -2,8 +2,8 @@
 
 use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Priority,
-    Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
+    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Labels, Lineage, Millis, NodeId, Outcome, Owner, Principal,
+    Priority, Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
     store::{Idempotency, Uniqueness},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -46,13 +46,13 @@ macro_rules! task_columns {
             ", origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority"
+             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority, labels"
         )
     };
 }
 
 /// The first column after those of the task.
-pub const MORE: usize = 43;
+pub const MORE: usize = 44;
 
 /// The columns that change in a task's life, in the order of [`changing`].
 pub const CHANGING: [&str; 28] = [
@@ -171,7 +171,7 @@ impl<'a> Cell<'a> {
 }
 
 /// The columns that never change, in the order of [`fixed`].
-pub const FIXED: [&str; 19] = [
+pub const FIXED: [&str; 20] = [
     "id",
     "principal",
     "session",
@@ -191,6 +191,7 @@ pub const FIXED: [&str; 19] = [
     "depth",
     "unique_value",
     "unique_arguments",
+    "labels",
 ];
 
 /// The values of [`FIXED`].
@@ -198,7 +199,7 @@ pub fn fixed<'a>(
     task: &'a Task,
     idempotency: Option<&'a Idempotency>,
     unique: Option<&'a Uniqueness>,
-) -> [Cell<'a>; 19] {
+) -> [Cell<'a>; 20] {
     let lineage = task.lineage.as_ref();
     [
         Cell::text(Some(task.id.as_str())),
@@ -220,6 +221,10 @@ pub fn fixed<'a>(
         Cell::integer(lineage.map(|lineage| i64::from(lineage.depth))),
         Cell::digest(unique.map(|unique| &unique.value)),
         Cell::digest(unique.map(|unique| &unique.arguments)),
+        match task.labels.is_empty() {
+            true => Cell::Null,
+            false => Cell::Text(Cow::Owned(task.labels.to_json().as_str().to_owned())),
+        },
     ]
 }
 
@@ -256,6 +261,7 @@ pub fn task<R: Row>(row: &R) -> Result<Task, R::Error> {
         deadline: length(row, 21)?,
         retention: number(row, 22)?.cast_unsigned(),
         lineage: lineage(row)?,
+        labels: labels(row)?,
     };
     Ok(Task {
         header: Arc::new(header),
@@ -418,6 +424,13 @@ fn blocked<R: Row>(row: &R) -> Result<Option<Arc<Blocked>>, R::Error> {
     blocked
         .map(|blocked| blocked.ok_or_else(|| row.meaningless(39)))
         .transpose()
+}
+
+fn labels<R: Row>(row: &R) -> Result<Labels, R::Error> {
+    let labels = row.text(43, Labels::from_json)?;
+    labels.map_or(Ok(Labels::default()), |labels| {
+        labels.ok_or_else(|| row.meaningless(43))
+    })
 }
 
 fn lineage<R: Row>(row: &R) -> Result<Option<Lineage>, R::Error> {

@@ -183,6 +183,7 @@ impl Fixture {
                 queue_timeout: None,
                 retention: HOUR,
                 lineage: None,
+                labels: longhaul_core::Labels::default(),
             },
             announced: false,
             in_memory: true,

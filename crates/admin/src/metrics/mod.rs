@@ -1,5 +1,6 @@
 //! What Prometheus reads.
 
+mod by_label;
 pub(crate) mod metered_store;
 pub(crate) mod recent_ends;
 mod snapshot;
@@ -8,6 +9,7 @@ mod store_metrics;
 pub(crate) use snapshot::{MetricsSnapshot, OfferedTool, Present, queue_age};
 
 use crate::words::state_word;
+use by_label::EndsByLabel;
 use longhaul_core::{AttemptOutcome, State, Task, UnixMillis, Verdict, store::StoreError};
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
@@ -18,6 +20,7 @@ use prometheus_client::{
 use recent_ends::{Recent, RecentEnds};
 use snapshot::SnapshotMetrics;
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc,
@@ -58,6 +61,7 @@ pub struct Metrics {
     moment: SnapshotMetrics,
     created: Family<OfTool, Counter>,
     ended: Family<OfToolAndOutcome, Counter>,
+    by_label: EndsByLabel,
     attempts: Family<OfToolAndOutcome, Counter>,
     over_quota: Counter,
     task_seconds: Family<OfTool, Histogram, fn() -> Histogram>,
@@ -127,6 +131,13 @@ pub(crate) struct ToolTotals {
 
 impl Default for Metrics {
     fn default() -> Self {
+        Self::of_labels(BTreeSet::new())
+    }
+}
+
+impl Metrics {
+    /// Also counts what has ended by the values of these labels.
+    pub fn of_labels(labels: BTreeSet<String>) -> Self {
         let mut registry = Registry::with_prefix("longhaul");
         let all = &mut registry;
         let writes: Family<OfWrite, Histogram, fn() -> Histogram> = Family::new_with_constructor(write_seconds);
@@ -134,6 +145,7 @@ impl Default for Metrics {
         let this = Self {
             store: StoreMetrics::register(all),
             created: add(all, "tasks_created", "Tasks and plain calls that were created"),
+            by_label: EndsByLabel::new(labels),
             ended: add(all, "tasks_ended", "Tasks and plain calls that have ended"),
             attempts: add(all, "attempts_ended", "Attempts that have ended, and how"),
             over_quota: add(all, "quota_refusals", "Calls that were refused because of a quota"),
@@ -153,6 +165,11 @@ impl Default for Metrics {
             tools: RwLock::default(),
             registry: Registry::default(),
         };
+        all.register(
+            "labelled_tasks_ended",
+            "Tasks and plain calls that have ended, by the labels that metrics_labels names",
+            this.by_label.ended.clone(),
+        );
         all.register_with_unit(
             "task_duration",
             "From the creation of a task to its end",
@@ -257,6 +274,7 @@ impl Metrics {
             State::Done(Verdict::Cancelled) => of_tool.cancelled.inc(),
             _ => of_tool.failed.inc(),
         };
+        self.by_label.task_ended(task);
         if let Some(ended_at) = task.ended_at {
             of_tool.recent.lock().ended(task, ended_at);
             let took = seconds(ended_at.since(task.created_at));

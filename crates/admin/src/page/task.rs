@@ -4,6 +4,7 @@ use super::{
     Frame, PageError, drawn, filters,
     question::{self, AnswerProblem, Question, RefusedAnswer},
     render, shown,
+    tasks::LabelLink,
 };
 use crate::{
     access::Actor,
@@ -18,7 +19,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{StatusCode, header};
-use longhaul_admin_api::{AttemptView, BlockView, EntryView, OutcomeView, TaskDetails};
+use longhaul_admin_api::{AttemptView, BlockView, EntryView, OutcomeView, TaskDetails, TaskQuery};
 use longhaul_core::{EntryKind, InputKey, ParsedJson, TaskId, approximate_duration, plain_line};
 use longhaul_runtime::LogRange;
 use serde::Deserialize;
@@ -44,6 +45,7 @@ struct TaskPage {
     client: String,
     related: String,
     principal: String,
+    labels: Vec<LabelLink>,
     arguments: String,
     attempts: Vec<AttemptRow>,
     journal: Vec<EntryRow>,
@@ -127,6 +129,7 @@ async fn page(
         client: plain_line(&client(&task)),
         related: plain_line(&task.related_task_ids.join(" ")),
         principal: plain_line(&task.task.principal),
+        labels: LabelLink::all(&task.task, &TaskQuery::default()),
         arguments: task
             .arguments
             .as_ref()

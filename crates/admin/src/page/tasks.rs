@@ -8,8 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use longhaul_admin_api::{ProblemView, TaskQuery, TaskView, Word, to_url};
-use longhaul_core::{approximate_duration, plain_line};
+use longhaul_admin_api::{ProblemView, TaskQuery, TaskView, Word, labels, labels_text, to_url};
+use longhaul_core::{Label, approximate_duration, plain_line};
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -45,6 +45,7 @@ struct TaskRow {
     state: Word,
     asks: bool,
     principal: String,
+    labels: Vec<LabelLink>,
     created_at: String,
     age: String,
     status: String,
@@ -55,9 +56,36 @@ struct TaskRow {
     progress: Option<f64>,
 }
 
+/// A label, and the address of the list of the tasks that also have it.
+pub(super) struct LabelLink {
+    pub(super) text: String,
+    pub(super) href: String,
+}
+
+impl LabelLink {
+    /// Those of a task that `query` has found.
+    pub(super) fn all(task: &TaskView, query: &TaskQuery) -> Vec<Self> {
+        let chosen = labels(&query.label).unwrap_or_default();
+        let labels = task.labels.iter().filter_map(|(name, value)| Label::new(name, value));
+        let link = |label: Label| {
+            let others = chosen.iter().filter(|other| **other != label);
+            let text = label.to_string();
+            let wanted = TaskQuery {
+                label: labels_text(others.chain([&label])),
+                after: String::new(),
+                ..query.clone()
+            };
+            let href = address(&wanted);
+            Self { text, href }
+        };
+        labels.map(link).collect()
+    }
+}
+
 impl TaskRow {
-    fn of(task: TaskView) -> Self {
+    fn of(task: TaskView, query: &TaskQuery) -> Self {
         Self {
+            labels: LabelLink::all(&task, query),
             age: match task.ended_ms_ago {
                 Some(ago) => format!(
                     "ended {} ago, took {}",
@@ -172,10 +200,10 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         upstreams: (context.upstream_reports().await.into_iter())
             .map(|upstream| upstream.name)
             .collect(),
+        tasks: tasks.into_iter().map(|task| TaskRow::of(task, &query)).collect(),
         query,
         error,
         hint,
-        tasks: tasks.into_iter().map(TaskRow::of).collect(),
         next,
     };
     let text = drawn(&page);

@@ -38,6 +38,9 @@ pub(crate) fn task_view(task: &Task, now: Now) -> TaskView {
         asks: !task.open_inputs.is_empty(),
         question: None,
         principal: task.owner.principal.as_str().to_owned(),
+        labels: (task.labels.iter())
+            .map(|label| (label.name().to_owned(), label.value().to_owned()))
+            .collect(),
         origin: match task.origin {
             Origin::Legacy => words::LEGACY.into(),
             Origin::Modern => words::MODERN.into(),

@@ -28,6 +28,62 @@ async fn an_operator_sees_which_tasks_a_client_considers_related() {
 }
 
 #[tokio::test]
+async fn tasks_are_found_and_counted_by_their_labels() {
+    let world = World::new(true).await;
+    let first = world.ended("stepped", json!({"text": "a, b\\"})).await;
+    let second = world.ended("stepped", json!({"text": "x"})).await;
+    world.ended("fails", json!({"text": "x"})).await;
+    let found = async |query: &str| world.json(&format!("/api/tasks?label={query}")).await;
+    assert_eq!(ids(&found("text%3Dx").await), [&second]);
+    assert_eq!(ids(&found("env%3Dprod").await).len(), 2);
+    assert_eq!(ids(&found("env%3Dprod%2C+text%3Da%5C%2C%20b%5C%5C").await), [&first]);
+    assert_eq!(ids(&found("env%3Dtest").await), [""; 0]);
+    for path in ["/api/tasks?label=prod", "/?label=prod"] {
+        let wrong = world.get(path).await;
+        assert_eq!(wrong.status(), 400);
+        assert!(
+            wrong
+                .text()
+                .await
+                .unwrap()
+                .contains("a name and a value, such as team=infra")
+        );
+    }
+    let task = world.json(&format!("/api/tasks/{first}")).await;
+    assert_eq!(task["labels"], json!({"env": "prod", "text": "a, b\\"}));
+    // A click adds the label to the filter.
+    let page = world.page("/?label=env%3Dprod").await;
+    let link = "/?label=env%3Dprod%2Ctext%3Da%5C%2C%20b%5C%5C";
+    assert!(
+        page.contains(&format!(r#"<a class="label" href="{link}">text=a, b\</a>"#)),
+        "{page}"
+    );
+    let page = world.page(link).await;
+    assert!(page.contains(&first) && !page.contains(&second), "{page}");
+    assert!(
+        world
+            .page(&format!("/tasks/{second}"))
+            .await
+            .contains(r#"href="/?label=text%3Dx""#)
+    );
+    let client = world
+        .client
+        .request("tasks/get", json!({"taskId": second}))
+        .await
+        .unwrap();
+    assert_eq!(
+        client["_meta"]["dev.longhaul/labels"],
+        json!({"env": "prod", "text": "x"})
+    );
+    let metrics = world.get("/metrics").await.text().await.unwrap();
+    let counted = r#"longhaul_labelled_tasks_ended_total{label="env",value="prod",outcome="succeeded"} 2"#;
+    assert!(
+        metrics.contains(counted) && !metrics.contains(r#"label="text""#),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
 async fn tasks_are_filtered_and_paged() {
     let world = World::new(true).await;
     let failed = world.ended("fails", json!({"text": "the DISK is full"})).await;

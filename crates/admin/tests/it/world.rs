@@ -233,7 +233,10 @@ impl World {
         let ports = Ports::system();
         let refuses = Arc::<AtomicBool>::default();
         let told = Arc::clone(&refuses);
-        let (metrics, gate) = (Arc::<Metrics>::default(), Arc::new(Semaphore::new(0)));
+        let (metrics, gate) = (
+            Arc::new(Metrics::of_labels(["env".to_owned()].into())),
+            Arc::new(Semaphore::new(0)),
+        );
         let (counted, clock, opened) = (Arc::clone(&metrics), Arc::clone(&ports.clock), Arc::clone(&gate));
         let gated = move |cx: TaskContext, text: Text| {
             let opened = Arc::clone(&opened);
@@ -248,7 +251,11 @@ impl World {
             .tool(Tool::new("fails", fails))
             .tool(Tool::new("signs", async |secret: Secret| secret.key.len().to_string()))
             .tool(Tool::new("asks", asks))
-            .tool(Tool::durable("stepped", stepped))
+            .tool(
+                Tool::durable("stepped", stepped)
+                    .label("text", "{text}")
+                    .label("env", "prod"),
+            )
             .quota(quota)
             .max_running(slots.unwrap_or(usize::MAX))
             .wrap_engine_store(move |inner| {

@@ -1,7 +1,7 @@
 //! `longhaul admin`.
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser as NonEmpty};
-use longhaul_core::ToolPattern;
+use longhaul_core::{Label, ToolPattern};
 use std::path::PathBuf;
 
 /// `longhaul admin`
@@ -237,6 +237,9 @@ pub(crate) struct Filter {
     /// Started by this task
     #[arg(long, value_name = "ID", value_parser = NonEmpty::new())]
     pub(crate) parent: Option<String>,
+    /// With this label; may be given several times: then with all of them
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub(crate) labels: Vec<Label>,
     /// With an open question
     #[arg(long)]
     pub(crate) asks: bool,

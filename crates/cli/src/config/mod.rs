@@ -155,7 +155,12 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
     };
     let admin = root.get_or("admin", AdminSettings::default(), |entry| {
         let listen = server.as_ref().map(|server| &server.listen);
-        admin::read(&entry.section("[admin]", "[admin]")?, listen)
+        let of_tools = tools
+            .iter()
+            .flat_map(|tool| tool.labels.iter().map(|(name, _)| name.as_str()));
+        // A tool with a mistake is left out of them.
+        let labels = (!file.has_problems()).then(|| of_tools.collect());
+        admin::read(&entry.section("[admin]", "[admin]")?, listen, labels.as_ref())
     });
     let upstreams = upstream.map_or_else(Vec::new, |entry| upstream::read_all(&entry, environment));
     root.finish();

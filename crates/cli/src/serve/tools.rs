@@ -95,6 +95,9 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     if let Some(template) = tool.queue.unique {
         built = built.unique(template);
     }
+    for (name, template) in tool.labels {
+        built = built.label(name, template);
+    }
     built = built.priority(tool.queue.priority.get());
     if let Some(rate) = tool.queue.start_rate {
         built = built.start_rate(rate);

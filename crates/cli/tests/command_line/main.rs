@@ -19,6 +19,7 @@ mod isolation;
 mod issuers;
 mod json_times;
 mod keys;
+mod labels;
 mod resumed_streams;
 mod schedules;
 mod service;

@@ -1,6 +1,6 @@
 //! Searches over all tasks, for an operator.
 
-use crate::{Origin, Principal, State, Task, TaskId, UnixMillis};
+use crate::{Label, Origin, Principal, State, Task, TaskId, UnixMillis};
 use std::{borrow::Cow, cmp::Ordering, sync::Arc};
 
 /// Which tasks an operator looks for. What is `None`, empty or `false` restricts nothing.
@@ -18,6 +18,8 @@ pub struct TaskFilter {
     pub origin: Option<Origin>,
     /// Which task started them.
     pub parent: Option<TaskId>,
+    /// Only those that have all of these.
+    pub labels: Vec<Label>,
     /// Only those with an open question.
     pub asks: bool,
     /// Those that ended then or later, and live ones that were created then or later.
@@ -41,6 +43,7 @@ impl TaskFilter {
             && (self.states.is_empty() || self.states.contains(&task.state))
             && self.origin.is_none_or(|origin| origin == task.origin)
             && self.parent.as_ref().is_none_or(|wanted| Some(wanted) == parent)
+            && self.labels.iter().all(|label| task.labels.has(label))
             && (!self.asks || !task.open_inputs.is_empty())
             && self.since.is_none_or(|since| at >= since)
             && self.before.is_none_or(|before| at < before)

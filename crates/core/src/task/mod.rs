@@ -6,13 +6,14 @@ pub(crate) mod blocked;
 pub(crate) mod child_entry;
 pub(crate) mod event;
 pub(crate) mod input;
+pub(crate) mod labels;
 pub(crate) mod priority;
 mod timer;
 pub(crate) mod transition;
 
 use crate::{
-    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, Priority, SpecId, TaskId,
-    UnixMillis, Verdict,
+    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Labels, Lineage, Millis, NodeId, Owner, Priority, SpecId,
+    TaskId, UnixMillis, Verdict,
 };
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
@@ -99,6 +100,8 @@ pub struct TaskHeader {
     pub retention: Millis,
     /// The task that started this one, if one did.
     pub lineage: Option<Lineage>,
+    /// By which operators find and count it.
+    pub labels: Labels,
 }
 
 /// One long tool call: the record every store keeps. Arguments, outcome and input texts are kept apart from it, so that reading

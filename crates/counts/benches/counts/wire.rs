@@ -49,6 +49,7 @@ fn record() -> Writing {
             queue_timeout: None,
             retention: 3_600_000,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

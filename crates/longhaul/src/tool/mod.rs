@@ -1,6 +1,7 @@
 //! Tools: functions that models call.
 
 mod ask_before;
+mod call_text;
 mod executor;
 mod handler;
 mod name;
@@ -13,14 +14,15 @@ pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 use crate::{
     Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, handler::schema, time::whole_millis,
 };
+use call_text::{labels_of, unique_value};
 use executor::function_executor;
 use handler::BoxedToolHandler;
-use longhaul_command::{Template, in_process};
+use longhaul_command::in_process;
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, StartRate, TaskPolicy};
-use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings, UniqueValue};
+use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// How many attempts of a durable tool may fail in a row without a new journal entry.
 const DURABLE_ATTEMPTS: u32 = 5;
@@ -58,6 +60,8 @@ pub struct Tool {
     intake: Option<MakeIntake>,
     /// The template of what is unique.
     unique: Option<String>,
+    /// Names and templates.
+    labels: Vec<(String, String)>,
 }
 
 /// Makes the intake once its server is known.
@@ -155,6 +159,7 @@ impl Tool {
             settings,
             intake: None,
             unique: None,
+            labels: Vec::new(),
         }
     }
 
@@ -198,6 +203,7 @@ impl Tool {
             settings,
             intake: None,
             unique: None,
+            labels: Vec::new(),
         }
     }
 
@@ -404,6 +410,22 @@ impl Tool {
         self
     }
 
+    /// A label of its tasks, by which operators find and count them; may be called several times, for up to 8 names. The value is a template of arguments. A task
+    /// has no label whose template names an argument that its call has not.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy {
+    ///     team: Option<String>,
+    /// }
+    /// let tool = longhaul::Tool::new("deploy", async |_: Deploy| "deployed").label("team", "{team}").label("env", "prod");
+    /// ```
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
+        self.labels.push((name.into(), template.into()));
+        self
+    }
+
     /// The priority of its calls, from 0 (the default) to 9: of the calls that wait for a slot, those with the highest begin first, also before those of
     /// other tools. A client can ask for a lower one with `dev.longhaul/priority` in `_meta`. A greater number counts as 9.
     #[must_use]
@@ -511,6 +533,7 @@ impl Tool {
             mut settings,
             intake,
             unique,
+            labels,
         } = self;
         let name = Arc::clone(&settings.name);
         let wrong = |why: String| DefinitionError {
@@ -526,6 +549,7 @@ impl Tool {
         }
         let unique = unique.map(|text| unique_value(&text, &settings.input_schema));
         settings.unique = unique.transpose().map_err(wrong)?;
+        settings.labels = labels_of(&labels, &settings.input_schema).map_err(wrong)?;
         if settings.description.is_empty() {
             settings.description = description_of(&settings.input_schema);
         }
@@ -547,28 +571,6 @@ impl Tool {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.settings.name
     }
-}
-
-/// The value of `unique` of a call.
-fn unique_value(text: &str, schema: &Value) -> Result<UniqueValue, String> {
-    let template = Template::parse(text).map_err(|error| format!("`unique`: {error}"))?;
-    for name in template.properties() {
-        let property = schema["properties"].get(name);
-        let property = property.ok_or_else(|| format!("`unique`: `{{{name}}}` is not one of the arguments"))?;
-        if matches!(property["type"].as_str(), Some("array" | "object")) {
-            return Err(format!(
-                "`unique`: `{name}` is an array or an object, which is no single value"
-            ));
-        }
-    }
-    let defaults = template.properties().filter_map(|name| {
-        let default = schema["properties"][name].get("default")?;
-        Some((name.to_owned(), default.clone()))
-    });
-    let defaults: BTreeMap<String, Value> = defaults.collect();
-    Ok(Arc::new(move |arguments| {
-        template.text_of(arguments.as_str(), &defaults)
-    }))
 }
 
 /// The description in the schema of the arguments.

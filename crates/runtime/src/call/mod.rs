@@ -26,8 +26,8 @@ use crate::{
     queue::{queues::Arrival, slots::Slot},
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Priority, Scope,
-    Task, TaskHeader, TaskId, canonical_digest,
+    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Labels, Millis, Origin, Outcome, Owner, Principal,
+    Priority, Scope, Task, TaskHeader, TaskId, canonical_digest,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, StoreError},
 };
 use std::sync::Arc;
@@ -308,6 +308,7 @@ impl Inner {
                 queue_timeout: settings.queue_timeout,
                 retention: settings.retention_for(call.ttl),
                 lineage: None,
+                labels: (settings.labels.as_ref()).map_or_else(Labels::default, |labels_of| labels_of(&call.arguments)),
             },
             announced,
             in_memory,

@@ -27,7 +27,7 @@ pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
 pub use tool::{
-    ArgumentError, BLOCKED_TIMEOUT, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, Tool, ToolError,
+    ArgumentError, BLOCKED_TIMEOUT, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT, LabelsOf, Tool, ToolError,
     ToolSettings, UniqueValue, executor_definition,
 };
 pub use tool_visibility::{ListClient, ToolVisibility};

@@ -3,7 +3,7 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{
-    Json, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec, shorten,
+    Json, Labels, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec, shorten,
     store::Uniqueness,
 };
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
@@ -47,6 +47,9 @@ pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
 /// The value that makes calls of a tool unique, of their arguments, which were checked before.
 pub type UniqueValue = Arc<dyn Fn(&Json) -> String + Send + Sync>;
+
+/// The labels of a task, of its arguments.
+pub type LabelsOf = Arc<dyn Fn(&Json) -> Labels + Send + Sync>;
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
@@ -101,6 +104,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub concurrency: Option<usize>,
     /// Makes of a call's arguments what no two of its live tasks have in common, over all nodes that share the store.
     pub unique: Option<UniqueValue>,
+    /// Makes the labels of a call's task, by which operators find and count it.
+    pub labels: Option<LabelsOf>,
     /// The priority of its calls, and the highest that a client can ask for.
     pub priority: Priority,
     /// How often its attempts begin at most, over all nodes that share the store. Its plain calls are stored from their beginning.
@@ -166,6 +171,7 @@ impl<E> ToolSettings<E> {
             max_retention: None,
             concurrency: None,
             unique: None,
+            labels: None,
             priority: Priority::default(),
             start_rate: None,
             retry: Retry::default(),
@@ -205,6 +211,7 @@ impl<E> ToolSettings<E> {
             priority,
             start_rate,
             unique,
+            labels,
             retry,
             on_non_determinism,
             blocked_timeout,
@@ -235,6 +242,7 @@ impl<E> ToolSettings<E> {
             priority,
             start_rate,
             unique,
+            labels,
             retry,
             on_non_determinism,
             blocked_timeout,

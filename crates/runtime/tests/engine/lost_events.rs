@@ -336,6 +336,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         deadline: None,
         retention: 3_600_000,
         lineage: None,
+        labels: longhaul_core::Labels::default(),
     };
     let new = NewTask {
         header,

@@ -79,6 +79,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
             queue_timeout: None,
             retention: DAY,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

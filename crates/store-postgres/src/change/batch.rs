@@ -401,6 +401,7 @@ impl Backend for Batch {
         };
         self.tasks.insert(task.id.clone(), kept);
         self.writes.arguments(&task.id, new.arguments, new.requestor);
+        self.writes.labels(task);
         if let Some(history) = new.history {
             self.writes.history(&task.id, history);
             for entry in history.entries() {

@@ -8,12 +8,12 @@ use crate::{
 use longhaul_core::{HostId, Principal, TaskId, UnixMillis, store::TOMBSTONE_RETENTION};
 use longhaul_store::usage::UsageChange;
 
-const LOCK: &str =
-    "SELECT id, principal, bytes FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE";
+const LOCK: &str = "SELECT id, principal, bytes, labels IS NOT NULL FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE";
 /// The same of those that no other node deletes now.
-const LOCK_FREE: &str = "SELECT id, principal, bytes FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE SKIP LOCKED";
+const LOCK_FREE: &str = "SELECT id, principal, bytes, labels IS NOT NULL FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE SKIP LOCKED";
 const LEAVE_TOMBSTONES: &str = "INSERT INTO tombstones (host, task, at) \
      SELECT host, task, $3 FROM task_hosts WHERE task = ANY($1::text[]) AND host <> $2 ON CONFLICT DO NOTHING";
+const DELETE_LABELS: &str = "DELETE FROM task_labels WHERE task = ANY($1::text[])";
 /// A task and all that belongs to it.
 const DELETE: [&str; 6] = [
     "DELETE FROM task_hosts WHERE task = ANY($1::text[])",
@@ -51,8 +51,10 @@ impl Work for Delete {
             return Ok(0);
         }
         let (mut deleted, mut ledger) = (Vec::with_capacity(found.len()), Ledger::default());
+        let mut are_labelled = false;
         for row in &found {
             deleted.push(row::id(row, 0)?);
+            are_labelled |= row.try_get::<_, bool>(3)?;
             let change = UsageChange {
                 live: 0,
                 bytes: -row::number(row, 2)?,
@@ -62,7 +64,12 @@ impl Work for Delete {
         let ids = texts(&deleted);
         let host = encode(&self.host.0);
         tx.execute(LEAVE_TOMBSTONES, &[&ids, &host, &self.at.0]).await?;
-        let statements: Vec<_> = DELETE.into_iter().map(|sql| (sql, vec![&ids as Param<'_>])).collect();
+        let labels = are_labelled.then_some(DELETE_LABELS);
+        let statements: Vec<_> = labels
+            .into_iter()
+            .chain(DELETE)
+            .map(|sql| (sql, vec![&ids as Param<'_>]))
+            .collect();
         tx.execute_all(&statements, Then::Continue).await?;
         let changes = ledger.changes(self.part);
         let mut statements = Vec::new();

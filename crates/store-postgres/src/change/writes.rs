@@ -22,6 +22,7 @@ use std::{
 
 const INSERT_ARGUMENTS: &str =
     "INSERT INTO arguments (task, json, requestor) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])";
+const INSERT_LABELS: &str = "INSERT INTO task_labels (label, task) SELECT * FROM unnest($1::text[], $2::text[])";
 const INSERT_OUTCOMES: &str = "INSERT INTO outcomes (task, json, code, message) \
      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])";
 const INSERT_INPUTS: &str = "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at, answered_by) \
@@ -59,6 +60,8 @@ struct RewrittenEntry {
 #[derive(Default)]
 pub(crate) struct Writes {
     arguments: Vec<(TaskId, Json, Json)>,
+    /// Each as `name=value`.
+    labels: Vec<(String, TaskId)>,
     outcomes: Vec<(TaskId, Outcome)>,
     inputs: Vec<(TaskId, Input)>,
     settled: Vec<SettledInput>,
@@ -72,6 +75,11 @@ impl Writes {
     pub(crate) fn arguments(&mut self, task: &TaskId, arguments: &Json, requestor: &Json) {
         self.arguments
             .push((task.clone(), arguments.clone(), requestor.clone()));
+    }
+
+    pub(crate) fn labels(&mut self, task: &Task) {
+        let labels = task.labels.iter().map(|label| (label.to_string(), task.id.clone()));
+        self.labels.extend(labels);
     }
 
     pub(crate) fn outcome(&mut self, task: &TaskId, outcome: &Outcome) {
@@ -194,6 +202,8 @@ struct Columns<'a> {
     argument_tasks: Vec<&'a str>,
     arguments: Vec<&'a str>,
     requestors: Vec<&'a str>,
+    labels: Vec<&'a str>,
+    labelled_tasks: Vec<&'a str>,
     outcome_tasks: Vec<&'a str>,
     outcome_jsons: Vec<Option<&'a str>>,
     outcome_codes: Vec<Option<i64>>,
@@ -251,6 +261,7 @@ impl<'a> Columns<'a> {
     fn of(writes: &'a Writes, sessions: &'a BTreeMap<SessionKey, UnixMillis>) -> Self {
         let Writes {
             arguments,
+            labels,
             outcomes,
             inputs,
             settled,
@@ -265,6 +276,8 @@ impl<'a> Columns<'a> {
             argument_tasks: column(arguments, |(task, ..)| task.as_str()),
             arguments: column(arguments, |(_, json, _)| json.as_str()),
             requestors: column(arguments, |(.., requestor)| requestor.as_str()),
+            labels: column(labels, |(label, _)| label.as_str()),
+            labelled_tasks: column(labels, |(_, task)| task.as_str()),
             outcome_tasks: column(&outcomes, |(task, _)| *task),
             outcome_jsons: column(&outcomes, |(_, (json, ..))| json.map(Json::as_str)),
             outcome_codes: column(&outcomes, |(_, (_, code, _))| *code),
@@ -322,6 +335,11 @@ impl<'a> Columns<'a> {
             writes.arguments.is_empty(),
             INSERT_ARGUMENTS,
             vec![&self.argument_tasks, &self.arguments, &self.requestors],
+        );
+        add(
+            writes.labels.is_empty(),
+            INSERT_LABELS,
+            vec![&self.labels, &self.labelled_tasks],
         );
         add(
             self.outcome_tasks.is_empty(),

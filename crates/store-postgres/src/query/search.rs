@@ -29,6 +29,21 @@ const OF_PARENT: Statements = statements!("parent = $3 AND ");
 const OPEN: Statements = statements!("ended_at IS NULL AND ");
 const UNSUCCESSFUL: Statements = statements!("state > 3 AND ");
 const OF_PRINCIPAL: Statements = statements!("principal = $3 AND ");
+/// The labels are read in the order of their tasks.
+macro_rules! labelled {
+    ($tail:literal) => {
+        select_tasks!(
+            "",
+            "JOIN task_labels ON task_labels.task = tasks.id WHERE label = $3 AND ",
+            $tail
+        )
+    };
+}
+
+const LABELLED: Statements = Statements {
+    newest_first: labelled!("task_labels.task < $1 ORDER BY task_labels.task DESC LIMIT $2"),
+    oldest_first: labelled!("task_labels.task > $1 ORDER BY task_labels.task LIMIT $2"),
+};
 const ALL: Statements = statements!("");
 
 /// The index with the fewest rows for a filter, and its value.
@@ -39,6 +54,8 @@ fn chosen(filter: &TaskFilter) -> (Statements, Option<Cow<'_, str>>) {
         (OPEN, None)
     } else if filter.is_of_unsuccessful() {
         (UNSUCCESSFUL, None)
+    } else if let Some(label) = filter.labels.first() {
+        (LABELLED, Some(label.to_string().into()))
     } else if let Some(principal) = &filter.principal {
         (OF_PRINCIPAL, Some(encode(principal.as_str())))
     } else {

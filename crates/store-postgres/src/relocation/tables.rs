@@ -110,6 +110,7 @@ fn tables_of_tasks() -> Vec<Table> {
             ],
             "FROM journal j JOIN tasks t ON t.seq = j.task",
         ),
+        table("task_labels", same(["label", "task"]), "FROM task_labels"),
         table(
             "task_hosts",
             vec![("task", "id"), ("host", "attempt_host")],

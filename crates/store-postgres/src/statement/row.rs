@@ -232,7 +232,7 @@ impl<'a> Array<'a> {
 fn kind(column: &str) -> &'static str {
     match column {
         "id" | "principal" | "session" | "tool" | "spec" | "idempotency_key" | "parent" | "root" | "attempt_host"
-        | "status" | "open_inputs" | "blocked" => "text",
+        | "status" | "open_inputs" | "blocked" | "labels" => "text",
         "progress" | "progress_total" => "double precision",
         "idempotency_digest" | "unique_value" | "unique_arguments" => "bytea",
         _ => "bigint",

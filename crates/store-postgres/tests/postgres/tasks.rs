@@ -42,6 +42,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
             queue_timeout: None,
             retention: 3_600_000,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

@@ -154,6 +154,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
             queue_timeout: None,
             retention: HOUR,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

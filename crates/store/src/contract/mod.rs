@@ -123,7 +123,7 @@ macro_rules! with_promises {
                 live_tasks_and_pauses_keep_schedules_from_starting, a_planned_time_passes_once, schedules_are_kept_by_their_plans,
                 of_concurrent_starts_one_is_made;
             searches: a_filter_finds_what_it_says, a_search_goes_on_where_it_stopped, calls_in_memory_are_found_in_order,
-                arguments_are_kept_as_they_were;
+                tasks_are_found_by_all_of_their_labels, arguments_are_kept_as_they_were;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;
             signing_keys: keys_are_replaced_and_forgotten;
             specs: definitions_are_kept_as_they_were;

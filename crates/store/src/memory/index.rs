@@ -4,7 +4,7 @@
 //! position in a line, and what it returns.
 
 use super::{lines::Lines, queues::Queues, stored_task::IndexedTask};
-use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::QueuePlace};
+use longhaul_core::{Label, NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::QueuePlace};
 use std::sync::Arc;
 
 /// A principal's session.
@@ -47,6 +47,8 @@ pub(super) struct Index {
     pub(super) keyed: Lines<Call, ()>,
     /// Live ones with a unique value.
     pub(super) unique: Lines<UniqueValue, ()>,
+    /// All with a label.
+    pub(super) labelled: Lines<Label, ()>,
 }
 
 impl Index {
@@ -55,6 +57,13 @@ impl Index {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
         self.unique.shift(id, before.and_then(unique), after.and_then(unique));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
+        if before.is_none() || after.is_none() {
+            // They never change.
+            for label in before.or(after).iter().flat_map(|task| task.labels.iter()) {
+                let line = |_: &Task| (label.clone(), ());
+                self.labelled.shift(id, before.map(line), after.map(line));
+            }
+        }
         self.queued.shift(id, before.filter(is_queued), after.filter(is_queued));
         self.queued_of_principal.shift(
             id,

@@ -79,10 +79,15 @@ impl Tasks {
             SearchOrder::NewestFirst => (Bound::Unbounded, after),
             SearchOrder::OldestFirst => (after, Bound::Unbounded),
         };
+        let index = &self.derived.index;
+        let in_line = |bound: &Bound<TaskId>| bound.clone().map(|id| ((), id));
+        let part = (in_line(&range.0), in_line(&range.1));
         if search.filter.is_of_live() {
-            let of_open = |bound: Bound<TaskId>| bound.map(|id| ((), id));
-            let open = self.derived.index.open.part(&(), (of_open(range.0), of_open(range.1)));
-            return page(search, open.filter_map(|(_, id)| self.task(id)));
+            return page(search, index.open.part(&(), part).filter_map(|(_, id)| self.task(id)));
+        }
+        if let Some(label) = search.filter.labels.first() {
+            let labelled = index.labelled.part(label, part);
+            return page(search, labelled.filter_map(|(_, id)| self.task(id)));
         }
         page(search, self.stored.range(range).map(|(_, stored)| &stored.task))
     }

@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0019_queue_order.sql"),
     include_str!("migrations/0020_unique.sql"),
     include_str!("migrations/0021_schedules.sql"),
+    include_str!("migrations/0022_labels.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

@@ -60,6 +60,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
             queue_timeout: None,
             retention: 60_000,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

@@ -33,6 +33,8 @@ pub const DELETION: &str = "dev.longhaul/deletion";
 pub const PARENT: &str = "dev.longhaul/parent";
 /// Key of the root task: the ancestor that a client called.
 pub const ROOT: &str = "dev.longhaul/root";
+/// Key of the labels of a task.
+pub const LABELS: &str = "dev.longhaul/labels";
 /// Key of how a task's command ended.
 pub const EXIT: &str = "dev.longhaul/exit";
 /// Key of the position of a content in a task's log.

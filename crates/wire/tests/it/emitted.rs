@@ -306,6 +306,28 @@ fn a_tasks_parent_and_root_are_in_meta() {
     schema::check("x:msg:TaskStatusNotification", &pushed);
     shown(&pushed["params"]["_meta"]);
 
+    let labels = json!({"note": "a \"b\"", "team": "infra"});
+    let label = |text: &str| text.parse::<longhaul_core::Label>().unwrap();
+    let all = [label("team=infra"), label("note=a \"b\"")];
+    Arc::make_mut(&mut child.header).labels = longhaul_core::Labels::new(all);
+    let record = live(child.clone());
+    let got = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
+    assert_eq!(got["result"]["_meta"]["dev.longhaul/labels"], labels);
+    shown(&got["result"]["_meta"]);
+    let got = respond(|out| modern::tasks::write_get(out, &record, None, &server_info(), NINE));
+    assert_eq!(got["result"]["_meta"]["dev.longhaul/labels"], labels);
+    let mut labelled = task();
+    labelled.header = Arc::new(longhaul_core::TaskHeader {
+        lineage: None,
+        ..(*child.header).clone()
+    });
+    let listed = respond(|out| legacy::tasks::write_list(out, &[task(), labelled], None, NINE));
+    schema::check("25:res:ListTasksResult", &listed);
+    assert_eq!(
+        listed["result"]["_meta"],
+        json!({"dev.longhaul/labels": {"tsk_1": labels}})
+    );
+
     let plain = respond(|out| legacy::tasks::write_get(out, &live(task()), None, NINE));
     let list = respond(|out| legacy::tasks::write_list(out, &[task()], None, NINE));
     for nothing in [plain, list] {

@@ -34,6 +34,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
             queue_timeout: None,
             retention: ttl,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         },
         announced: true,
         in_memory: false,

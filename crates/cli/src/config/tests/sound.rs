@@ -141,6 +141,7 @@ concurrency = 2
 priority = 4
 start_rate = "10/m"
 unique = "{path}"
+labels = { where = "{path}", env = "prod" }
 success = [0, 3, 255]
 timeout = "10m"
 stop = { signal = "SIGINT", grace = "1h" }
@@ -235,6 +236,10 @@ task_after = "5s"
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
     assert_eq!(tool.queue.unique.as_deref(), Some("{path}"));
+    let labels = [("env", "prod"), ("where", "{path}")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let mut read = tool.labels.clone();
+    read.sort();
+    assert_eq!(read, labels);
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!(
         (tool.output.max_output, tool.output.max_log, tool.queue.concurrency),
@@ -328,6 +333,7 @@ fn the_admin_section_names_an_address_of_this_machine() {
     assert_eq!(admin.listen, Some("127.0.0.1:7412".parse().unwrap()));
     assert_eq!((admin.same_user, admin.metrics_key), (Some(false), false));
     assert_eq!(admin.allowed_hosts, ["ops.example.com".parse().unwrap()]);
+    assert!(admin.metrics_labels.is_empty());
 }
 
 #[test]

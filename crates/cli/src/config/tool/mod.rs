@@ -4,6 +4,7 @@ mod attempt;
 pub(super) mod command;
 mod http;
 pub(super) mod job;
+mod labels;
 mod output;
 mod process_context;
 mod queueing;
@@ -101,6 +102,8 @@ pub(crate) struct ToolConfig {
     pub(crate) attempt: AttemptSettings,
     /// Which of its calls run at once, and in which order.
     pub(crate) queue: QueueSettings,
+    /// Names and templates of the labels of its tasks.
+    pub(crate) labels: Vec<(String, String)>,
     /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
@@ -219,11 +222,17 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         let stdin = stdin_entry.as_ref().zip(stdin.as_ref());
         check_code(section, command, stdin, &rules);
     }
+    let labels = section.get_or("labels", Vec::new(), |entry| labels::read(entry, &rules));
+    let of_context = process_context.templates();
+    let other_templates = of_context.as_ref().zip(labels.as_ref()).map(|(templates, labels)| {
+        let of_labels = labels.iter().map(|(_, text)| text.as_str());
+        templates.iter().copied().chain(of_labels).collect::<Vec<_>>()
+    });
     warn(
         section,
         &command_entry,
         command.as_deref(),
-        (stdin.as_ref(), process_context.templates().as_deref()),
+        (stdin.as_ref(), other_templates.as_deref()),
         input_schema.as_ref(),
     );
     let output = output::read(section, environment);
@@ -269,6 +278,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         max_retention: max_retention?,
         attempt: attempt?,
         queue: queue?,
+        labels: labels?,
         annotations: annotations?,
     })
 }

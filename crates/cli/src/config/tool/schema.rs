@@ -84,6 +84,13 @@ pub(crate) fn is_boolean(schema: &Value, name: &str) -> bool {
     types(resolve(schema, &schema["properties"][name])) == ["boolean"]
 }
 
+/// Whether operators do not see a property.
+pub(crate) fn is_hidden(schema: &Value, name: &str) -> bool {
+    let own = &schema["properties"][name];
+    let hides = |schema: &Value| schema["writeOnly"] == true || schema["format"] == "password";
+    hides(own) || hides(resolve(schema, own))
+}
+
 /// Whether a command may get no value for a property: it is left out and has no default, or it is null.
 pub(crate) fn may_be_absent(schema: &Value, name: &str) -> bool {
     let property = resolve(schema, &schema["properties"][name]);

@@ -22,6 +22,8 @@ pub(crate) enum TemplateUse {
     Value,
     /// A value that calls are compared by.
     Key,
+    /// A value that operators see.
+    Label,
 }
 
 /// What the templates of a tool are checked against.
@@ -140,10 +142,15 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
             .unwrap_or_else(|| hint_of_unknown(name, &known));
         return Some(format!("`{placeholder}` is not a property of the input; {hint}"));
     }
-    let is_compared = usage == TemplateUse::Key;
-    if is_compared && (placeholder.form != ValueForm::Word || schema::kind(input_schema, name) != Kind::Other) {
+    let is_single = matches!(usage, TemplateUse::Key | TemplateUse::Label);
+    if is_single && (placeholder.form != ValueForm::Word || schema::kind(input_schema, name) != Kind::Other) {
         return Some(format!(
-            "`{placeholder}` is no single value to compare calls by: name a property that is a text, a number or a boolean, without `:json` or `:file`"
+            "`{placeholder}` is no single value: name a property that is a text, a number or a boolean, without `:json` or `:file`"
+        ));
+    }
+    if usage == TemplateUse::Label && schema::is_hidden(input_schema, name) {
+        return Some(format!(
+            "the schema of `{name}` says that operators do not see it, and they see labels: name another property"
         ));
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;

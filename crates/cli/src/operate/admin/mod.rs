@@ -28,7 +28,7 @@ use api::{Answer, Api, task_path};
 use inquire::{Confirm, InquireError};
 use longhaul_admin_api::{
     ActionReport, AnswerBody, AuditLines, AuditQuery, DrainQuery, DrainReport, NodesView, StatsView, TaskDetails,
-    TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView, to_url,
+    TaskPage, TaskQuery, ToolView, UpstreamPause, UpstreamView, labels_text, to_url,
 };
 use longhaul_client::Form;
 use longhaul_core::ToolPattern;
@@ -286,6 +286,7 @@ impl Filter {
             principal: given(&self.principal),
             origin: given(&self.origin),
             parent: given(&self.parent),
+            label: labels_text(&self.labels),
             asks: if self.asks { "yes".to_owned() } else { String::new() },
             text: given(&self.text),
             older: given(&self.older),

@@ -47,7 +47,21 @@ const PRINCIPAL: usize = 4;
 
 pub(super) fn tasks(tasks: &[TaskView], width: usize) -> String {
     let rows: Vec<[String; 6]> = tasks.iter().map(task_row).collect();
-    table(TASK_COLUMNS, &rows, width)
+    if tasks.iter().all(|task| task.labels.is_empty()) {
+        return table(TASK_COLUMNS, &rows, width);
+    }
+    let labelled = |([id, tool, state, age, principal, status], task): ([String; 6], &TaskView)| {
+        [id, tool, state, age, principal, or_nothing(&labels(task)), status]
+    };
+    let rows: Vec<[String; 7]> = rows.into_iter().zip(tasks).map(labelled).collect();
+    let [id, tool, state, age, principal, status] = TASK_COLUMNS;
+    table([id, tool, state, age, principal, "LABELS", status], &rows, width)
+}
+
+/// As `team=infra env=prod`.
+fn labels(task: &TaskView) -> String {
+    let labels = task.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(" ")
 }
 
 /// For a screen: on a narrow one ids have their last characters, which the commands take, too, and there is no principal.
@@ -447,6 +461,7 @@ pub(super) fn task(details: &TaskDetails) -> String {
     }
     members.add("waits for", given(&details.waits_for));
     members.add("principal", &plain(&task.principal, ""));
+    members.add("labels", &plain(&labels(task), ""));
     members.add("created", &task.created_at);
     members.add("changed", &task.updated_at);
     members.add("ended", given(&task.ended_at));

@@ -86,6 +86,7 @@ impl HostedTasks {
                 deadline: None,
                 retention: ttl,
                 lineage: None,
+                labels: longhaul_core::Labels::default(),
             },
             announced: true,
             in_memory: true,

@@ -341,6 +341,28 @@ impl Template {
         self.parts.iter().map(part).collect()
     }
 
+    /// The text of a call with these arguments as [`text_of`](Self::text_of) has it; `None` if one that it names is absent or null.
+    ///
+    /// ```
+    /// let template = longhaul_command::Template::parse("{env}/{n}").unwrap();
+    /// let defaults = [("env".to_owned(), "prod".into())].into();
+    /// let arguments = |text| serde_json::from_str(text).unwrap();
+    /// assert_eq!(template.whole_text_of(&arguments(r#"{"n":5.0}"#), &defaults).as_deref(), Some("prod/5"));
+    /// assert_eq!(template.whole_text_of(&arguments(r#"{"n":null}"#), &defaults), None);
+    /// ```
+    pub fn whole_text_of(
+        &self,
+        arguments: &serde_json::Map<String, Value>,
+        defaults: &BTreeMap<String, Value>,
+    ) -> Option<String> {
+        let value = |name: &String| arguments.get(name).or_else(|| defaults.get(name));
+        let part = |part: &Part| match part {
+            Part::Literal(literal) => Some(literal.clone()),
+            Part::Property { name, .. } => value(name).filter(|value| !value.is_null()).map(text_of_value),
+        };
+        self.parts.iter().map(part).collect()
+    }
+
     /// The text with every placeholder replaced; what is absent leaves nothing behind.
     pub(crate) fn expand_text(
         &self,

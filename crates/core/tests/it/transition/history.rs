@@ -157,6 +157,7 @@ prop_compose! {
                 queue_timeout,
                 retention: retention.unwrap_or(60_000),
                 lineage: None,
+                labels: longhaul_core::Labels::default(),
             },
             announced,
             in_memory: false,

@@ -69,6 +69,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             deadline: Some(8_000),
             retention: 60_000,
             lineage: None,
+            labels: longhaul_core::Labels::default(),
         }),
         announced: true,
         keyed: false,

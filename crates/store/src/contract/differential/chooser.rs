@@ -8,8 +8,8 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
-    InputState, Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Priority, Quota, RpcFailure, Scope,
-    SessionKey, SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    InputState, Json, Label, Labels, Lineage, NodeId, Origin, Outcome, Owner, Principal, Priority, Quota, RpcFailure,
+    Scope, SessionKey, SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey,
         TaskFilter, TaskLookup, TaskSearch, TaskStore, Uniqueness,
@@ -22,6 +22,7 @@ const SESSIONS: [&str; 2] = ["s1", "s2"];
 const SPECS: [&str; 3] = ["one", "two", "never put"];
 const KEYS: [&str; 4] = ["k1", "k2", "k3", "k4"];
 const NAMES: [&str; 2] = ["which licence", "who"];
+const LABELS: [&str; 4] = ["team=infra", "team=web", "env=prod", "env=a b, c"];
 const HOSTS: [&str; 2] = ["here", "there"];
 /// A run mostly picks its latest tasks, so that they make progress.
 const LATEST: usize = 12;
@@ -252,6 +253,11 @@ impl Chooser {
             states,
             origin: self.one_in(6).then_some(Origin::Legacy),
             parent: self.one_in(6).then(|| self.parent_or_any()),
+            labels: match self.rng.u32(0..8) {
+                0 => vec![self.label()],
+                1 => vec![self.label(), self.label()],
+                _ => Vec::new(),
+            },
             asks: self.one_in(6),
             since: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
             before: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
@@ -264,6 +270,10 @@ impl Chooser {
             limit,
             most_examined: usize::MAX,
         }
+    }
+
+    fn label(&mut self) -> Label {
+        self.pick(&LABELS).parse().expect("a label")
     }
 
     fn key(&mut self) -> InputKey {
@@ -472,6 +482,7 @@ impl Chooser {
                 queue_timeout: self.length(),
                 retention: self.pick(&[0, 1, 50, 1_000, 90_000, u64::MAX]),
                 lineage: None,
+                labels: Labels::new((0..self.rng.u32(0..3)).map(|_| self.label()).collect::<Vec<_>>()),
             },
             announced: !self.one_in(4),
             in_memory: false,

@@ -2,7 +2,7 @@
 
 use crate::contract::{NewSubject, fixture::*};
 use longhaul_core::{
-    CancelMode, Event, Json, Origin, Principal, State, UnixMillis, Verdict,
+    CancelMode, Event, Json, Label, Labels, Origin, Principal, State, UnixMillis, Verdict,
     store::{NewTask, SearchOrder, TaskFilter, TaskSearch},
 };
 
@@ -193,4 +193,71 @@ pub async fn arguments_are_kept_as_they_were(new_subject: NewSubject) {
     let kept = fixture.store.arguments(&task.id).await;
     assert_eq!(kept.expect("a read"), Some(Json::trusted(r#"{"of":"a"}"#)));
     assert_eq!(fixture.store.arguments(&id("b")).await, Ok(None));
+}
+
+/// From the first write, in both orders, and no longer than they are kept. Labels are a part of the task.
+pub async fn tasks_are_found_by_all_of_their_labels(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let label = |text: &str| text.parse::<Label>().expect("a label");
+    let of = |texts: &[&str]| TaskFilter {
+        labels: texts.iter().map(|text| label(text)).collect(),
+        ..TaskFilter::default()
+    };
+    for (name, labels) in [
+        ("a", &["team=infra", "env=prod"][..]),
+        ("b", &[]),
+        ("c", &["team=infra", "env=test"]),
+        ("d", &["team=infrastructure", "note=a, \"b\" = 5 €"]),
+        ("e", &["env=prod", "team=infra"]),
+    ] {
+        let mut new = new_task(name, fixture.node, 1);
+        new.header.labels = Labels::new(labels.iter().map(|text| label(text)));
+        let kept = new.header.labels.clone();
+        let created = fixture.create(new).await;
+        assert_eq!(created.labels, kept);
+        assert_eq!(fixture.get_unscoped(&id(name)).await.task.labels, kept);
+    }
+    assert_eq!(fixture.all_of(of(&["team=infra"])).await, "eca");
+    assert_eq!(fixture.all_of(of(&["team=infra", "env=prod"])).await, "ea");
+    assert_eq!(fixture.all_of(of(&["env=prod", "team=infra"])).await, "ea");
+    assert_eq!(fixture.all_of(of(&["note=a, \"b\" = 5 €"])).await, "d");
+    assert_eq!(fixture.all_of(of(&["team=infra", "team=infrastructure"])).await, "");
+    assert_eq!(fixture.all_of(of(&["infra=team"])).await, "");
+    let live = TaskFilter {
+        states: State::LIVE.to_vec(),
+        ..of(&["team=infra"])
+    };
+    assert_eq!(fixture.all_of(live.clone()).await, "eca");
+    for (order, expected) in [
+        (SearchOrder::NewestFirst, ["c", "a"]),
+        (SearchOrder::OldestFirst, ["c", "e"]),
+    ] {
+        let after = match order {
+            SearchOrder::NewestFirst => "e",
+            SearchOrder::OldestFirst => "a",
+        };
+        let mut page = TaskSearch {
+            order,
+            after: Some(id(after)),
+            ..search(of(&["team=infra"]), 1)
+        };
+        for name in expected {
+            let (found, next) = fixture.found(page.clone()).await;
+            assert_eq!(found, [name], "{order:?}");
+            page.after = next.as_deref().map(id);
+        }
+        assert_eq!(fixture.found(page).await, (Vec::new(), None));
+    }
+
+    let cancel = vec![Event::CancelRequested(CancelMode::AtOnce)];
+    let over = fixture.apply(&id("e"), None, cancel, 2).await.expect("a cancel");
+    assert_eq!(fixture.all_of(live).await, "ca");
+    assert_eq!(fixture.all_of(of(&["env=prod"])).await, "ea");
+    let delete_at = over.delete_at().expect("a moment");
+    let deleted = vec![id("e"), id("a")];
+    assert_eq!(fixture.store.delete(&host(), deleted, delete_at).await, Ok(1));
+    assert_eq!(fixture.all_of(of(&["env=prod"])).await, "a");
+    // The id is free, and nothing is left of its labels.
+    fixture.create(new_task("e", fixture.node, 3)).await;
+    assert_eq!(fixture.all_of(of(&["team=infra"])).await, "ca");
 }

@@ -118,6 +118,7 @@ mod tests {
                 queue_timeout: None,
                 retention: 1,
                 lineage: None,
+                labels: longhaul_core::Labels::default(),
             },
             announced: true,
             in_memory: false,

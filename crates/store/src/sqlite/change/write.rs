@@ -44,8 +44,9 @@ pub(crate) const DELETABLE: &str = "SELECT seq, principal, \
      (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
      + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0) \
      + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0) \
-     + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0) \
-     FROM tasks WHERE id = ?1 AND delete_at <= ?2";
+     + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0), \
+     labels IS NOT NULL FROM tasks WHERE id = ?1 AND delete_at <= ?2";
+pub(crate) const DELETE_LABELS: &str = "DELETE FROM task_labels WHERE task = ?1";
 pub(crate) const SET_ANSWER: &str =
     "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4, answered_by = ?5 WHERE task = ?1 AND key = ?2";
 pub(crate) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
@@ -112,6 +113,11 @@ impl Backend for Tx<'_> {
             .execute(params![seq, new.arguments.as_str(), new.requestor.as_str()])?;
         if let Some(history) = new.history {
             insert_history(self, seq, history)?;
+        }
+        for label in task.labels.iter() {
+            self.connection
+                .prepare_cached("INSERT INTO task_labels (label, task) VALUES (?, ?)")?
+                .execute(params![label.to_string(), task.id.as_str()])?;
         }
         write_parts(self, seq, new.decision)?;
         self.add_usage(&task.owner.principal, new.usage.into());
@@ -351,10 +357,18 @@ fn delete_due(tx: &mut Tx<'_>, ids: &[TaskId], due: UnixMillis) -> Result<usize>
     let mut deleted = 0;
     for id in ids {
         let mut deletable = tx.connection.prepare_cached(DELETABLE)?;
-        let found = |row: &Row<'_>| Ok((row.get(0)?, Principal::named(row.get::<_, Arc<str>>(1)?), row.get(2)?));
-        let found: Option<(i64, Principal, i64)> =
+        let found = |row: &Row<'_>| {
+            let principal = Principal::named(row.get::<_, Arc<str>>(1)?);
+            Ok((row.get(0)?, principal, row.get(2)?, row.get(3)?))
+        };
+        let found: Option<(i64, Principal, i64, bool)> =
             deletable.query_row(params![id.as_str(), due.0], found).optional()?;
-        let Some((seq, principal, bytes)) = found else { continue };
+        let Some((seq, principal, bytes, is_labelled)) = found else {
+            continue;
+        };
+        if is_labelled {
+            tx.connection.prepare_cached(DELETE_LABELS)?.execute([id.as_str()])?;
+        }
         tx.add_usage(&principal, UsageChange { live: 0, bytes: -bytes });
         for sql in DELETE {
             tx.connection.prepare_cached(sql)?.execute([seq])?;

@@ -11,8 +11,11 @@ use rusqlite::{
 };
 
 /// `SELECT` of tasks, and of `more` columns, with the rest of the query. The tail names the index; `CROSS JOIN` makes SQLite look up
-/// the other tables from the task and never the other way round.
+/// the other tables from the task and never the other way round. With `from` the table before the tasks.
 macro_rules! select_tasks {
+    (from $from:literal, $($tail:literal),+ $(,)?) => {
+        concat!("SELECT tasks.seq, ", $crate::task_columns!("specs.id"), " FROM ", $from, " CROSS JOIN tasks ", $($tail),+)
+    };
     ($more:literal, $($tail:literal),+ $(,)?) => {
         concat!(
             "SELECT tasks.seq, ",
@@ -47,10 +50,10 @@ pub(crate) fn insert(
     unique: Option<&Uniqueness>,
 ) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
-         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, unique_value, unique_arguments, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
+         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, unique_value, unique_arguments, labels, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempt_changes, attempts_used, updated_at, priority, ready_at, announced_until, retry_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
     let fixed = fixed(task, idempotency, unique);
     bind(&mut statement, fixed.iter().chain(&changing(task)))?;

@@ -36,26 +36,43 @@ const OF_PARENT: Statements = statements!("INDEXED BY tasks_started ", "tasks.pa
 const OPEN: Statements = statements!("INDEXED BY tasks_open ", "ended_at IS NULL AND ");
 const UNSUCCESSFUL: Statements = statements!("INDEXED BY tasks_unsuccessful ", "tasks.state > 3 AND ");
 const OF_PRINCIPAL: Statements = statements!("INDEXED BY tasks_of_principal ", "principal = ?2 AND ");
+/// The labels come first, in the order of their tasks.
+macro_rules! labelled {
+    ($tail:literal) => {
+        select_tasks!(
+            from "task_labels",
+            "ON tasks.id = task_labels.task CROSS JOIN specs ON specs.seq = tasks.spec WHERE label = ?2 AND ",
+            $tail
+        )
+    };
+}
+
+const LABELLED: Statements = Statements {
+    newest_first: labelled!("task_labels.task < ?1 ORDER BY task_labels.task DESC"),
+    oldest_first: labelled!("task_labels.task > ?1 ORDER BY task_labels.task"),
+};
 const ALL: Statements = statements!("", "");
 
 /// Every statement, for the test that reads their plans.
 #[cfg(test)]
 pub(crate) fn statements() -> impl Iterator<Item = &'static str> {
-    [OF_PARENT, OPEN, UNSUCCESSFUL, OF_PRINCIPAL, ALL]
+    [OF_PARENT, OPEN, UNSUCCESSFUL, LABELLED, OF_PRINCIPAL, ALL]
         .into_iter()
         .flat_map(|statements| [statements.newest_first, statements.oldest_first])
 }
 
 /// The index with the fewest rows for a filter, and its value.
-fn chosen(filter: &TaskFilter) -> (Statements, Option<&str>) {
+fn chosen(filter: &TaskFilter) -> (Statements, Option<Cow<'_, str>>) {
     if let Some(parent) = &filter.parent {
-        (OF_PARENT, Some(parent.as_str()))
+        (OF_PARENT, Some(parent.as_str().into()))
     } else if filter.is_of_live() {
         (OPEN, None)
     } else if filter.is_of_unsuccessful() {
         (UNSUCCESSFUL, None)
+    } else if let Some(label) = filter.labels.first() {
+        (LABELLED, Some(label.to_string().into()))
     } else if let Some(principal) = &filter.principal {
-        (OF_PRINCIPAL, Some(principal.as_str()))
+        (OF_PRINCIPAL, Some(principal.as_str().into()))
     } else {
         (ALL, None)
     }

@@ -1,0 +1,71 @@
+//! Texts that are made of the arguments of a call: the value of `unique`, and labels.
+
+use longhaul_command::Template;
+use longhaul_core::{Label, Labels};
+use longhaul_runtime::{LabelsOf, UniqueValue};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A template of single values, and what stands for those that are left out.
+struct CallText {
+    template: Template,
+    defaults: BTreeMap<String, Value>,
+}
+
+impl CallText {
+    /// Reads the text of the setting `key`; `schema` is that of the arguments.
+    fn read(key: &str, text: &str, schema: &Value) -> Result<Self, String> {
+        let template = Template::parse(text).map_err(|error| format!("`{key}`: {error}"))?;
+        for name in template.properties() {
+            let property = schema["properties"].get(name);
+            let property = property.ok_or_else(|| format!("`{key}`: `{{{name}}}` is not one of the arguments"))?;
+            if matches!(property["type"].as_str(), Some("array" | "object")) {
+                return Err(format!(
+                    "`{key}`: `{name}` is an array or an object, which is no single value"
+                ));
+            }
+        }
+        let defaults = template.properties().filter_map(|name| {
+            let default = schema["properties"][name].get("default")?;
+            Some((name.to_owned(), default.clone()))
+        });
+        let defaults = defaults.collect();
+        Ok(Self { template, defaults })
+    }
+}
+
+/// The value of `unique` of a call.
+pub(super) fn unique_value(text: &str, schema: &Value) -> Result<UniqueValue, String> {
+    let CallText { template, defaults } = CallText::read("unique", text, schema)?;
+    Ok(Arc::new(move |arguments| {
+        template.text_of(arguments.as_str(), &defaults)
+    }))
+}
+
+/// The labels of a call, of their names and templates; `None` without any.
+pub(super) fn labels_of(labels: &[(String, String)], schema: &Value) -> Result<Option<LabelsOf>, String> {
+    if labels.len() > Labels::MOST {
+        return Err(format!("it has more than {} labels", Labels::MOST));
+    }
+    let mut texts = BTreeMap::new();
+    for (name, text) in labels {
+        if !Label::is_name(name) {
+            return Err(format!(
+                "{name:?} is not the name of a label: use 1 to {} of the characters A-Z a-z 0-9 _ - .",
+                Label::LONGEST_NAME
+            ));
+        }
+        texts.insert(name.clone(), CallText::read(&format!("label {name}"), text, schema)?);
+    }
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(move |arguments| {
+        let arguments: Map<String, Value> = serde_json::from_str(arguments.as_str()).unwrap_or_default();
+        let label = |(name, text): (&String, &CallText)| {
+            let value = text.template.whole_text_of(&arguments, &text.defaults)?;
+            Label::new(name, &value)
+        };
+        Labels::new(texts.iter().filter_map(label))
+    })))
+}
