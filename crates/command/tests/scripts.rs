@@ -66,7 +66,12 @@ fn a_placeholder_in_a_script_of_a_list_or_a_switch_is_found() {
         ),
         (
             3,
-            vec!["env".into(), switch(&["sh"], &[]), switch(&[], &["-c"]), "{x}".into()],
+            vec![
+                "nsenter".into(),
+                switch(&["sh"], &[]),
+                switch(&[], &["-c"]),
+                "{x}".into(),
+            ],
         ),
         // A list that repeats.
         (1, vec!["sqlite3".into(), group(&["{x}"]), "select 1".into()]),
@@ -238,6 +243,13 @@ fn a_placeholder_in_a_script_is_found() {
         (2, &["tar", "-I", "{x}", "-xf", "a.tar"]),
         (2, &["ssh", "host", "{x}"]),
         (2, &["parallel", "ls", "{x}", ":::", "{y}"]),
+        (1, &["env", "{x}"]),
+        (3, &["env", "-i", "A={y}", "{x}", "{z}"]),
+        (1, &["env", "LD_PRELOAD={x}", "ls"]),
+        (3, &["sudo", "-u", "{user}", "{x}"]),
+        (6, &["sudo", "nice", "-n", "{n}", "timeout", "{t}", "{x}"]),
+        (2, &["xargs", "-0", "{x}"]),
+        (3, &["find", ".", "-exec", "{x}", ";"]),
     ];
     let mut surprises = Vec::new();
     for (element, command) in table {
@@ -274,6 +286,8 @@ fn an_argument_beside_a_script_is_not() {
         &["ssh", "{host}", "uptime"],
         &["su", "{user}", "-c", "uptime"],
         &["timeout", "{t}", "sleep", "{x}"],
+        &["sudo", "-u", "{user}", "env", "A={x}", "nice", "-n", "{n}", "ls", "{y}"],
+        &["find", "{path}", "-execdir", "ls", "{x}", ";"],
         &["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"],
         &["grep", "-c", "{x}", "sh"],
         &["grep", "awk", "{file}"],

@@ -7,12 +7,14 @@ mod harmless;
 mod interpreters;
 mod lines;
 mod rewrite;
+mod started;
 
 pub use harmless::HarmlessValues;
 
 use super::{
     element::{CommandElement, command_words},
     template::{Placeholder, Template, ValueForm},
+    variables::placeholder_in_code_variable,
 };
 use harmless::Place;
 use interpreters::{Interpreter, Operands, basename};
@@ -71,6 +73,7 @@ pub fn placeholders_in_scripts(
             };
             let remedy = match script.kind {
                 ScriptKind::File => rewrite::FILE_REMEDY.to_owned(),
+                ScriptKind::Program | ScriptKind::Variable => rewrite::PROGRAM_REMEDY.to_owned(),
                 ScriptKind::Code | ScriptKind::Option => rewrite::remedy(&texts, script.word, &script.program),
             };
             found.push(ScriptPlaceholder {
@@ -103,20 +106,30 @@ fn harmful(script: &Script, text: &str, harmless: &HarmlessValues) -> Option<Str
     match script.kind {
         ScriptKind::Code => first_harmful(text, |placeholder| !harmless.has(placeholder, text, script.place)),
         ScriptKind::Option => first_harmful(text, |_| true),
+        ScriptKind::Program => {
+            let placeholder = first_placeholder(text, |placeholder| !harmless.fixed.contains(placeholder.name));
+            placeholder.map(|placeholder| format!("`{placeholder}` names the program"))
+        }
+        ScriptKind::Variable => {
+            let (name, value) = text.split_once('=')?;
+            let found = placeholder_in_code_variable(name, value, harmless)?;
+            Some(format!("`{{{}}}` stands in {name}, which names code", found.property))
+        }
         ScriptKind::File => {
-            let template = Template::parse(text).unwrap_or_default();
-            let file = template
-                .placeholders()
-                .find(|placeholder| placeholder.form == ValueForm::File);
+            let file = first_placeholder(text, |placeholder| placeholder.form == ValueForm::File);
             file.map(|file| format!("`{file}` is a script"))
         }
     }
 }
 
 fn first_harmful(text: &str, is_harmful: impl Fn(&Placeholder<'_>) -> bool) -> Option<String> {
+    first_placeholder(text, is_harmful).map(|placeholder| format!("`{placeholder}` stands in a script"))
+}
+
+fn first_placeholder(text: &str, is_harmful: impl Fn(&Placeholder<'_>) -> bool) -> Option<String> {
     let template = Template::parse(text).unwrap_or_default();
     let first = template.placeholders().find(is_harmful);
-    first.map(|placeholder| format!("`{placeholder}` stands in a script"))
+    first.map(|placeholder| placeholder.to_string())
 }
 
 /// The words of a command that its programs run as code, by their places in [`command_words`].
@@ -191,6 +204,11 @@ impl Word {
         }
     }
 
+    /// Whether a caller decides how it begins.
+    fn begins_with_placeholder(&self) -> bool {
+        self.known.is_empty() && self.property.is_some()
+    }
+
     /// The text, if all of it is known.
     fn literal(&self) -> Option<&str> {
         self.property.is_none().then_some(&self.known)
@@ -221,6 +239,10 @@ enum ScriptKind {
     Option,
     /// It names a file of code, and the caller fills that file.
     File,
+    /// It names the program that another program starts.
+    Program,
+    /// It is a variable of that program, which may be one that names code.
+    Variable,
 }
 
 struct CommandLine<'a> {
@@ -242,7 +264,7 @@ impl CommandLine<'_> {
             let after_exec = index > 0
                 && self.words[index - 1]
                     .literal()
-                    .is_some_and(|before| ["-exec", "-execdir", "-ok", "-okdir", "--"].contains(&before));
+                    .is_some_and(|before| before == "--" || interpreters::EXEC_OPTIONS.contains(&before));
             let is_program = index == 0 || starts_others || after_exec;
             if is_program || !interpreter.needs_position() {
                 let mut parser = InterpreterParser {
@@ -257,6 +279,7 @@ impl CommandLine<'_> {
             }
         }
         self.read_xargs(scripts);
+        scripts.elements.extend(started::find(self.words));
     }
 
     /// Whether a program before `index` reads the standard input itself.

@@ -311,6 +311,9 @@ const STARTERS: &[&str] = &[
     "parallel",
 ];
 
+/// The options of `find` behind which a command follows.
+pub(super) const EXEC_OPTIONS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
+
 /// Whether the arguments of `program` may be another command line.
 pub(super) fn starts_others(program: &str) -> bool {
     STARTERS.contains(&&*basename(program))

@@ -10,6 +10,8 @@ pub(super) const STDIN_REMEDY: &str = "put the script into `command` and the val
 
 pub(super) const FILE_REMEDY: &str = "name a script of your own, and give it the file as an argument behind that";
 
+pub(super) const PROGRAM_REMEDY: &str = "write it yourself, or name the values that it may have with `enum`";
+
 /// What to do about the placeholder in `command[element]`, with an example.
 pub(super) fn remedy(command: &[&str], element: usize, program: &str) -> String {
     if let Some(safe) = shell_with_arguments(command, element) {
