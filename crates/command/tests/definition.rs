@@ -522,6 +522,13 @@ fn with_variables(variables: &[(&str, &str)]) -> CommandDefinition {
 }
 
 #[test]
+fn a_variable_can_hold_json() {
+    let definition = with_variables(&[("SPEC", "{spec:json}")]);
+    let made = expand(definition, r#"{"spec": {"a": [1, {}]}, "path": "x"}"#).unwrap();
+    assert_eq!(made.env["SPEC"], r#"{"a":[1,{}]}"#);
+}
+
+#[test]
 fn variables_and_the_folder_are_made_of_arguments() {
     let variables = [
         ("WHOLE", "{maybe}"),

@@ -407,7 +407,7 @@ impl CommandTool {
             element.expand(arguments, &rules, &mut argv)?;
         }
         let cwd = match &self.cwd {
-            Some(template) if variables::has_absent(template, arguments)? => {
+            Some(template) if variables::has_absent(template, arguments) => {
                 // What is required is refused here.
                 template.expand_text(arguments, &rules)?;
                 Some(String::new())

@@ -3,7 +3,7 @@
 use super::{
     CommandDefinition,
     argument_error::CommandArgumentError,
-    arguments::{ArgumentValue, Arguments},
+    arguments::Arguments,
     script::HarmlessValues,
     template::{Rules, Template},
 };
@@ -82,7 +82,7 @@ pub(super) fn expand(
     for (name, template) in templates {
         let value = template.expand_text(arguments, rules)?;
         let is_left_out =
-            template.placeholders().any(|placeholder| placeholder.is_whole) && has_absent(template, arguments)?;
+            template.placeholders().any(|placeholder| placeholder.is_whole) && has_absent(template, arguments);
         if !is_left_out {
             variables.insert(name.clone(), value);
         }
@@ -91,11 +91,6 @@ pub(super) fn expand(
 }
 
 /// Whether a property in the template has no value.
-pub(super) fn has_absent(template: &Template, arguments: &Arguments<'_>) -> Result<bool, CommandArgumentError> {
-    for name in template.properties() {
-        if matches!(arguments.get(name)?, ArgumentValue::Absent) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+pub(super) fn has_absent(template: &Template, arguments: &Arguments<'_>) -> bool {
+    template.properties().any(|name| arguments.json(name).is_none())
 }
