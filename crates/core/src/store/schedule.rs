@@ -74,7 +74,7 @@ pub struct ScheduledStart {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleConflict {
     /// Its row is gone, or has another plan or another planned time: another node was quicker, or its configuration has changed.
-    #[error("the schedule has moved on")]
+    #[error("another server has started, changed or removed the schedule")]
     Moved,
     /// It is paused.
     #[error("the schedule is paused")]

@@ -276,7 +276,7 @@ impl Inner {
         let may_begin = offered
             .as_deref()
             .is_none_or(|tool| tool.settings().start_rate.is_none());
-        let take_slot = || self.slot_to_begin(&new.tool, concurrency).filter(|_| may_begin);
+        let take_slot = || may_begin.then(|| self.slot_to_begin(&new.tool, concurrency)).flatten();
         let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node.id, self.binding_of(offered.as_deref())));

@@ -9,7 +9,6 @@ pub(crate) use runner::run;
 
 use super::Call;
 use crate::{
-    catalog::Tool,
     engine::{Engine, Inner},
     question::Requestor,
     queue::schedules::{Overlap, Recurrence, Schedule, Timeline},
@@ -169,10 +168,7 @@ impl Engine {
     pub async fn trigger_schedule(&self, name: &str) -> Result<Task, TriggerError> {
         let schedule = self.0.schedules.timeline().schedule(name);
         let schedule = schedule.ok_or(TriggerError::Unknown)?;
-        let Some(tool) = self.0.catalog.tool(&schedule.tool) else {
-            return Err(TriggerError::NoTool(Arc::clone(&schedule.tool)));
-        };
-        Ok(self.0.start_scheduled(&schedule, tool, None).await?)
+        self.0.start_scheduled(&schedule, None).await
     }
 }
 
@@ -181,9 +177,10 @@ impl Inner {
     async fn start_scheduled(
         self: &Arc<Self>,
         schedule: &Schedule,
-        tool: Arc<Tool>,
         advance: Option<ScheduleAdvance>,
-    ) -> Result<Task, CreateError> {
+    ) -> Result<Task, TriggerError> {
+        let tool = self.catalog.tool(&schedule.tool);
+        let tool = tool.ok_or_else(|| TriggerError::NoTool(Arc::clone(&schedule.tool)))?;
         let wrong = tool.check(&schedule.arguments).await.err();
         let requestor = Arc::new(Requestor {
             modern: true,
@@ -209,7 +206,10 @@ impl Inner {
             priority: None,
             cancel_if_caller_leaves: false,
         };
+        let new = self.new_task(&call, true);
         let new = NewTask {
+            // What fails at once is in nobody's way.
+            unique: new.unique.filter(|_| wrong.is_none()),
             schedule: Some(Box::new(ScheduledStart {
                 name: Arc::clone(&schedule.name),
                 plan: schedule.recurrence.to_string().into(),
@@ -218,13 +218,14 @@ impl Inner {
             })),
             // The tool of an upstream has another schema by now: whoever looks for the task finds that.
             outcome: wrong.map(|wrong| Outcome::tool_error(&wrong.to_string())),
-            ..self.new_task(&call, true)
+            ..new
         };
         match self.submit(new, requestor, false).await? {
             // Nothing was written: the schedule still has this planned time.
             Created::Joined(live) => Err(CreateError::NotUnique {
                 live: Some(live.id.clone()),
-            }),
+            }
+            .into()),
             created => Ok(created.into_task()),
         }
     }

@@ -1,5 +1,6 @@
 //! Starts what is due.
 
+use super::TriggerError;
 use crate::{
     engine::Inner,
     ports::LONGEST_SLEEP,
@@ -103,62 +104,54 @@ async fn fire(inner: &Arc<Inner>, DueSchedule { schedule, planned }: DueSchedule
             }
             Err(error) => retry(inner, &schedule, now, &error.to_string()),
         },
-        Err(StoreError::Closed) => plan(None),
+        Err(TriggerError::Create(CreateError::Store(StoreError::Closed))) => plan(None),
         Err(error) => retry(inner, &schedule, now, &error.to_string()),
     }
 }
 
 /// Returns whether the row was as it was expected.
-async fn start(inner: &Arc<Inner>, schedule: &Arc<Schedule>, advance: ScheduleAdvance) -> Result<bool, StoreError> {
-    let Some(tool) = inner.catalog.tool(&schedule.tool) else {
-        return Err(StoreError::Failed(format!(
-            "its tool `{}` is not offered now",
-            schedule.tool
-        )));
-    };
+async fn start(inner: &Arc<Inner>, schedule: &Arc<Schedule>, advance: ScheduleAdvance) -> Result<bool, TriggerError> {
     let skipped = ScheduleAdvance {
         skipped: 1,
         ..advance.clone()
     };
-    match inner.start_scheduled(schedule, tool, Some(advance)).await {
+    let refused = match inner.start_scheduled(schedule, Some(advance)).await {
         Ok(task) => {
             debug!(
                 schedule = &*schedule.name,
                 task = task.id.short(),
                 "a schedule has started a task"
             );
-            Ok(true)
+            return Ok(true);
         }
-        Err(CreateError::Schedule(ScheduleConflict::Moved)) => Ok(false),
-        Err(CreateError::Schedule(ScheduleConflict::Paused)) => pass(inner, schedule, skipped).await,
-        Err(CreateError::Schedule(ScheduleConflict::Live(last))) => {
-            info!(
-                schedule = &*schedule.name,
-                task = last.short(),
-                "a schedule has skipped a start, because the task that it started last is live"
-            );
-            pass(inner, schedule, skipped).await
-        }
-        Err(CreateError::NotUnique { live }) => {
-            info!(
-                schedule = &*schedule.name,
-                task = live.as_ref().map(TaskId::short),
-                "a schedule has skipped a start, because a task with the same unique value is live"
-            );
-            pass(inner, schedule, skipped).await
-        }
-        Err(CreateError::Store(error)) => Err(error),
-        Err(refused) => Err(StoreError::Failed(refused.to_string())),
+        Err(TriggerError::Create(refused)) => refused,
+        Err(error) => return Err(error),
+    };
+    match refused {
+        CreateError::Schedule(ScheduleConflict::Moved) => return Ok(false),
+        CreateError::Schedule(ScheduleConflict::Paused) => {}
+        CreateError::Schedule(ScheduleConflict::Live(last)) => info!(
+            schedule = &*schedule.name,
+            task = last.short(),
+            "a schedule has skipped a start, because the task that it started last is live"
+        ),
+        CreateError::NotUnique { live } => info!(
+            schedule = &*schedule.name,
+            task = live.as_ref().map(TaskId::short),
+            "a schedule has skipped a start, because a task with the same unique value is live"
+        ),
+        refused => return Err(refused.into()),
     }
+    pass(inner, schedule, skipped).await
 }
 
-async fn pass(inner: &Arc<Inner>, schedule: &Schedule, advance: ScheduleAdvance) -> Result<bool, StoreError> {
+async fn pass(inner: &Arc<Inner>, schedule: &Schedule, advance: ScheduleAdvance) -> Result<bool, TriggerError> {
     let plan = schedule.recurrence.to_string();
     let store = &inner.node.store;
     match store.advance_schedule(&schedule.name, &plan, advance).await {
         // The row is read again, whichever it was.
         Err(StoreError::OutcomeUnknown(_)) => Ok(false),
-        passed => passed,
+        passed => Ok(passed.map_err(CreateError::Store)?),
     }
 }
 

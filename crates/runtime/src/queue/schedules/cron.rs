@@ -42,8 +42,8 @@ impl FieldKind {
     }
 }
 
-/// February 29 may be eight years away; a 29th that is also restricted by nothing else is not farther.
-const SEARCHED_DAYS: u32 = 366 * 9;
+/// A February 29 that must also be a Sunday, as in `0 0 29 2 */7`, may be 40 years away.
+const SEARCHED_DAYS: u32 = 366 * 41;
 
 /// Why a text is no schedule, and what would be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -341,6 +341,8 @@ mod tests {
             ("5,35 0 1 jan,Jul *", "2026-01-01T00:05:00Z", "2026-01-01T00:35:00Z"),
             ("5,35 0 1 jan,Jul *", "2026-01-01T00:35:00Z", "2026-07-01T00:05:00Z"),
             ("0 0 29 2 *", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"),
+            // A Sunday that is a February 29.
+            ("0 0 29 2 */7", "2088-03-01T00:00:00Z", "2128-02-29T00:00:00Z"),
             // 2026-01-04 is a Sunday.
             ("0 0 * * 7", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
             ("0 0 * * sun", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
