@@ -73,14 +73,15 @@ impl Work for TakeQueued {
         }
         let tool = encode(&claim.tool);
         let most = match claim.rate {
-            Some(rate) => {
-                let last = lock_last_start(tx, &tool).await?;
-                claim
-                    .limit
-                    .min(usize::from(rate.next_start(last, claim.at) <= claim.at))
-            }
+            Some(rate) => match lock_last_start(tx, &tool).await? {
+                Some(last) if rate.next_start(last, claim.at) <= claim.at => claim.limit.min(1),
+                _ => 0,
+            },
             None => claim.limit,
         };
+        if most == 0 {
+            return Ok(TakenTasks::default());
+        }
         let mut queue: Vec<tokio_postgres::Row> = Vec::new();
         let mut below = i64::try_from(Priority::COUNT).unwrap_or(i64::MAX);
         loop {
@@ -116,9 +117,9 @@ async fn next_priority(tx: &Tx<'_>, tool: &str, below: i64) -> Result<Option<i64
     Ok(next.flatten())
 }
 
-/// Locks when the last task of a tool with a rate has begun, so that two nodes do not begin one at the same time. The row is there before it is
-/// locked: of two nodes that add it, one waits for the other.
-async fn lock_last_start(tx: &Tx<'_>, tool: &str) -> Result<Option<UnixMillis>, Fault> {
+/// Locks when the last task of a tool with a rate has begun, so that two nodes do not begin one at the same time. `None` if another node has locked it:
+/// nothing waits for that node, which may hang. The row is there before it is locked: of two nodes that add it, one waits for the other.
+async fn lock_last_start(tx: &Tx<'_>, tool: &str) -> Result<Option<Option<UnixMillis>>, Fault> {
     tx.execute(
         "INSERT INTO start_times (tool) VALUES ($1) ON CONFLICT DO NOTHING",
         &[&tool],
@@ -126,12 +127,12 @@ async fn lock_last_start(tx: &Tx<'_>, tool: &str) -> Result<Option<UnixMillis>, 
     .await?;
     let locked = tx
         .rows(
-            "SELECT last_start FROM start_times WHERE tool = $1 FOR UPDATE",
+            "SELECT last_start FROM start_times WHERE tool = $1 FOR UPDATE SKIP LOCKED",
             &[&tool],
         )
         .await?;
     let last = locked.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?;
-    Ok(last.flatten().map(UnixMillis))
+    Ok(last.map(|last| last.map(UnixMillis)))
 }
 
 /// [`longhaul_core::store::LeaseStore::adopt`].

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     Event, HostId, Json, Outcome, UnixMillis,
-    store::{ApplyError, Change, LeaseStore, NewTask, TaskStore, TimerStore},
+    store::{ApplyError, Change, Claim, LeaseStore, NewTask, QueueStore, TaskStore, TimerStore},
 };
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::sync::{
@@ -138,4 +138,33 @@ async fn nodes_long_gone_are_forgotten() {
     let back = PostgresStore::open(&schema.address, with_folder).await.unwrap();
     assert!(back.copied().is_none());
     assert!(open_node(&back, "gone").await.0 > latest.0);
+}
+
+/// The other session may be a node that hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_with_a_rate_does_not_wait_for_another() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let store = schema.open().await;
+    let node = open_node(&store, "here").await;
+    for name in ["one", "two"] {
+        store.create(new_task(name, node)).await.unwrap();
+    }
+    let claim = |at| {
+        store.claim(Claim {
+            tool: "tool".into(),
+            node,
+            host: None,
+            limit: 1,
+            at: UnixMillis(at),
+            rate: Some("1/s".parse().unwrap()),
+        })
+    };
+    assert_eq!(claim(1_000).await.unwrap().len(), 1);
+    let other = session(&schema).await;
+    let lock = "BEGIN; SELECT 1 FROM start_times FOR UPDATE";
+    other.batch_execute(lock).await.unwrap();
+    assert_eq!(claim(9_000).await.unwrap(), []);
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(claim(9_000).await.unwrap().len(), 1);
 }
