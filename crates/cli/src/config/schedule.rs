@@ -192,7 +192,7 @@ impl<'a> KnownTools<'a> {
         tool: &'a ToolConfig,
         arguments: &Map<String, Value>,
     ) {
-        let compile = || InputSchema::compile(&tool.input_schema, SchemaAuthor::Own).ok();
+        let compile = || InputSchema::with_formats(&tool.input_schema, SchemaAuthor::Own, true).ok();
         let Some(schema) = self.schemas.entry(&tool.name).or_insert_with(compile) else {
             return;
         };

@@ -10,7 +10,7 @@ use crate::config::{
         template::unknown_property,
         values,
     },
-    variables::expand,
+    variables::expand_in_template,
 };
 use longhaul_core::Millis;
 use longhaul_gateway::{HttpJob, HttpJobDefinition};
@@ -182,11 +182,7 @@ fn read_headers(entry: &Entry<'_>, environment: &Environment) -> Option<BTreeMap
                 entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
                 return None;
             };
-            let variable = |name: &str| {
-                let value = (environment.variable)(name)?;
-                Some(value.replace('{', "{{").replace('}', "}}"))
-            };
-            let value = expand(value, variable)
+            let value = expand_in_template(value, |name| environment.value_of(name))
                 .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
                 .ok()?;
             Some((name.to_owned(), value))
