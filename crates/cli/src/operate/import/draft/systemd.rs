@@ -37,7 +37,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, String> {
             is_optional: false,
         });
     }
-    let mut schedules = timer.map(|timer| timer.schedules(&tool.name)).unwrap_or_default();
+    let mut schedules = timer.map(|timer| timer.schedules(&mut tool)).unwrap_or_default();
     if source.stem().ends_with('@') && !schedules.is_empty() {
         let why = "its timer: add a [[schedule]] for each instance, with arguments = { instance = \"NAME\" }";
         tool.left_out.push(why.to_owned());
@@ -227,6 +227,10 @@ impl Unit {
             tool.keys.push(("env_file", text::quoted(file.trim_start_matches('-'))));
             tool.left_out
                 .extend(others.iter().map(|file| format!("EnvironmentFile={file}")));
+            if tool.keys.iter().any(|(key, _)| *key == "env") {
+                let why = "the order of EnvironmentFile and Environment: here `env` replaces what `env_file` has";
+                tool.left_out.push(why.to_owned());
+            }
         }
         let passed: Vec<String> = self
             .all("Service.PassEnvironment")
@@ -277,8 +281,8 @@ impl Unit {
         }
     }
 
-    /// The schedules of a timer, which starts `tool`.
-    fn schedules(&self, tool: &str) -> Vec<DraftedSchedule> {
+    /// The schedules of a timer, which starts `tool`. If there is none, the tool says what was left out.
+    fn schedules(&self, tool: &mut DraftedTool) -> Vec<DraftedSchedule> {
         let mut schedules: Vec<DraftedSchedule> = Vec::new();
         let mut left_out = Vec::new();
         for (key, value) in &self.0 {
@@ -297,15 +301,16 @@ impl Unit {
             };
             match found {
                 Some(keys) => schedules.push(DraftedSchedule {
-                    tool: tool.to_owned(),
+                    tool: tool.name.clone(),
                     keys,
                     ..DraftedSchedule::default()
                 }),
                 None => left_out.push(format!("{}={value}", key.rsplit('.').next().unwrap_or(key))),
             }
         }
-        if let Some(first) = schedules.first_mut() {
-            first.left_out = left_out;
+        match schedules.first_mut() {
+            Some(first) => first.left_out = left_out,
+            None => tool.left_out.extend(left_out),
         }
         let count = schedules.len();
         for (index, schedule) in schedules.iter_mut().enumerate() {
@@ -315,8 +320,8 @@ impl Unit {
                 schedule.left_out.push(why.to_owned());
             }
             schedule.name = match count {
-                1 => tool.to_owned(),
-                _ => format!("{tool}-{}", index + 1),
+                1 => tool.name.clone(),
+                _ => format!("{}-{}", tool.name, index + 1),
             };
             schedule.keys.push(("overlap", text::quoted("skip")));
             if self

@@ -185,6 +185,21 @@ fn a_unit_comes_with_its_timer() {
 }
 
 #[test]
+fn a_timer_without_a_schedule_says_what_it_leaves_out() {
+    let timer = "[Timer]\nOnBootSec=15min\nOnCalendar=*-*-* *:*:0/10\n";
+    let service = "[Service]\nExecStart=/bin/true\nEnvironment=A=b\nEnvironmentFile=/etc/a.env\n";
+    let text = drafted("a.service", service, &[("a.timer", timer)]).unwrap();
+    assert!(!text.contains("[[schedule]]"), "{text}");
+    for left_out in [
+        "OnBootSec=15min",
+        "OnCalendar=*-*-* *:*:0/10",
+        "the order of EnvironmentFile and Environment",
+    ] {
+        assert!(text.contains(&format!("# left out: {left_out}")), "{text}");
+    }
+}
+
+#[test]
 fn what_a_unit_leaves_to_systemd_is_a_script() {
     let text = drafted(
         "dump@.service",
