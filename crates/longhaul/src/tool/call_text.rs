@@ -19,19 +19,28 @@ impl CallText {
         for name in template.properties() {
             let property = schema["properties"].get(name);
             let property = property.ok_or_else(|| format!("`{key}`: `{{{name}}}` is not one of the arguments"))?;
-            if matches!(property["type"].as_str(), Some("array" | "object")) {
+            if matches!(referred(schema, property)["type"].as_str(), Some("array" | "object")) {
                 return Err(format!(
                     "`{key}`: `{name}` is an array or an object, which is no single value"
                 ));
             }
         }
         let defaults = template.properties().filter_map(|name| {
-            let default = schema["properties"][name].get("default")?;
+            let property = &schema["properties"][name];
+            let own = property.get("default");
+            let default = own.or_else(|| referred(schema, property).get("default"))?;
             Some((name.to_owned(), default.clone()))
         });
         let defaults = defaults.collect();
         Ok(Self { template, defaults })
     }
+}
+
+/// What the `$ref` of a property names; the property itself if it has none.
+fn referred<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
+    let pointer = property["$ref"].as_str().and_then(|target| target.strip_prefix('#'));
+    let named = pointer.and_then(|pointer| schema.pointer(pointer));
+    named.unwrap_or(property)
 }
 
 /// The value of `unique` of a call.

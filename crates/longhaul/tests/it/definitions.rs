@@ -43,6 +43,11 @@ async fn all_mistakes_are_reported_at_once() {
         .tool(
             Tool::new("elsewhere", async || "").input_schema(json!({"type": "object", "$ref": "https://a.example/b"})),
         )
+        .tool(
+            Tool::new("many", async || "")
+                .input_schema(json!({"type": "object", "properties": {"tags": {"$ref": "#/$defs/Tags"}}, "$defs": {"Tags": {"type": "array"}}}))
+                .unique("{tags}"),
+        )
         .method("notifications/com.example/saved", method)
         .notification("roots/list_changed", notification)
         .notification("notifications/tools/list_changed", notification)
@@ -67,6 +72,7 @@ async fn all_mistakes_are_reported_at_once() {
         "resource template `x://{`: a { is not closed",
         "resource template `row://{table}`: its function needs `id`, which is not a variable of the template",
         "tool `kind`: the input schema is not usable: /properties/a/type: \"text\" is not",
+        "tool `many`: `unique`: `tags` is an array or an object",
         "method `notifications/com.example/saved`: it names a notification: handle it with `Server::notification`",
         "notification `roots/list_changed`: MCP names it `notifications/roots/list_changed`",
         "notification `notifications/tools/list_changed`: servers send it",
