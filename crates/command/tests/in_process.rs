@@ -81,6 +81,7 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
         may_begin: None,
+        cipher: None,
     };
     Engine::start(options).await.unwrap().0
 }

@@ -49,7 +49,11 @@ pub use journal::{
 };
 pub use node::{EngineStop, ProgressStream, SUSPEND_AFTER, StepObserver, StoreTrouble, TaskWatch, ToolMessage};
 pub use operator::{Cordon, CordonError, OperatorError};
-pub use ports::{Ports, Spawner, backoff::Backoff};
+pub use ports::{
+    Ports, Spawner,
+    argument_cipher::{ArgumentCipher, DecryptError},
+    backoff::Backoff,
+};
 pub use question::{
     AskError, Question, QuestionReply, RequestChannel, RequestContext, Requestor, Trace, Unreachable, read_answer,
     why_not_asked,

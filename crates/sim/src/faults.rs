@@ -178,6 +178,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
             process,
         })),
         may_begin: None,
+        cipher: None,
     };
     match Engine::start(options).await {
         Ok((engine, recovered)) => {

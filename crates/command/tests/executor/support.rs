@@ -103,6 +103,7 @@ impl Server {
             build: longhaul_runtime::BuildId::named("test"),
             step_observer: None,
             may_begin: None,
+            cipher: None,
         };
         Engine::start(options).await.unwrap().0
     }

@@ -113,6 +113,7 @@ async fn serve() -> Arc<ProtocolServer> {
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
         may_begin: None,
+        cipher: None,
     })
     .await
     .unwrap();

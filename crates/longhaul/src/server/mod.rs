@@ -11,7 +11,7 @@ use crate::{
     Icon, Prompt, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool, serving::serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, EventStore, Quota, Store, store::NewNode};
-use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
+use longhaul_runtime::{ArgumentCipher, BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{
     Limits,
     audit::Audit,
@@ -81,6 +81,7 @@ pub struct Server {
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
+    pub(crate) cipher: Option<Arc<dyn ArgumentCipher>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) wrap_engine_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
@@ -137,6 +138,7 @@ impl Server {
             suspend_after: SUSPEND_AFTER,
             build: None,
             step_observer: None,
+            cipher: None,
             wrap_store: None,
             wrap_engine_store: None,
             accept_restored: false,
@@ -399,6 +401,12 @@ impl Server {
     /// ```
     pub fn suspend_after(mut self, time: Duration) -> Self {
         self.suspend_after = time;
+        self
+    }
+
+    /// Encrypts the [secret arguments](Tool::secrets) of tools. All servers that share a store must be able to decrypt what the others have encrypted.
+    pub fn argument_cipher(mut self, cipher: Arc<dyn ArgumentCipher>) -> Self {
+        self.cipher = Some(cipher);
         self
     }
 

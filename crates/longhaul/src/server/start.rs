@@ -27,6 +27,7 @@ impl ServerHandle {
             server.resources,
             server.templates,
             (server.methods, server.author),
+            server.cipher.is_some(),
         )?;
         #[cfg(feature = "admin")]
         let data_dir = match &server.storage {
@@ -77,6 +78,7 @@ impl ServerHandle {
             build: server.build.unwrap_or_else(build_id::of_executable),
             step_observer: server.step_observer,
             may_begin: server.authentication.may_begin(),
+            cipher: server.cipher,
         })
         .await?;
         log_recovered(recovered);
@@ -124,6 +126,7 @@ impl ServerHandle {
         resources: Vec<Resource>,
         templates: Vec<ResourceTemplate>,
         (methods, author): (Vec<Method>, AuthorFunctions),
+        has_cipher: bool,
     ) -> Result<Catalog, DefinitionErrors> {
         let mut mistakes = Mistakes::default();
         mistakes.check_unique("tool", tools.iter().map(Tool::name));
@@ -143,6 +146,7 @@ impl ServerHandle {
                 .0
                 .extend(tools.iter().filter_map(|tool| name_conflict(tool.name())));
         }
+        mistakes.collect(tools.iter().map(|tool| tool.check_cipher(has_cipher)));
         let tools = mistakes.collect(tools.into_iter().map(|tool| tool.build(self)));
         let prompts = mistakes.collect(prompts.into_iter().map(|prompt| prompt.build(self)));
         let resources = mistakes.collect(resources.into_iter().map(|resource| resource.build(self)));
@@ -175,6 +179,7 @@ impl ServerHandle {
     pub async fn put_tool(&self, tool: Tool) -> Result<(), ChangeError> {
         let running = self.running().ok_or(ChangeError::Stopped)?;
         check_follow_tools(&tool, &running.engine.catalog().snapshot())?;
+        tool.check_cipher(running.engine.has_cipher())?;
         Ok(running.engine.put_tool(tool.build(self)?).await?)
     }
 

@@ -4,7 +4,10 @@ use longhaul_command::Template;
 use longhaul_core::{Label, Labels};
 use longhaul_runtime::{LabelsOf, UniqueValue};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A template of single values, and what stands for those that are left out.
 struct CallText {
@@ -14,11 +17,16 @@ struct CallText {
 
 impl CallText {
     /// Reads the text of the setting `key`; `schema` is that of the arguments.
-    fn read(key: &str, text: &str, schema: &Value) -> Result<Self, String> {
+    fn read(key: &str, text: &str, schema: &Value, secrets: &BTreeSet<String>) -> Result<Self, String> {
         let template = Template::parse(text).map_err(|error| format!("`{key}`: {error}"))?;
         for name in template.properties() {
             let property = schema["properties"].get(name);
             let property = property.ok_or_else(|| format!("`{key}`: `{{{name}}}` is not one of the arguments"))?;
+            if secrets.contains(name) {
+                return Err(format!(
+                    "`{key}`: `{name}` is secret, and this value is not: name another argument"
+                ));
+            }
             if matches!(referred(schema, property)["type"].as_str(), Some("array" | "object")) {
                 return Err(format!(
                     "`{key}`: `{name}` is an array or an object, which is no single value"
@@ -44,15 +52,19 @@ fn referred<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
 }
 
 /// The value of `unique` of a call.
-pub(super) fn unique_value(text: &str, schema: &Value) -> Result<UniqueValue, String> {
-    let CallText { template, defaults } = CallText::read("unique", text, schema)?;
+pub(super) fn unique_value(text: &str, schema: &Value, secrets: &BTreeSet<String>) -> Result<UniqueValue, String> {
+    let CallText { template, defaults } = CallText::read("unique", text, schema, secrets)?;
     Ok(Arc::new(move |arguments| {
         template.text_of(arguments.as_str(), &defaults)
     }))
 }
 
 /// The labels of a call, of their names and templates; `None` without any.
-pub(super) fn labels_of(labels: &[(String, String)], schema: &Value) -> Result<Option<LabelsOf>, String> {
+pub(super) fn labels_of(
+    labels: &[(String, String)],
+    schema: &Value,
+    secrets: &BTreeSet<String>,
+) -> Result<Option<LabelsOf>, String> {
     if labels.len() > Labels::MOST {
         return Err(format!("it has more than {} labels", Labels::MOST));
     }
@@ -64,7 +76,8 @@ pub(super) fn labels_of(labels: &[(String, String)], schema: &Value) -> Result<O
                 Label::LONGEST_NAME
             ));
         }
-        texts.insert(name.clone(), CallText::read(&format!("label {name}"), text, schema)?);
+        let text = CallText::read(&format!("label {name}"), text, schema, secrets)?;
+        texts.insert(name.clone(), text);
     }
     if texts.is_empty() {
         return Ok(None);

@@ -48,6 +48,17 @@ async fn all_mistakes_are_reported_at_once() {
                 .input_schema(json!({"type": "object", "properties": {"tags": {"$ref": "#/$defs/Tags"}}, "$defs": {"Tags": {"type": "array"}}}))
                 .unique("{tags}"),
         )
+        .tool(Tool::new("whispers", async || "").secrets(["token"]))
+        .tool(
+            Tool::new("compares", async |_: Row| "")
+                .secrets(["table"])
+                .unique("{table}"),
+        )
+        .tool(
+            Tool::new("tells", async |_: Row| "")
+                .secrets(["table"])
+                .label("of", "{table}"),
+        )
         .method("notifications/com.example/saved", method)
         .notification("roots/list_changed", notification)
         .notification("notifications/tools/list_changed", notification)
@@ -73,6 +84,10 @@ async fn all_mistakes_are_reported_at_once() {
         "resource template `row://{table}`: its function needs `id`, which is not a variable of the template",
         "tool `kind`: the input schema is not usable: /properties/a/type: \"text\" is not",
         "tool `many`: `unique`: `tags` is an array or an object",
+        "tool `whispers`: it has secret arguments, and the server has nothing to encrypt them with",
+        "tool `whispers`: `token` is to be secret, and is not one of the arguments",
+        "tool `compares`: `unique`: `table` is secret",
+        "tool `tells`: `label of`: `table` is secret",
         "method `notifications/com.example/saved`: it names a notification: handle it with `Server::notification`",
         "notification `roots/list_changed`: MCP names it `notifications/roots/list_changed`",
         "notification `notifications/tools/list_changed`: servers send it",

@@ -137,6 +137,7 @@ impl TaskManagerBuilder {
             build: longhaul_runtime::BuildId::named("rmcp"),
             step_observer: None,
             may_begin: None,
+            cipher: None,
         };
         let (engine, _) = Engine::start(options).await?;
         Ok(TaskManager(Arc::new(Shared {

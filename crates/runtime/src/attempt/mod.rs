@@ -76,6 +76,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
     // It was reclaimed by a node that died before it had written its end, or whose answer was lost.
     let is_reclaimed =
         origin == AttemptOrigin::Adopted && task.active_attempt().is_some_and(|attempt| attempt.host.is_none());
+    let (runner, arguments) = with_clear_arguments(&inner, &task, arguments, origin, runner);
     let origin = match &runner {
         Ok(runner) if is_reclaimed && runner.executor.host_bound() => AttemptOrigin::Reclaimed,
         _ => origin,
@@ -138,6 +139,31 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
     // The slot is freed before the end is written: a client that reads the end may start the next call at once.
     cx.close();
     write_end(&inner.node, &cx, end, failed).await;
+}
+
+/// The arguments as the caller gave them. Without its secrets an attempt does not begin; a command that runs already has got them.
+fn with_clear_arguments(
+    inner: &Inner,
+    task: &Task,
+    arguments: Json,
+    origin: AttemptOrigin,
+    runner: Result<Runner, Unavailable>,
+) -> (Result<Runner, Unavailable>, Json) {
+    let error = match inner.decrypt_secrets(&task.id, arguments.clone()) {
+        Ok((arguments, _)) => return (runner, arguments),
+        Err(error) => error,
+    };
+    warn!(task = task.id.short(), %error, "an attempt lacks its arguments");
+    let runner = runner.and_then(
+        |runner| match origin != AttemptOrigin::Claimed && runner.executor.host_bound() {
+            true => Ok(runner),
+            false => Err(Unavailable {
+                why: error.0,
+                durable: runner.executor.replays(),
+            }),
+        },
+    );
+    (runner, arguments)
 }
 
 /// The end of an attempt that no tool of this server can run. A durable task is blocked until a deploy offers its tool again; any other fails.

@@ -20,14 +20,17 @@ use crate::{
     attempt::{self, Work},
     catalog::Tool,
     context::{ChildRefusal, ContextEngine, TaskContext},
-    engine::{Engine, Inner},
+    engine::{
+        Engine, Inner,
+        secret_arguments::{digest, named_by_schema},
+    },
     node::{AttemptOrigin, Node, task_log},
     question::Requestor,
     queue::{queues::Arrival, slots::Slot},
 };
 use longhaul_core::{
     BoxFuture, CancelMode, ClientCapabilities, Event, Json, Labels, Millis, Origin, Outcome, Owner, Principal,
-    Priority, Scope, Task, TaskHeader, TaskId, canonical_digest,
+    Priority, Scope, Task, TaskHeader, TaskId,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, StoreError},
 };
 use std::sync::Arc;
@@ -88,6 +91,7 @@ impl Engine {
     pub async fn create(&self, call: Call) -> Result<Task, CreateError> {
         let new = self.0.new_task(&call, true);
         let created = self.0.submit(new, call.requestor, call.cancel_if_caller_leaves).await;
+        let created = self.0.with_same_secrets(created, &call.tool, &call.arguments).await;
         Ok(self.0.announced(self.0.with_live_announced(created).await?).await?)
     }
 
@@ -96,11 +100,17 @@ impl Engine {
     /// # Errors
     /// [`CreateError`].
     pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, CreateError> {
+        let mut call = call;
+        let settings = call.tool.settings();
+        if !settings.secrets.is_empty() {
+            call.arguments = named_by_schema(&call.arguments, &settings.input_schema);
+        }
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
         // It is never live, and its arguments were not taken.
         new.unique = None;
-        let created = self.0.node.create_until_known(new).await?;
+        let created = self.0.node.create_until_known(new).await;
+        let created = (self.0).with_same_secrets(created, &call.tool, &call.arguments).await?;
         if let Created::New(task) = &created {
             task_log::created(task);
             task_log::ended_if_done(task);
@@ -122,7 +132,10 @@ impl Engine {
         // Subscribed before the start, so that no message is missed.
         let mut waiting = PlainCall::on(&self.0.node, &new.id);
         let submitted = (self.0).submit(new, call.requestor, call.cancel_if_caller_leaves);
-        if let Created::Existing(task) | Created::Joined(task) = self.0.with_live_announced(submitted.await).await? {
+        let submitted = (self.0)
+            .with_same_secrets(submitted.await, &call.tool, &call.arguments)
+            .await;
+        if let Created::Existing(task) | Created::Joined(task) = self.0.with_live_announced(submitted).await? {
             waiting = PlainCall::on(&self.0.node, &task.id);
         }
         waiting.keyed = is_keyed;
@@ -141,12 +154,10 @@ impl Engine {
         key: &str,
         arguments: &Json,
     ) -> Result<Option<Task>, StoreError> {
-        let digest = canonical_digest(arguments);
-        self.0
-            .node
-            .store
-            .find_by_idempotency_key(principal, tool, key, Some(digest))
-            .await
+        match self.0.find_keyed(principal, tool, key, arguments).await? {
+            Some(task) if self.0.has_same_secrets(&task.id, arguments).await? => Ok(Some(task)),
+            _ => Ok(None),
+        }
     }
 
     /// Cancels the call that was made under the idempotency key `key`, or its task: a call at once, a task in `mode`. Returns it as it then is, also if
@@ -288,16 +299,18 @@ impl Inner {
         let settings = call.tool.settings();
         let executor = &settings.executor;
         let keyed = call.can_be_made_again();
-        let digest = keyed.then(|| canonical_digest(&call.arguments));
+        let digest = keyed.then(|| digest(&call.arguments, &settings.secrets));
         // If nothing begins here, another node runs it.
         let is_for_others = !self.begins_work() && self.node.store.capabilities().many_nodes;
         // The store counts the starts of a tool with a rate.
         let is_counted = settings.start_rate.is_some();
         let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others && !is_counted;
         let at = self.node.now();
+        let id = TaskId::mint(at, &*self.node.ports.entropy);
         NewTask {
+            arguments: self.encrypt_secrets(&settings.secrets, &id, &call.arguments),
             header: TaskHeader {
-                id: TaskId::mint(at, &*self.node.ports.entropy),
+                id,
                 owner: call.owner.clone(),
                 tool: Arc::clone(&settings.name),
                 spec: call.tool.spec().id.clone(),
@@ -315,7 +328,6 @@ impl Inner {
             priority: call
                 .priority
                 .map_or(settings.priority, |asked| asked.min(settings.priority)),
-            arguments: call.arguments.clone(),
             requestor: call.requestor.to_json(),
             claim: None,
             outcome: None,

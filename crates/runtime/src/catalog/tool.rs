@@ -10,7 +10,11 @@ use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_threa
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    sync::Arc,
+};
 
 /// The names of the server's own tools that follow what was handed off. Where a tool hands off, they are called in place of those of the catalog with such a name.
 pub const FOLLOW_TOOLS: [&str; 4] = ["task_wait", "task_status", "task_cancel", "task_list"];
@@ -106,6 +110,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub unique: Option<UniqueValue>,
     /// Makes the labels of a call's task, by which operators find and count it.
     pub labels: Option<LabelsOf>,
+    /// Arguments that the store has encrypted only.
+    pub secrets: BTreeSet<String>,
     /// The priority of its calls, and the highest that a client can ask for.
     pub priority: Priority,
     /// How often its attempts begin at most, over all nodes that share the store. Its plain calls are stored from their beginning.
@@ -172,6 +178,7 @@ impl<E> ToolSettings<E> {
             concurrency: None,
             unique: None,
             labels: None,
+            secrets: BTreeSet::new(),
             priority: Priority::default(),
             start_rate: None,
             retry: Retry::default(),
@@ -212,6 +219,7 @@ impl<E> ToolSettings<E> {
             start_rate,
             unique,
             labels,
+            secrets,
             retry,
             on_non_determinism,
             blocked_timeout,
@@ -243,6 +251,7 @@ impl<E> ToolSettings<E> {
             start_rate,
             unique,
             labels,
+            secrets,
             retry,
             on_non_determinism,
             blocked_timeout,

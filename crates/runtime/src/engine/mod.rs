@@ -3,13 +3,14 @@
 pub(crate) mod build_id;
 pub(crate) mod changed_code;
 mod offered_tools;
+pub(crate) mod secret_arguments;
 
 use crate::{
     BuildId, Ports,
     catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, retry_and_definition},
     executor::{Executor, elsewhere::ExecutorElsewhere, provider::Provider},
     node::{EngineStop, Node, NodeOptions, ProgressStream, StepObserver, TaskWatch},
-    ports::engine_clock::EngineClock,
+    ports::{argument_cipher::ArgumentCipher, engine_clock::EngineClock},
     queue::{
         paused_tools::{PausedTools, drain_key, upstream_key},
         schedules::Schedules,
@@ -64,6 +65,8 @@ pub struct EngineOptions {
     /// Whether calls of a principal may still begin; without it, all may. Asked when it is a call's turn, so that one that was queued is cancelled instead if nobody is its
     /// principal any more. What has begun is not asked about, nor are the children that it starts.
     pub may_begin: Option<Arc<MayBegin>>,
+    /// Encrypts the [secret arguments](crate::ToolSettings::secrets) of tools; without one they are not stored, and calls with them fail.
+    pub cipher: Option<Arc<dyn ArgumentCipher>>,
 }
 
 /// Whether calls of a principal may still begin. It must not block.
@@ -80,6 +83,7 @@ pub(crate) struct Inner {
     pub(crate) quota: Quota,
     pub(crate) build: BuildId,
     pub(crate) may_begin: Option<Arc<MayBegin>>,
+    pub(crate) cipher: Option<Arc<dyn ArgumentCipher>>,
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
     pub(crate) paused: PausedTools,
@@ -121,6 +125,11 @@ impl Engine {
         if let Err(error) = node.store.end_lease(node.id).await {
             warn!(%error, "the lease of this server was not given up; it ends by itself");
         }
+    }
+
+    /// Whether it can store [secret arguments](crate::ToolSettings::secrets).
+    pub fn has_cipher(&self) -> bool {
+        self.0.cipher.is_some()
     }
 
     /// What is offered.
@@ -275,6 +284,7 @@ impl Inner {
             build,
             step_observer,
             may_begin,
+            cipher,
         } = options;
         let limits = limits.into_iter().map(|limit| (limit.tool, limit.concurrency));
         Arc::new(Self {
@@ -292,6 +302,7 @@ impl Inner {
             quota,
             build,
             may_begin,
+            cipher,
             clock,
             paused: PausedTools::new(node),
             schedules: Schedules::default(),

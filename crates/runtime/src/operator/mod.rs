@@ -5,6 +5,7 @@ mod reset;
 use crate::{
     Call, DeleteError, Engine,
     attempt::recovery,
+    catalog::Tool,
     engine::Inner,
     question::Requestor,
     queue::paused_tools::{cordon_key, drain_key, node_of, upstream_key},
@@ -19,6 +20,7 @@ use longhaul_core::{
     whole_millis,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tracing::warn;
 
 /// Each reading of a queued task asks whether anybody runs it, so the answer counts for so long: about as long as a lease is not renewed.
 const WORKER_KNOWN_FOR: Duration = Duration::from_secs(3);
@@ -241,6 +243,7 @@ impl Engine {
         if let Some(task) = self.find_reset(&task, &arguments).await? {
             return Err(OperatorError::WasReset { task });
         }
+        let arguments = self.clear_arguments(&tool, id, arguments)?;
         let requestor = store.requestor(id).await?.ok_or(OperatorError::NotFound)?;
         let requestor = Requestor {
             retry_of: Some(id.to_string()),
@@ -271,10 +274,26 @@ impl Engine {
     /// The store's.
     pub async fn find_retry(&self, task: &Task, arguments: &Json) -> Result<Option<TaskId>, StoreError> {
         let key = retry_key(&task.id);
-        let retry = self
-            .find_repeated(&task.owner.principal, &task.tool, &key, arguments)
+        let retry = (self.0)
+            .find_keyed(&task.owner.principal, &task.tool, &key, arguments)
             .await?;
         Ok(retry.map(|retry| retry.id.clone()))
+    }
+
+    /// The arguments that a new task of `tool` has from the task `id`.
+    fn clear_arguments(&self, tool: &Tool, id: &TaskId, arguments: Json) -> Result<Json, OperatorError> {
+        let (arguments, secrets) = (self.0.decrypt_secrets(id, arguments)).map_err(|error| {
+            warn!(%error, task = id.short(), "a task cannot be made again");
+            OperatorError::NotNow(
+                "a secret argument of it cannot be decrypted: the server's key file does not have its key",
+            )
+        })?;
+        match secrets.is_subset(&tool.settings().secrets) {
+            true => Ok(arguments),
+            false => Err(OperatorError::NotNow(
+                "an argument of it was secret, and is not in its tool as it is offered now: call the tool again",
+            )),
+        }
     }
 
     /// Deletes any finished task, as its owner [may](Self::delete).

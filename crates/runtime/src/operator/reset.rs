@@ -66,8 +66,8 @@ impl Engine {
         let store = &self.0.node.store;
         let arguments = store.arguments(id).await?.ok_or(OperatorError::NotFound)?;
         let key = reset_key(id);
-        if let Some(first) = self
-            .find_repeated(&task.owner.principal, &task.tool, &key, &arguments)
+        if let Some(first) = (self.0)
+            .find_keyed(&task.owner.principal, &task.tool, &key, &arguments)
             .await?
         {
             return self.same_reset(first, before).await;
@@ -75,6 +75,7 @@ impl Engine {
         if task.state == State::Running {
             return Err(OperatorError::NotNow("the task is running: cancel it first"));
         }
+        let arguments = self.clear_arguments(&tool, id, arguments)?;
         let history = self.history_before(&task, before).await?;
         let requestor = store.requestor(id).await?.ok_or(OperatorError::NotFound)?;
         let requestor = Arc::new(Requestor {
@@ -115,8 +116,8 @@ impl Engine {
             return Ok(None);
         }
         let key = reset_key(&task.id);
-        let reset = self
-            .find_repeated(&task.owner.principal, &task.tool, &key, arguments)
+        let reset = (self.0)
+            .find_keyed(&task.owner.principal, &task.tool, &key, arguments)
             .await?;
         Ok(reset.map(|reset| reset.id.clone()))
     }

@@ -1,6 +1,7 @@
 //! The ports through which time, randomness and concurrency come in, and what a server plugs into them.
 
 pub(crate) mod alarm;
+pub(crate) mod argument_cipher;
 pub(crate) mod backoff;
 pub(crate) mod engine_clock;
 

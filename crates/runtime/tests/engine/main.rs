@@ -34,6 +34,7 @@ mod retention;
 mod retries;
 mod roles;
 mod schedules;
+mod secret_arguments;
 mod status_reports;
 mod support;
 mod suspension;

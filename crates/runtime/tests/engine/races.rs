@@ -160,6 +160,7 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
         may_begin: None,
+        cipher: None,
     };
     let (engine, _) = Engine::start(options).await.unwrap();
     let callers: Vec<_> = (0..TASKS)

@@ -60,6 +60,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
         may_begin: None,
+        cipher: None,
     })
     .await?;
     let protocol = ProtocolServer::new(ProtocolServerOptions {

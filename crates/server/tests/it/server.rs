@@ -146,6 +146,7 @@ impl Server {
             build: longhaul_runtime::BuildId::named("test"),
             step_observer: None,
             may_begin: options.authentication.may_begin(),
+            cipher: None,
         })
         .await
         .unwrap();

@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) role: NodeRole,
     pub(crate) lost_after: Millis,
     pub(crate) may_begin: Option<Arc<longhaul_runtime::MayBegin>>,
+    pub(crate) cipher: Option<Arc<dyn longhaul_runtime::ArgumentCipher>>,
 }
 
 impl World {
@@ -53,6 +54,7 @@ impl World {
             role: NodeRole::Both,
             lost_after: longhaul_runtime::HOST_LOST_AFTER,
             may_begin: None,
+            cipher: None,
         }
     }
 
@@ -100,6 +102,7 @@ impl World {
             build: longhaul_runtime::BuildId::named(self.build.as_str()),
             step_observer: None,
             may_begin: self.may_begin.clone(),
+            cipher: self.cipher.clone(),
         };
         Engine::start(options).await
     }

@@ -67,6 +67,7 @@ impl World {
                 build: longhaul_runtime::BuildId::named("test"),
                 step_observer: None,
                 may_begin: None,
+                cipher: None,
             })
             .await
             .unwrap();
