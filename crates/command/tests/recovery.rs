@@ -7,7 +7,7 @@ mod fixtures;
 mod planted;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
-use longhaul_command::{AttemptVerdict, Attempts, CommandEnd, Stopped, judge, read_log};
+use longhaul_command::{AttemptVerdict, Attempts, CommandEnd, LaunchSpec, Stopped, judge, read_log};
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_private_dir::Unfit;
 use longhaul_runtime::LogRange;
@@ -352,4 +352,23 @@ async fn attempts_are_counted_and_removed() {
     folder.attempts.remove(&task).unwrap();
     assert!(folder.attempts.bytes_held().unwrap() < 10_000);
     until_exists(folder.files.path());
+}
+
+/// The server has died before it had written them, or somebody else starts it.
+#[tokio::test]
+async fn a_supervisor_without_its_secrets_starts_nothing() {
+    let folder = Folder::new();
+    let dir = folder.dir("task");
+    let spec = LaunchSpec {
+        has_secrets: true,
+        ..folder.command(&["touch", "ran"])
+    };
+    dir.prepare(&spec, "", &[]).unwrap();
+    let refused = launcher().launch(&dir).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("the secret arguments did not arrive whole"),
+        "{refused}"
+    );
+    assert_eq!(judge(&dir, Live).unwrap(), AttemptVerdict::NeverStarted);
+    assert!(!folder.file("ran").exists());
 }

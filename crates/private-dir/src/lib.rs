@@ -23,7 +23,7 @@ const LOCK: &str = "lock";
 /// The database in one, which may be a copy.
 const DATABASE: &str = "longhaul.db";
 /// The names of what a server keeps in one, beside its databases, and of what is on a new disk.
-const NOT_FOREIGN: [&str; 24] = [
+const NOT_FOREIGN: [&str; 27] = [
     LOCK,
     "admin.key",
     "admin.sock",
@@ -43,6 +43,9 @@ const NOT_FOREIGN: [&str; 24] = [
     "owner.sock",
     "principals",
     "reserve",
+    "secrets.key",
+    "secrets.key.new",
+    "secrets.lock",
     "served.json",
     "served.json.new",
     "upstreams",

@@ -17,7 +17,7 @@ use longhaul_core::Json;
 use longhaul_runtime::Tool;
 use longhaul_wire::Form as WireForm;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 #[derive(Template)]
 #[template(path = "call.html")]
@@ -33,15 +33,34 @@ const KEY: &str = "arguments";
 
 /// A form, or JSON where the tool's schema has what no field can hold, or names nothing that the tool takes.
 fn input(tool: &Tool) -> AnswerInput {
-    match WireForm::parse(&tool.settings().input_schema.to_string()) {
+    let settings = tool.settings();
+    let mut schema = settings.input_schema.clone();
+    for name in &settings.secrets {
+        // No format of forms.
+        let property = schema["properties"].get_mut(name).and_then(Value::as_object_mut);
+        property.and_then(|property| property.remove("format"));
+    }
+    match WireForm::parse(&schema.to_string()) {
         Ok(form) if form.is_closed || !form.fields.is_empty() => AnswerInput::Fields(form),
         _ => AnswerInput::Json,
     }
 }
 
+/// Has browsers neither show nor keep what is entered for secrets.
+fn hide_secrets(fields: &mut [String], input: &AnswerInput, secrets: &BTreeSet<String>) {
+    let AnswerInput::Fields(form) = input else { return };
+    for (html, field) in fields.iter_mut().zip(&form.fields) {
+        if secrets.contains(&field.name) {
+            *html = html.replacen("type=\"text\"", "type=\"password\" autocomplete=\"off\"", 1);
+        }
+    }
+}
+
 fn page(context: &AdminContext, name: &str, refused: Option<&RefusedAnswer>) -> Result<CallPage, PageError> {
     let tool = tool(context, name)?;
-    let mut arguments = Question::new(KEY, &input(&tool), refused);
+    let input = input(&tool);
+    let mut arguments = Question::new(KEY, &input, refused);
+    hide_secrets(&mut arguments.fields, &input, &tool.settings().secrets);
     if arguments.is_raw && arguments.raw.is_empty() {
         arguments.raw = "{}".to_owned();
     }
@@ -76,6 +95,12 @@ pub(super) async fn act(
         Err(NotCalled::DoesNotFit(why)) => why,
         Err(NotCalled::Page(error)) => return error.show(&context, "/tools"),
     };
+    // What was entered is shown again, but not of a tool with secrets.
+    let has_secrets = tool(&context, &name).is_ok_and(|tool| !tool.settings().secrets.is_empty());
+    let form = form
+        .into_iter()
+        .filter(|(field, _)| !has_secrets || field == "key")
+        .collect();
     match page(&context, &name, Some(&RefusedAnswer { form, why })) {
         Ok(page) => (StatusCode::BAD_REQUEST, render(&page)).into_response(),
         Err(error) => error.show(&context, "/tools"),

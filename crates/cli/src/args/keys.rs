@@ -44,17 +44,19 @@ pub(crate) enum KeysCommand {
         json: bool,
     },
     /// Give a key a new secret and print it; its tasks stay
+    ///
+    /// Without NAME: make a new key for secret arguments of tools. The earlier ones stay, for what is stored already.
     Rotate {
         #[command(flatten)]
         of: KeysOf,
-        /// Its name
+        /// Its name [default: the key that secret arguments are encrypted with]
         #[arg(value_parser = key_name)]
-        name: KeyName,
+        name: Option<KeyName>,
         /// Accept the old secret for this time, too [default: not]
-        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
+        #[arg(long, value_name = "DURATION", value_parser = lifetime, requires = "name")]
         overlap: Option<Millis>,
         /// End the key after this time from now
-        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
+        #[arg(long, value_name = "DURATION", value_parser = lifetime, requires = "name")]
         expires: Option<Millis>,
         /// Print one line of JSON
         #[arg(long)]

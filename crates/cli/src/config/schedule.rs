@@ -101,6 +101,7 @@ fn read(section: &Section<'_>, names: ReadNames, known: &mut KnownTools<'_>) -> 
     if let (Some(name), Some(tools)) = (&names.tool, known.tools) {
         match (tools.iter().find(|tool| tool.name == *name), &arguments) {
             (Some(tool), Some(arguments)) => {
+                check_secrets(section, arguments_entry.as_ref(), tool, arguments);
                 known.check_arguments(section, arguments_entry.as_ref(), tool, arguments);
             }
             (None, _) if !known.has_upstreams => section.report(unknown_tool(name, tools)),
@@ -171,6 +172,20 @@ fn read_recurrence(section: &Section<'_>) -> Option<Recurrence> {
         (None, None) => {
             section.report("a schedule needs `cron`, as \"30 2 * * *\", or `every`, as \"15m\"".to_owned());
             None
+        }
+    }
+}
+
+/// A secret in the file would be in the clear.
+fn check_secrets(section: &Section<'_>, entry: Option<&Entry<'_>>, tool: &ToolConfig, arguments: &Map<String, Value>) {
+    for name in tool.secrets.iter().filter(|name| arguments.contains_key(*name)) {
+        let message = format!(
+            "`arguments`: `{name}` is secret for the tool `{}`, and would stand in this file: for schedules give that tool the value by `env_from` or `env_file`, or make another one of it that does",
+            tool.name
+        );
+        match entry {
+            Some(entry) => entry.report(message),
+            None => section.report(message),
         }
     }
 }

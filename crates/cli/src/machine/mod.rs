@@ -4,5 +4,6 @@ pub(crate) mod audit;
 pub(crate) mod listening_socket;
 pub(crate) mod port_owner;
 pub(crate) mod principal_logins;
+pub(crate) mod secret_keys;
 pub(crate) mod served_file;
 pub(crate) mod upstream_logins;

@@ -5,7 +5,11 @@ use crate::{
     check,
     config::{self, Environment, KeysConfig, SharedStore},
     exit::failure::{report_config, report_local},
-    machine::{audit::AuditLog, served_file},
+    machine::{
+        audit::AuditLog,
+        secret_keys::{self, SecretKeyError},
+        served_file,
+    },
     output::{self, timestamp::timestamp},
     servers,
 };
@@ -70,6 +74,8 @@ pub(crate) async fn run(keys: &Keys) -> ExitCode {
 enum KeysError {
     #[error(transparent)]
     File(#[from] KeyFileError),
+    #[error(transparent)]
+    Secrets(#[from] SecretKeyError),
     #[error("{0}")]
     DataDir(String),
     #[error(
@@ -152,6 +158,9 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
             user,
         });
     }
+    if let KeysCommand::Rotate { name: None, json, .. } = command {
+        return rotate_secrets(config, data_dir, &ports, *json);
+    }
     let file = KeyFile::open(data_dir)?;
     if let Some(mode) = file.earlier_mode() {
         servers::tell_mode(
@@ -183,7 +192,7 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
             record(config, &ports, name.as_str(), "added");
         }
         KeysCommand::Rotate {
-            name,
+            name: Some(name),
             overlap,
             expires,
             json,
@@ -207,6 +216,8 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
             ));
             return Ok(());
         }
+        // Done above.
+        KeysCommand::Rotate { name: None, .. } => {}
         KeysCommand::List { json, .. } => {
             list(&file.list()?, *json, now);
             return Ok(());
@@ -218,11 +229,41 @@ async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_di
     Ok(())
 }
 
+/// Makes a new key of secret arguments.
+fn rotate_secrets(config: &KeysConfig, data_dir: &Path, ports: &Ports, as_json: bool) -> Result<(), KeysError> {
+    let (id, count) = secret_keys::rotate(data_dir, &*ports.entropy, ports.clock.wall())?;
+    let file = data_dir.join(secret_keys::FILE);
+    record_as(config, ports, None, &format!("key {id} of secret arguments made"));
+    if as_json {
+        output::json_line(&json!({"secretsKey": id, "file": file, "earlierKeys": count - 1}));
+    }
+    output::note(&format!(
+        "{} has the new key {id} for secret arguments; {} there for what is stored already",
+        file.display(),
+        match count {
+            1 => "no earlier one was".to_owned(),
+            2 => "the earlier one stays".to_owned(),
+            count => format!("{} earlier ones stay", count - 1),
+        }
+    ));
+    output::note(match config.shared_store {
+        Some(_) => {
+            "Copy the file to the data directories of all servers of the database, and only then restart them or send them SIGHUP, which makes them use it"
+        }
+        None => "A server that runs uses it after SIGHUP, or when it is started again",
+    });
+    Ok(())
+}
+
 /// Records the change in the audit log, if there is one. It was made, so a log that cannot be written is only warned of.
 fn record(config: &KeysConfig, ports: &Ports, name: &str, change: &str) {
+    record_as(config, ports, Some(format!("key:{name}")), change);
+}
+
+fn record_as(config: &KeysConfig, ports: &Ports, principal: Option<String>, change: &str) {
     let Some(audit) = &config.audit else { return };
     let mut event = AuditEvent::new(ports.clock.wall(), AuditAction::Key, AuditOutcome::Ok);
-    event.principal = Some(format!("key:{name}").into());
+    event.principal = principal.map(Into::into);
     let event = event.with_detail(format!("{change} by longhaul keys"));
     if let Err(error) = AuditLog::open(audit, &ports.clock).and_then(|log| log.write(&event)) {
         output::note(&format!("warning: the change is not in the audit log: {error}"));

@@ -23,6 +23,7 @@ use crate::{
     config::{self, Config, ServerConfig, SharedStore},
     machine::{
         audit::{AuditError, AuditLog},
+        secret_keys::{SecretKeys, SecretKeysError},
         served_file::ServedFile,
         upstream_logins::{UpstreamError, UpstreamLogins},
     },
@@ -90,6 +91,8 @@ enum ServeError {
     Telemetry(#[from] telemetry::CollectorError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
+    #[error(transparent)]
+    Secrets(#[from] SecretKeysError),
     #[error(transparent)]
     Upstreams(#[from] UpstreamError),
     #[error(transparent)]
@@ -238,6 +241,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let digests = (config.digest.clone(), config.settings);
     let served_file = ServedFile::begin(&parts.server.data_dir, asked.source.path(), digests, asked.detach);
     let providers = ToolProviders::new(parts.commands()?, &parts.ports);
+    let secret_keys = Arc::new(SecretKeys::open(&parts.server.data_dir, &parts.ports)?);
+    let have_secrets = config.tools.iter().any(|tool| !tool.secrets.is_empty());
+    secret_keys.prepare(have_secrets, &*parts.tasks.store).await?;
     let tools = tools::build_all(config.tools, parts.server.queue_timeout, &providers)?;
     let logins = UpstreamLogins::new(&parts.server.data_dir);
     let upstreams = logins.apply(config.upstreams)?;
@@ -257,6 +263,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .with_upstreams(Arc::new(gateway::GatewayUpstreams(Arc::clone(&gateway))));
     let building = parts
         .builder(tools, url.as_deref())
+        .argument_cipher(Arc::clone(&secret_keys) as _)
         .provider(Arc::clone(&providers.commands) as Arc<dyn Provider>)
         .provider(Arc::clone(&providers.http_jobs) as Arc<dyn Provider>);
     let (mut building, who) = access::apply(building, &parts.server, &parts.ports, audit.as_ref())?;
@@ -298,6 +305,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         gateway,
         logins,
         providers,
+        secret_keys,
         audit,
         parts,
     };
@@ -435,6 +443,7 @@ struct StartedServer<'a> {
     gateway: Arc<Gateway>,
     logins: UpstreamLogins,
     providers: ToolProviders,
+    secret_keys: Arc<SecretKeys>,
     audit: Option<Arc<dyn Audit>>,
     parts: ServerParts,
 }
@@ -527,6 +536,7 @@ impl StartedServer<'_> {
             gateway: &self.gateway,
             logins: &self.logins,
             providers: &self.providers,
+            secret_keys: (&self.secret_keys, &*self.parts.tasks.store),
             queue_timeout: self.parts.server.queue_timeout,
             running: &self.running,
             engine: &self.engine,

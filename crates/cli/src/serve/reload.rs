@@ -8,6 +8,7 @@ use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
     machine::{
+        secret_keys::{SecretKeys, SecretKeysError},
         served_file::{ServedFile, present_digest},
         upstream_logins::{UpstreamError, UpstreamLogins},
     },
@@ -18,7 +19,7 @@ use longhaul::{
     ServerHandle,
     audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
 };
-use longhaul_core::Millis;
+use longhaul_core::{Millis, Store};
 use longhaul_gateway::{Gateway, GatewayError, Reloaded};
 use longhaul_runtime::Engine;
 use std::{collections::BTreeMap, sync::Arc};
@@ -37,6 +38,8 @@ pub(super) struct ReloadContext<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) logins: &'a UpstreamLogins,
     pub(super) providers: &'a ToolProviders,
+    /// With the store that has what they encrypt.
+    pub(super) secret_keys: (&'a SecretKeys, &'a dyn Store),
     pub(super) queue_timeout: Millis,
     pub(super) running: &'a ServerHandle,
     pub(super) engine: &'a Engine,
@@ -50,6 +53,8 @@ enum ReloadError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Tool(#[from] UnusableTool),
+    #[error(transparent)]
+    Secrets(#[from] SecretKeysError),
     #[error(transparent)]
     Upstreams(#[from] UpstreamError),
     #[error(transparent)]
@@ -138,6 +143,9 @@ impl ReloadContext<'_> {
             ..
         } = generated_config::load_again(&self.asked.source)?;
         crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
+        let (secret_keys, store) = self.secret_keys;
+        let have_secrets = tools.iter().any(|tool| !tool.secrets.is_empty());
+        secret_keys.prepare(have_secrets, store).await?;
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
         let is_other = |tool: &ToolConfig| present.tools.get(&tool.name) != Some(tool);

@@ -47,6 +47,7 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
         Output::Text | Output::Raw => None,
         Output::Json(schema) => schema.clone(),
     };
+    let secrets = tool.secrets.clone();
     let parts = match tool.http.take() {
         Some(http) => prepare_http(http, &tool.attempt.retry, &providers.http_jobs),
         None => prepare_command(&mut tool, output_schema.clone(), &providers.commands),
@@ -58,6 +59,7 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     let mut built = Tool::executor(tool.name, tool.input_schema, kind, frozen, executor)
         .description(tool.description)
         .annotations(tool.annotations)
+        .secrets(secrets)
         .task(tool.task)
         .queue_timeout(millis(queue_timeout))
         .retention(millis(tool.retention))
@@ -134,6 +136,7 @@ fn prepare_command(
         allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
         optional: std::mem::take(&mut tool.optional),
         integers: std::mem::take(&mut tool.integers),
+        secrets: tool.secrets.clone(),
         output: match tool.output.format {
             Output::Text => OutputKind::Text,
             Output::Json(_) => OutputKind::Json,

@@ -129,6 +129,8 @@ fn tools_over_gh_pass_lists_texts_and_json() {
     ]);
     let words = "gh <workflow> <run> <ci.yml> <--repo> <a/b> <--ref> <main> <--json>\n";
     assert_eq!(shown, format!("{words}GH_TOKEN=g\n{{\"n\":1}}\n"));
+    let shown = example.call(&["secret_set", "repo=a/b", "name=KEY", "value=hunter2"]);
+    assert_eq!(shown, "gh <secret> <set> <KEY> <--repo> <a/b>\nGH_TOKEN=g\nhunter2\n");
 }
 
 #[test]

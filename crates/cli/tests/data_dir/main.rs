@@ -22,6 +22,7 @@ mod migrate_kills;
 mod planted;
 mod readiness;
 mod roles;
+mod secret_arguments;
 mod shared_store;
 mod support;
 

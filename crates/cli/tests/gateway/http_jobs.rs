@@ -368,3 +368,53 @@ fn a_killed_server_submits_no_second_job() {
     done(folder, &["task", &server.url, &id, "--wait", "--json"]).has("the end");
     assert_eq!(submits().len(), 3);
 }
+
+/// The questions for the state after a restart have it, too.
+#[test]
+fn a_secret_argument_is_sent_in_headers_and_body_and_not_stored() {
+    let gate = Arc::new(Mutex::new("processing"));
+    let state = Arc::clone(&gate);
+    let api = Api::start(move |request, _| match request.line.as_str() {
+        "GET /jobs/1" => answer_of(200, json!({"status": *state.lock().unwrap()})),
+        _ => answer(202, "location: /jobs/1\r\n", ""),
+    });
+    let folder = folder();
+    let folder = folder.path();
+    let http = format!(
+        r#"
+submit = "POST {}/jobs"
+headers = {{ Authorization = "Bearer {{token}}" }}
+body = {{ pin = "{{token}}", prompt = "{{prompt}}", steps = "{{steps}}" }}
+state = "/status"
+done = ["succeeded"]
+failed = ["failed"]
+"#,
+        api.url
+    );
+    configure(folder, "", &http);
+    let file = folder.join("jobs.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    let with_secret = "input = { token = { type = \"string\", secret = true }, prompt";
+    fs::write(&file, config.replace("input = { prompt", with_secret)).unwrap();
+    let server = start(folder);
+    let words = ["call", &server.url, "job", "prompt=x", "token=tok-Zq81", "--detach"];
+    let id = done(folder, &words);
+    until("the job is asked about", || !api.seen("GET /jobs/1").is_empty());
+    drop(server);
+    let before = api.seen("GET /jobs/1").len();
+    let server = start(folder);
+    until("it is asked again", || api.seen("GET /jobs/1").len() > before);
+    *gate.lock().unwrap() = "succeeded";
+    done(folder, &["task", &server.url, &id, "--wait", "--json"]);
+    let submitted = api.seen("POST /jobs");
+    assert_eq!(submitted.len(), 1);
+    let body: serde_json::Value = serde_json::from_str(&submitted[0].body).unwrap();
+    assert_eq!(body, json!({"pin": "tok-Zq81", "prompt": "x"}));
+    for request in submitted.into_iter().chain(api.seen("GET /jobs/1")) {
+        assert_eq!(request.header("authorization"), Some("Bearer tok-Zq81"));
+    }
+    for file in fs::read_dir(folder.join("jobs-data")).unwrap().flatten() {
+        let bytes = fs::read(file.path()).unwrap_or_default();
+        assert!(!bytes.windows(8).any(|part| part == b"tok-Zq81"), "{file:?}");
+    }
+}

@@ -7,7 +7,8 @@ use super::{
         AttemptDir, Attempts, log,
         past_attempt::past_attempt,
         record::{ExitRecord, LaunchSpec, SupervisorEvent},
-        verdict::{AttemptVerdict, connect, judge},
+        secret_input::SecretInput,
+        verdict::{AttemptVerdict, connect, judge_and_clean},
     },
     definition::{
         CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
@@ -166,7 +167,7 @@ impl Provider for CommandProvider {
         Box::pin(async move {
             loop {
                 let judged = dir.clone();
-                match blocking(&self.ports, move || judge(&judged, AttemptState::Live)).await {
+                match blocking(&self.ports, move || judge_and_clean(&judged, AttemptState::Live, true)).await {
                     Ok(AttemptVerdict::Held) => match connect(&dir).and_then(into_tokio) {
                         Ok(stream) => end(stream).await,
                         Err(_) => self.ports.clock.sleep(RECONNECT_EVERY).await,
@@ -266,12 +267,12 @@ impl Executor for CommandExecutor {
                 Err(error) => return ExecutionEnd::NeverStarted(error.to_string()),
             };
             let (state, problem) = match self.prepare(&dir, invocation, process_context, &attempt, &cx).await {
-                Ok(()) => {
+                Ok(secret) => {
                     // Committed before the command can run: from here on a directory that is missing was removed.
                     if let Err(end) = cx.record_start().await {
                         return end;
                     }
-                    let failed = self.shared.launcher.launch(&dir).await.err();
+                    let failed = self.shared.launcher.launch_with(&dir, &secret).await.err();
                     let problem = failed.map(|error| format!("no process could be started: {error}"));
                     (AttemptState::Live, problem)
                 }
@@ -323,7 +324,7 @@ impl CommandExecutor {
         .await
     }
 
-    /// Writes the folder of the attempt. If this fails, the folder shows how far it got.
+    /// Writes the folder of the attempt, and returns what must not be in it. If this fails, the folder shows how far it got.
     async fn prepare(
         &self,
         dir: &AttemptDir,
@@ -331,18 +332,25 @@ impl CommandExecutor {
         process_context: ProcessContext,
         attempt: &ExecutorAttempt,
         cx: &TaskContext,
-    ) -> io::Result<()> {
+    ) -> io::Result<SecretInput> {
         let definition = self.tool.definition();
         let clock = &cx.ports().clock;
         // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
-        let Invocation { argv, stdin, files, .. } = invocation;
+        let Invocation {
+            argv,
+            stdin,
+            files,
+            secret,
+            ..
+        } = invocation;
         let spec = LaunchSpec {
             argv,
             env: process_context.env,
             env_bytes: process_context.env_bytes,
             cwd: process_context.cwd,
             cwd_within: process_context.cwd_within,
+            has_secrets: !secret.is_empty(),
             max_output: definition.max_output.max(LEAST_KEPT),
             max_log: definition.max_log,
             least_free: self.shared.least_free,
@@ -353,7 +361,8 @@ impl CommandExecutor {
             success: definition.success.clone(),
         };
         let prepared = dir.clone();
-        blocking(cx.ports(), move || prepared.prepare(&spec, &stdin, &files)).await
+        blocking(cx.ports(), move || prepared.prepare(&spec, &stdin, &files)).await?;
+        Ok(secret)
     }
 
     /// The status of an attempt that is not the first one: why the one before it has failed, if it has written how it ended.
@@ -380,7 +389,8 @@ impl CommandExecutor {
         let mut began = Some(cx.ports().clock.monotonic());
         loop {
             let judged = dir.clone();
-            match blocking(cx.ports(), move || judge(&judged, state)).await {
+            let has_secrets = !self.tool.definition().secrets.is_empty();
+            match blocking(cx.ports(), move || judge_and_clean(&judged, state, has_secrets)).await {
                 Ok(AttemptVerdict::Held) => {
                     if state == AttemptState::Starting {
                         // A release that recorded starts late started it. An end that this reports comes from the supervisor too.

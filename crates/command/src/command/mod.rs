@@ -23,6 +23,7 @@ pub use attempt_dir::{
     ArgumentFile, AttemptDir, Attempts, DIRECTORY_VERSION,
     log::{DEFAULT_READ, MAX_READ, read as read_log},
     record::{CommandEnd, ExitRecord, LaunchSpec, Stopped, SuccessCodes},
+    secret_input::SecretInput,
     signal::StopSignal,
     verdict::{AttemptVerdict, connect, judge},
 };
@@ -35,6 +36,7 @@ pub use definition::{
     script::{
         HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words,
     },
+    secrets::{ExposedSecret, SHOWN_BY_PS},
     template::{Placeholder, Template, TemplateError, TemplatePart, TemplateProblem, ValueForm, literal_braces},
     variables::{CodeVariablePlaceholder, placeholder_in_code_variable},
 };

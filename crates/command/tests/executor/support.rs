@@ -44,6 +44,7 @@ impl Server {
             defaults: Default::default(),
             allow_leading_dash: Default::default(),
             allow_placeholders_in_scripts: false,
+            secrets: Default::default(),
             integers: Default::default(),
             optional: ["word".to_owned()].into(),
             output: OutputKind::Text,

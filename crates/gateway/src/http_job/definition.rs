@@ -73,6 +73,9 @@ pub struct HttpJobDefinition {
     /// What stands for a property that is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub defaults: BTreeMap<String, Value>,
+    /// Properties that are secret: they are in no URL.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
 }
 
 /// What is wrong with a key of an HTTP job.
@@ -223,7 +226,7 @@ impl HttpJob {
             }
         }
         match (submit, status, mistakes.is_empty()) {
-            (Some(submit), Some(status), true) => Ok(Self {
+            (Some(submit), Some(status), true) => Self {
                 submit,
                 body,
                 status,
@@ -232,8 +235,29 @@ impl HttpJob {
                 headers: templates,
                 idempotency_header,
                 definition,
-            }),
+            }
+            .without_exposed_secrets(),
             _ => Err(mistakes),
+        }
+    }
+
+    /// Refuses secrets in URLs.
+    fn without_exposed_secrets(self) -> Result<Self, Vec<HttpJobMistake>> {
+        let is_exposed = |(key, name): &(&'static str, &str)| {
+            !matches!(*key, "body" | "headers") && self.definition.secrets.contains(*name)
+        };
+        let exposed = self.names().into_iter().filter(is_exposed);
+        let mistakes: Vec<_> = exposed
+            .map(|(key, name)| HttpJobMistake {
+                key,
+                problem: format!(
+                    "`{name}` is secret, and the logs of servers and proxies have the URLs of requests: put it into `headers` or `body`"
+                ),
+            })
+            .collect();
+        match mistakes.is_empty() {
+            true => Ok(self),
+            false => Err(mistakes),
         }
     }
 

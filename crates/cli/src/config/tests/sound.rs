@@ -494,3 +494,19 @@ output = "raw"
     };
     assert!(load(&folder.path().join("jobs.toml"), &without).is_ok());
 }
+
+#[test]
+fn secret_arguments_are_taken_where_nobody_sees_them() {
+    let folder = folder_with_tool(
+        r#"command = ["deploy", "{key:file}"]
+env = { TOKEN = "{token}" }
+stdin = "json"
+optional = ["key"]
+input = { token = { type = "string", secret = true, minLength = 3 }, key = { type = "string", secret = true } }
+"#,
+    );
+    let tool = &load_in(&folder).unwrap().tools[0];
+    assert_eq!(tool.secrets.iter().collect::<Vec<_>>(), ["key", "token"]);
+    let properties = &tool.input_schema["properties"];
+    assert_eq!(properties["token"], json!({"type": "string", "minLength": 3}));
+}

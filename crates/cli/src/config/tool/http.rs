@@ -7,6 +7,7 @@ use crate::config::{
     tool::{
         job::{Names, read_states},
         schema::{self, Kind},
+        secrets,
         template::unknown_property,
         values,
     },
@@ -118,6 +119,7 @@ pub(super) fn read(
         optional: input_schema.map(schema::optional_names).unwrap_or_default(),
         integers: input_schema.map(values::integers).unwrap_or_default(),
         defaults: input_schema.map(schema::defaults).unwrap_or_default(),
+        secrets: input_schema.map(secrets::names).unwrap_or_default(),
     };
     let job = match HttpJob::new(definition.clone(), &headers) {
         Ok(job) => job,

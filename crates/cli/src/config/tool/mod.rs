@@ -9,6 +9,7 @@ mod output;
 mod process_context;
 mod queueing;
 mod schema;
+pub(super) mod secrets;
 mod template;
 mod tool_warnings;
 mod values;
@@ -76,6 +77,8 @@ pub(crate) struct ToolConfig {
     pub(crate) optional: BTreeSet<String>,
     /// What stands for those that have a default.
     pub(crate) defaults: BTreeMap<String, Value>,
+    /// Arguments that are secret.
+    pub(crate) secrets: BTreeSet<String>,
     /// Properties whose value may begin with `-`.
     pub(crate) allow_leading_dash: BTreeSet<String>,
     /// Allows placeholders in scripts that interpreters run.
@@ -186,7 +189,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         .require("description")
         .and_then(|entry| Some(entry.filled_text()?.to_owned()));
     let display = Display::read(section, environment);
-    let input_schema = schema::input(section, environment);
+    let input_schema = schema::input(section, environment).filter(|schema| secrets::check(section, schema));
     let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
         Some(schema) => schema::known_properties(entry, &schema::property_names(schema)),
         None => None,
@@ -266,7 +269,8 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         defaults: schema::defaults(&input_schema),
         harmless: values::harmless(&input_schema),
         integers: values::integers(&input_schema),
-        input_schema,
+        secrets: secrets::names(&input_schema),
+        input_schema: secrets::without_marks(input_schema),
         allow_leading_dash: allow_leading_dash?,
         allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
         output: output?,

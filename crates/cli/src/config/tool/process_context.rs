@@ -127,7 +127,9 @@ fn read_variables(entry: &Entry<'_>, rules: &Rules<'_>, environment: &Environmen
     let mut variables = Variables::default();
     let mut is_sound = true;
     for (name, entry, value) in named_values(entry)? {
-        let Some(text) = read_template(&entry, value, rules, |name| environment.value_of(name)) else {
+        let Some(text) = read_template(&entry, value, (rules, TemplateUse::Value), |name| {
+            environment.value_of(name)
+        }) else {
             is_sound = false;
             continue;
         };
@@ -145,7 +147,7 @@ fn read_variables(entry: &Entry<'_>, rules: &Rules<'_>, environment: &Environmen
 fn read_template(
     entry: &Entry<'_>,
     text: &str,
-    rules: &Rules<'_>,
+    (rules, usage): (&Rules<'_>, TemplateUse),
     variable: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
     let key = entry.key();
@@ -155,7 +157,7 @@ fn read_template(
     let report = |why: String| entry.report(format!("`{key}`: {why}{}", hint.as_deref().unwrap_or_default()));
     let expanded = expand_in_template(text, variable).map_err(report).ok();
     // A `${` without its end is reported above.
-    let is_sound = mask_variables(text).is_ok_and(|masked| rules.check(entry, &masked, TemplateUse::Value));
+    let is_sound = mask_variables(text).is_ok_and(|masked| rules.check(entry, &masked, usage));
     expanded.filter(|_| is_sound)
 }
 
@@ -234,7 +236,12 @@ fn read_folder(section: &Section<'_>, rules: &Rules<'_>, environment: &Environme
             template: None,
         });
     };
-    let text = read_template(&entry, entry.text()?, rules, environment.variable)?;
+    let text = read_template(
+        &entry,
+        entry.text()?,
+        (rules, TemplateUse::Folder),
+        environment.variable,
+    )?;
     let has_placeholder = Template::parse(&text).is_ok_and(|template| template.properties().next().is_some());
     match (has_placeholder, within) {
         (false, None) => Some(Folder {

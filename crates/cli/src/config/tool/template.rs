@@ -2,10 +2,13 @@
 
 use crate::config::{
     section::Entry,
-    tool::schema::{self, Kind},
+    tool::{
+        schema::{self, Kind},
+        secrets,
+    },
 };
 use crate::output::nearest;
-use longhaul_command::{Placeholder, Template, ValueForm, literal_braces};
+use longhaul_command::{Placeholder, SHOWN_BY_PS, Template, ValueForm, literal_braces};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -18,8 +21,10 @@ pub(crate) enum TemplateUse {
     Group,
     /// Standard input.
     Stdin,
-    /// The value of a variable, or a folder.
+    /// The value of a variable.
     Value,
+    /// A folder.
+    Folder,
     /// A value that calls are compared by.
     Key,
     /// A value that operators see.
@@ -142,6 +147,13 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
             .unwrap_or_else(|| hint_of_unknown(name, &known));
         return Some(format!("`{placeholder}` is not a property of the input; {hint}"));
     }
+    if secrets::is_secret(input_schema, name)
+        && let Some(why) = exposure(placeholder.form, usage)
+    {
+        return Some(format!(
+            "`{name}` is secret, and {why}: pass it in `env`, in `stdin`, or as a file, `{{{name}:file}}` in an argument"
+        ));
+    }
     let is_single = matches!(usage, TemplateUse::Key | TemplateUse::Label);
     if is_single && (placeholder.form != ValueForm::Word || schema::kind(input_schema, name) != Kind::Other) {
         return Some(format!(
@@ -162,13 +174,25 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
         Kind::ArrayOfObjects => Some(format!(
             "`{name}` has elements that are objects or arrays, which cannot be arguments: write `{{{name}:json}}` for all of it as JSON, or `{{{name}:file}}` for the path of a file that holds it"
         )),
-        Kind::Array if matches!(usage, TemplateUse::Stdin | TemplateUse::Value) => Some(format!(
+        Kind::Array if matches!(usage, TemplateUse::Stdin | TemplateUse::Value | TemplateUse::Folder) => Some(format!(
             "`{name}` is an array, which has no place in a text: write `{{{name}:json}}` for it as JSON"
         )),
         Kind::Array if usage == TemplateUse::Argument && !alone => Some(format!(
             "`{name}` is an array, which gives one argument for each element: write the list [{text:?}], which repeats for each of them, or make it a whole argument, \"{{{name}}}\""
         )),
         Kind::Array | Kind::Other => None,
+    }
+}
+
+/// Who would see a secret there.
+fn exposure(form: ValueForm, usage: TemplateUse) -> Option<&'static str> {
+    match usage {
+        TemplateUse::Stdin | TemplateUse::Value => None,
+        TemplateUse::Argument | TemplateUse::Group if form == ValueForm::File => None,
+        TemplateUse::Argument | TemplateUse::Group => Some(SHOWN_BY_PS),
+        TemplateUse::Folder => Some("every user of this machine may see in which folder a command runs"),
+        TemplateUse::Key => Some("calls are not compared by secrets"),
+        TemplateUse::Label => Some("operators see labels"),
     }
 }
 

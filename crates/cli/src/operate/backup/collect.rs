@@ -1,7 +1,7 @@
 //! Which files of a data directory are in a backup, and in which order they are copied.
 
 use super::{BackupError, archive::ArchiveWriter};
-use crate::output;
+use crate::{machine::secret_keys, output};
 use longhaul_command::Attempts;
 use longhaul_core::TaskId;
 use longhaul_private_dir::{Unfit, open_file};
@@ -19,6 +19,8 @@ pub(crate) const ATTEMPTS: &str = "attempts";
 pub(crate) const DATABASE: &str = "longhaul.db";
 /// What belongs to this directory and this machine alone: a restored one gets its own. So do the sockets, which are no files.
 const OF_THIS_DIRECTORY: [&str; 4] = ["lock", "node", "host", "reserve"];
+/// The keys of secret arguments: a backup that had them would have the arguments in the clear.
+const KEYS: &str = secret_keys::FILE;
 /// Databases and what SQLite keeps beside them. Ours is copied as a whole; events are of streams that end with the server.
 const DATABASES: [&str; 2] = [DATABASE, "events.db"];
 /// Files that are being written, and locks.
@@ -32,6 +34,7 @@ const TOLD_EVERY: u64 = 10_000;
 pub(crate) fn is_copied(name: &str) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     !OF_THIS_DIRECTORY.contains(&name)
+        && name != KEYS
         && !DATABASES.iter().any(|database| name.starts_with(database))
         && !FOR_A_MOMENT.contains(&ending)
 }

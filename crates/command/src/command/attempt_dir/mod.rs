@@ -7,6 +7,7 @@
 //! | `version` | server | the format of the rest |
 //! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
 //! | `argument.<n>` | server | an argument that the command reads from a file |
+//! | `secret.<n>` | supervisor | the same of a secret one, until the command has ended: not synced, and in no backup |
 //! | `lock` | server | the holder of its `flock` decides what becomes of the attempt |
 //! | `void` | either | nothing may be started here any more; a supervisor that could not start its command for want of something writes why |
 //! | `sock` | supervisor | where it listens |
@@ -20,6 +21,7 @@
 pub(crate) mod log;
 pub(crate) mod past_attempt;
 pub(crate) mod record;
+pub(crate) mod secret_input;
 pub(crate) mod segments;
 pub(crate) mod signal;
 pub(crate) mod verdict;
@@ -28,6 +30,7 @@ use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
 use record::{ExitRecord, LaunchSpec};
 use rustix::{fs::FlockOperation, process::Pid};
+use secret_input::SECRET_FILE;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
@@ -431,7 +434,8 @@ impl AttemptDir {
         for entry in present(std::fs::read_dir(&self.path))?.into_iter().flatten() {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| ![EXIT, EXIT_DRAFT].contains(name)) else {
+            let is_copied = |name: &&str| ![EXIT, EXIT_DRAFT].contains(name) && !name.starts_with(SECRET_FILE);
+            let Some(name) = name.to_str().filter(is_copied) else {
                 continue;
             };
             if entry.file_type()?.is_file() {
@@ -441,6 +445,26 @@ impl AttemptDir {
         names.sort_unstable();
         names.extend(has_exit.then(|| EXIT.to_owned()));
         Ok(names)
+    }
+
+    /// Writes a file with a secret for the command.
+    pub(super) fn write_secret_file(&self, name: &str, contents: &str) -> io::Result<()> {
+        self.create(name)?.write_all(contents.as_bytes())
+    }
+
+    /// Removes the files with secrets: the command has ended, or was never started.
+    pub(super) fn remove_secret_files(&self) -> io::Result<()> {
+        for entry in present(std::fs::read_dir(&self.path))?.into_iter().flatten() {
+            let entry = entry?;
+            if entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(SECRET_FILE))
+            {
+                present(std::fs::remove_file(entry.path()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the room the exit record will need.

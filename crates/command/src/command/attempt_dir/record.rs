@@ -24,6 +24,9 @@ pub struct LaunchSpec {
     /// The folder that `cwd`, chosen by a caller, has to lie in. Both are without links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd_within: Option<PathBuf>,
+    /// The supervisor is given more of it by a pipe, in a [`SecretInput`](super::secret_input::SecretInput).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub has_secrets: bool,
     /// Bytes of standard output kept for the result.
     pub max_output: u64,
     /// Bytes of the log kept on disk.

@@ -45,6 +45,25 @@ pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<AttemptVerdict
     }
 }
 
+/// The same. Of an attempt that is over the files with secrets are removed, which a supervisor that was killed has left.
+///
+/// # Errors
+/// As [`judge`].
+pub(in crate::command) fn judge_and_clean(
+    dir: &AttemptDir,
+    state: AttemptState,
+    has_secrets: bool,
+) -> io::Result<AttemptVerdict> {
+    let verdict = judge(dir, state)?;
+    if has_secrets
+        && verdict != AttemptVerdict::Held
+        && let Err(error) = dir.remove_secret_files()
+    {
+        error!(%error, "the file of a secret argument could not be removed from {}", dir.path().display());
+    }
+    Ok(verdict)
+}
+
 fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<AttemptVerdict> {
     let incomplete = match state {
         AttemptState::Starting => AttemptVerdict::NeverStarted,

@@ -8,6 +8,7 @@ pub(crate) mod files;
 mod json_text;
 mod number;
 pub(crate) mod script;
+pub(crate) mod secrets;
 pub(crate) mod template;
 mod unique_names;
 pub(crate) mod variables;
@@ -16,6 +17,7 @@ use super::{
     attempt_dir::{
         ArgumentFile,
         record::{SuccessCodes, is_default},
+        secret_input::SecretInput,
         signal::StopSignal,
     },
     progress::ProgressPattern,
@@ -27,6 +29,7 @@ use files::ArgumentFiles;
 use longhaul_core::Millis;
 use longhaul_json_schema::{Schema, SchemaAuthor};
 use script::{HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts};
+use secrets::ExposedSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use std::{
@@ -109,6 +112,9 @@ pub struct CommandDefinition {
     /// Properties that may be absent or null.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub optional: BTreeSet<String>,
+    /// Properties that are secret: they are in no command line, and in no file longer than the command runs.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
     /// Properties, or elements of them, that are integers: 5.0 becomes the text 5.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub integers: BTreeSet<String>,
@@ -201,6 +207,9 @@ pub enum DefinitionError {
     /// A placeholder in a script that the definition does not accept.
     #[error("{place}: {0}", place = place(.0))]
     Script(ScriptPlaceholder),
+    /// A secret where others can see it.
+    #[error(transparent)]
+    ExposedSecret(ExposedSecret),
     /// The folder is relative, or its name is not text.
     #[error("`cwd` must be an absolute path in UTF-8, and `{0}` is not")]
     Cwd(PathBuf),
@@ -289,12 +298,14 @@ pub struct Invocation {
     pub argv: Vec<String>,
     /// All of the standard input.
     pub stdin: String,
-    /// The variables whose values are made of arguments.
+    /// The variables whose values are made of arguments, without secrets.
     pub env: BTreeMap<String, String>,
     /// The folder that the caller has chosen, if it can choose one: within the definition's, where a relative path starts.
     pub cwd: Option<String>,
     /// Files that the attempt's folder must have.
     pub files: Vec<ArgumentFile>,
+    /// What of all that is secret.
+    pub secret: SecretInput,
 }
 
 /// Arguments may be secret, so a debug print counts them.
@@ -330,6 +341,9 @@ impl CommandTool {
     pub fn new(definition: CommandDefinition, names: Option<&BTreeSet<String>>) -> Result<Self, DefinitionError> {
         let arguments = parse_arguments(&definition.command, names)?;
         let stdin = Template::parse_with(&definition.stdin, names).map_err(DefinitionError::Stdin)?;
+        if let Some(exposed) = definition.exposed_secret() {
+            return Err(DefinitionError::ExposedSecret(exposed));
+        }
         check_listed("optional", &definition.optional, names)?;
         check_listed("allow_leading_dash", &definition.allow_leading_dash, names)?;
         let defaults = definition.defaults.iter().map(|(name, value)| {
@@ -393,7 +407,8 @@ impl CommandTool {
     /// [`CommandArgumentError`], for the caller to read.
     pub fn expand(&self, arguments: &Arguments<'_>, folder: &Path) -> Result<Invocation, CommandArgumentError> {
         let arguments = &arguments.or_defaults(&self.defaults);
-        let files = ArgumentFiles::in_folder(folder);
+        let secrets = &self.definition.secrets;
+        let files = ArgumentFiles::in_folder(folder, secrets);
         let rules = Rules {
             optional: &self.definition.optional,
             allow_leading_dash: &self.definition.allow_leading_dash,
@@ -419,12 +434,32 @@ impl CommandTool {
             true => arguments.to_json()?,
             false => self.stdin.expand_text(arguments, &rules)?,
         };
+        let is_secret = |name: &String| self.env.get(name).is_some_and(|text| self.definition.has_secret(text));
+        let (secret_env, env) = variables::expand(&self.env, arguments, &rules)?
+            .into_iter()
+            .partition(|(name, _)| is_secret(name));
+        let (files, secret_files) = files.into_files();
+        let is_stdin_secret = match self.definition.stdin_json {
+            true => !secrets.is_empty(),
+            false => self.definition.has_secret(&self.stdin),
+        };
+        let (stdin, secret_stdin) = match is_stdin_secret {
+            true => (String::new(), Some(stdin)),
+            false => (stdin, None),
+        };
         Ok(Invocation {
             argv,
             stdin,
-            env: variables::expand(&self.env, arguments, &rules)?,
+            env,
             cwd,
-            files: files.into_files(),
+            files,
+            secret: SecretInput {
+                env: secret_env,
+                stdin: secret_stdin,
+                files: (secret_files.into_iter())
+                    .map(|file| (file.name, file.contents))
+                    .collect(),
+            },
         })
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod shared_lifetime;
 pub(crate) mod supervisor_process;
 
 use super::{
-    attempt_dir::AttemptDir,
+    attempt_dir::{AttemptDir, secret_input::SecretInput},
     supervisor::{READY, SUPERVISOR_WORD},
 };
 use std::{
@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
 };
 
@@ -82,14 +82,30 @@ impl Launcher {
     /// # Errors
     /// When no process can be started, or the supervisor refuses; its reason is the error's text.
     pub async fn launch(&self, dir: &AttemptDir) -> io::Result<Supervisor> {
+        self.launch_with(dir, &SecretInput::default()).await
+    }
+
+    /// The same with the secrets of the attempt, which go to the supervisor alone. One that does not get all of them starts nothing.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub async fn launch_with(&self, dir: &AttemptDir, secret: &SecretInput) -> io::Result<Supervisor> {
+        let stdin = match secret.is_empty() {
+            true => Stdio::null(),
+            false => Stdio::piped(),
+        };
         let mut process = Command::new(&self.path)
             .arg0("longhaul-supervisor")
             .arg(SUPERVISOR_WORD)
             .arg(dir.path())
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
+        if let Some(mut pipe) = process.stdin.take() {
+            // What goes wrong the supervisor says.
+            let _ = pipe.write_all(&secret.to_bytes()?).await;
+        }
         let mut answer = String::new();
         if let Some(stdout) = process.stdout.take() {
             BufReader::new(stdout).read_line(&mut answer).await?;

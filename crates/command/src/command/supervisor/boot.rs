@@ -1,13 +1,16 @@
 //! From an inherited process to one that may run the command: lock, socket, `started`.
 
 use super::super::attempt_dir::{AttemptDir, Lock, SOCKET, STDIN};
-use crate::command::attempt_dir::record::LaunchSpec;
+use crate::command::attempt_dir::{
+    record::LaunchSpec,
+    secret_input::{SecretInput, pipe_with},
+};
 use longhaul_private_dir::open_file;
 use rustix::{io::Errno, process::Signal};
 use std::{
     fs::File,
     io::{self, Write},
-    os::unix::net::UnixListener,
+    os::{fd::OwnedFd, unix::net::UnixListener},
     path::Path,
 };
 
@@ -59,17 +62,29 @@ pub(super) fn boot(dir: AttemptDir) -> Result<BootedSupervisor, Refusal> {
     if dir.is_started().map_err(failed("looking for started"))? {
         return Err(Refusal::Started);
     }
-    let spec = dir.read_spec().map_err(failed("reading the spec"))?;
+    let mut spec = dir.read_spec().map_err(failed("reading the spec"))?;
+    let secret = match spec.has_secrets {
+        true => SecretInput::read(io::stdin()).map_err(failed("reading the secret arguments"))?,
+        false => SecretInput::default(),
+    };
     let stdin = match open_file(&dir.file(STDIN), File::options().read(true)) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed("opening the standard input")(error)),
     };
+    spec.env.extend(secret.env);
+    let secret_stdin = secret.stdin.map(pipe_with).transpose();
+    let secret_stdin = secret_stdin.map_err(failed("preparing the standard input"))?;
+    let stdin = secret_stdin.map(|pipe| File::from(OwnedFd::from(pipe))).or(stdin);
     detach()?;
     let listener = UnixListener::bind(Path::new(SOCKET)).map_err(failed("binding the socket"))?;
     listener.set_nonblocking(true).map_err(failed("preparing the socket"))?;
     // Best effort: on a disk that is full already the record is tried for until it fits.
     let _ = dir.reserve_exit();
+    for (name, contents) in &secret.files {
+        let written = dir.write_secret_file(name, contents);
+        written.map_err(failed("writing the file of a secret argument"))?;
+    }
     dir.write_started().map_err(failed("recording the start"))?;
     Ok(BootedSupervisor {
         dir,

@@ -30,6 +30,8 @@ pub(super) struct Outputs {
 /// Records the end. Returns when the record is on disk, or when its directory was removed; until then the lock shows that
 /// the attempt is not over.
 pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord, success: &SuccessCodes) {
+    // Before the record: whoever reads that finds none. What cannot be removed now, the server removes.
+    let _ = dir.remove_secret_files();
     exit.judge(success);
     exit.stdout_bytes = outputs.stdout.total();
     exit.stderr_bytes = outputs.stderr.total();

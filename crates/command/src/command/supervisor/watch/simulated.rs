@@ -319,6 +319,7 @@ fn run(scenario: &Scenario) -> Outcome {
         env_bytes: Default::default(),
         cwd: folder.path().to_owned(),
         cwd_within: None,
+        has_secrets: false,
         max_output: u64::MAX,
         max_log: 0,
         least_free: 0,
