@@ -4,7 +4,7 @@ use super::TriggerError;
 use crate::{
     engine::Inner,
     ports::LONGEST_SLEEP,
-    queue::schedules::{CATCH_UP_AT_MOST, CatchUp, DueSchedule, SCHEDULE_GRACE, Schedule},
+    queue::schedules::{CatchUp, DueSchedule, SCHEDULE_GRACE, Schedule},
 };
 use futures_util::future::join_all;
 use longhaul_core::{
@@ -67,9 +67,9 @@ impl PlannedWrite {
             starts,
         };
         match schedule.catch_up {
-            CatchUp::All => match passed.count.checked_sub(CATCH_UP_AT_MOST) {
-                Some(missed @ 1..) => step(passed.latest.front().copied(), missed, false),
-                _ => step(schedule.recurrence.next_after(planned), 0, true),
+            CatchUp::All => match passed.count - passed.latest.len() as u64 {
+                0 => step(schedule.recurrence.next_after(planned), 0, true),
+                missed => step(passed.latest.front().copied(), missed, false),
             },
             CatchUp::None if now.since(schedule.due(last)) > SCHEDULE_GRACE => step(passed.next, passed.count, false),
             CatchUp::None | CatchUp::Last => step(passed.next, passed.count - 1, true),
@@ -225,10 +225,13 @@ mod tests {
     #[test]
     fn jitter_loses_no_time() {
         for jitter in [1_000, 59_000] {
-            for now in (0..600_000).step_by(7_000) {
+            // Also of more than are caught up.
+            for now in (0..600_000).chain(6_000_000..9_000_000).step_by(7_000) {
                 let schedule = every_minute(CatchUp::All, jitter);
-                let due = (0..20).filter(|nth| schedule.due(UnixMillis(nth * 60_000)) <= UnixMillis(now));
-                assert_eq!(steps(CatchUp::All, jitter, 0, now).len(), due.count());
+                let due = (0..200).filter(|nth| schedule.due(UnixMillis(nth * 60_000)) <= UnixMillis(now));
+                let steps = steps(CatchUp::All, jitter, 0, now).into_iter();
+                let passed: u64 = steps.map(|(missed, starts)| missed + u64::from(starts)).sum();
+                assert_eq!(passed, due.count() as u64);
             }
         }
     }

@@ -5,7 +5,6 @@ mod recurrence;
 mod timeline;
 
 pub use cron::{Cron, CronError};
-pub(crate) use recurrence::CATCH_UP_AT_MOST;
 pub use recurrence::{Recurrence, SCHEDULE_GRACE};
 pub(crate) use timeline::{DueSchedule, Timeline};
 

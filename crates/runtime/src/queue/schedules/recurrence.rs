@@ -5,7 +5,7 @@ use longhaul_core::{Millis, UnixMillis, format_duration};
 use std::{collections::VecDeque, fmt};
 
 /// How many missed times are started at most; of more, the latest.
-pub(crate) const CATCH_UP_AT_MOST: u64 = 100;
+const CATCH_UP_AT_MOST: u64 = 100;
 /// A time that is found later than this was missed, in milliseconds.
 pub const SCHEDULE_GRACE: Millis = 60_000;
 /// So many times are counted; of a schedule that was away for longer the rest is passed over.
