@@ -1,6 +1,7 @@
 //! Clients: they create, wait, leave, promote, answer, cancel, read, and try to access the tasks of others.
 
 use crate::{
+    checker::RATED,
     executor::Process,
     tool::{COMMAND, DURABLE, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
     world::{Node, World},
@@ -114,8 +115,9 @@ impl Client {
                     COMMAND,
                     LIMITED,
                     LIMITED,
+                    RATED,
                 ];
-                let tool = usize::try_from(world.between(0..=7)).unwrap_or(0);
+                let tool = usize::try_from(world.between(0..=8)).unwrap_or(0);
                 (world.new_call(), world.between(0..=1_000_000) * 10, tools[tool])
             }
         };

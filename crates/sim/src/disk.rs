@@ -4,7 +4,8 @@ use futures_util::FutureExt;
 use longhaul_core::{
     Entry, HostId, Input, InputKey, Priority, State, TaskId,
     store::{
-        Claim, Counts, JournalStore, LeaseStore, Record, SearchOrder, SearchStore, TaskFilter, TaskSearch, TaskStore,
+        Claim, Counts, JournalStore, LeaseStore, Record, ScheduleRecord, ScheduleStore, SearchOrder, SearchStore,
+        TaskFilter, TaskSearch, TaskStore,
     },
 };
 use longhaul_store::MemoryStore;
@@ -37,6 +38,10 @@ pub(crate) fn highest_ready(disk: &MemoryStore, claim: &Claim) -> Option<Priorit
 
 pub(crate) fn record(disk: &MemoryStore, id: &TaskId) -> Option<Record> {
     now(disk.get_unscoped(id)).ok().flatten()
+}
+
+pub(crate) fn schedule(disk: &MemoryStore, name: &str) -> Option<ScheduleRecord> {
+    now(disk.schedule(name)).ok().flatten()
 }
 
 pub(crate) fn input(disk: &MemoryStore, id: &TaskId, key: &InputKey) -> Option<Input> {

@@ -4,6 +4,7 @@ use crate::{
     deploys::Build,
     executor::Process,
     ports::{self, Skew},
+    schedules,
     store::NodeStore,
     tool::{CheckingStepObserver, command::CommandProvider, tools},
     world::{Node, World},
@@ -38,6 +39,9 @@ pub(crate) async fn inject(world: Arc<World>) {
             inject_one(&world);
         } else if let Some(node) = world.random_node().filter(|_| world.one_in(3)) {
             jump(&world, &node.skew);
+        }
+        if world.one_in(2) {
+            schedules::operate_one(&world);
         }
     }
     world.note(Process::WORLD, |_| "faults are over".to_owned());
@@ -186,12 +190,13 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
             let (die, died) = watch::channel(false);
             world.add_node(Node {
                 process,
-                engine,
+                engine: engine.clone(),
                 host,
                 skew,
                 died,
                 die: Arc::new(die),
             });
+            schedules::offer(&world, &engine).await;
         }
         Err(error) => {
             world.note(process, |_| format!("cannot start: {error}"));

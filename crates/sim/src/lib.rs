@@ -11,6 +11,7 @@ mod log;
 mod planted_fault;
 mod ports;
 mod program;
+mod schedules;
 mod store;
 mod tool;
 mod world;
@@ -67,9 +68,10 @@ pub struct Report {
 pub fn run(seed: u64, options: SimOptions) -> Report {
     let mut rng = fastrand::Rng::with_seed(seed);
     let executor = Executor::new(rng.fork());
-    let checker = Checker::new(Log::new(options.verbose));
+    let schedules = schedules::draw(&mut rng);
+    let checker = Checker::new(Log::new(options.verbose), &schedules);
     let deploys = Deploys::of_world(seed);
-    let world = World::new(Arc::clone(&executor), checker, rng, options.plant, deploys);
+    let world = World::new(Arc::clone(&executor), checker, rng, options.plant, deploys, schedules);
     let foreign = Arc::default();
     executor.spawn(Process::WORLD, Box::pin(faults::inject(Arc::clone(&world))));
     for nth in 0..CLIENTS {

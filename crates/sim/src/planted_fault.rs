@@ -18,6 +18,12 @@ pub enum PlantedFault {
     UnknownAsFailed,
     /// A lease that has ended counts as held.
     StaleLease,
+    /// A schedule starts a task also if its row has another planned time.
+    ForgottenRow,
+    /// A tool with a start rate is claimed from as one without.
+    ForgottenRate,
+    /// A task with a unique value is created as one without.
+    ForgottenValue,
 }
 
 impl fmt::Display for PlantedFault {

@@ -10,7 +10,7 @@ use crate::{
     ports::{self, Skew},
 };
 use longhaul_core::{HostId, InputKey, Millis, TaskId, store::Counts};
-use longhaul_runtime::Engine;
+use longhaul_runtime::{Engine, Schedule};
 use longhaul_store::MemoryStore;
 use parking_lot::Mutex;
 use std::{
@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) disk: Arc<MemoryStore>,
     pub(crate) plant: Option<PlantedFault>,
     pub(crate) deploys: Option<Deploys>,
+    pub(crate) schedules: Vec<Schedule>,
     /// How many nodes run side by side.
     pub(crate) node_count: usize,
     /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
@@ -86,12 +87,14 @@ impl World {
         mut rng: fastrand::Rng,
         plant: Option<PlantedFault>,
         deploys: Option<Deploys>,
+        schedules: Vec<Schedule>,
     ) -> Arc<Self> {
         Arc::new(Self {
             disk: Arc::new(MemoryStore::of_many_nodes(ports::store_clock(&executor), LEASE)),
             executor,
             plant,
             deploys,
+            schedules,
             node_count: rng.usize(1..=4),
             retention: if rng.bool() { 120_000 } else { 86_400_000 },
             commands: CommandFolders::default(),
@@ -183,6 +186,7 @@ impl World {
                 .iter()
                 .all(|node| disk::tombstones(&self.disk, &node.host).is_empty())
             && disk::counts(&self.disk) == Counts::default()
+            && self.late_schedule().is_none()
             && nodes.iter().all(|node| node.engine.running() == 0)
     }
 
@@ -198,12 +202,21 @@ impl World {
         }
     }
 
+    /// A schedule whose time has long come for a node.
+    fn late_schedule(&self) -> Option<String> {
+        let nodes = self.nodes();
+        let clocks = nodes.iter().map(|node| &*node.engine.ports().clock);
+        let mut late = clocks.filter_map(|clock| self.check(|checker| checker.late_schedule(clock)));
+        late.next()
+    }
+
     /// Describes what has not ended.
     pub(crate) fn live(&self) -> String {
         let counts = disk::counts(&self.disk);
         let running: usize = self.nodes().iter().map(|node| node.engine.running()).sum();
         let live = self.check(|checker| checker.live(&self.disk));
-        format!("{counts:?}, {running} attempts: {live}")
+        let late = self.late_schedule().unwrap_or_default();
+        format!("{counts:?}, {running} attempts: {live} {late}")
     }
 
     // Processes and nodes.

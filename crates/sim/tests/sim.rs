@@ -88,6 +88,25 @@ fn a_lease_that_never_ends_is_found() {
 }
 
 #[test]
+fn a_start_without_its_row_is_found() {
+    find(PlantedFault::ForgottenRow, |found| found.what.starts_with("schedule"));
+}
+
+#[test]
+fn a_start_rate_that_is_not_kept_is_found() {
+    find(PlantedFault::ForgottenRate, |found| {
+        found.invariant.to_string().contains("its rate")
+    });
+}
+
+#[test]
+fn two_live_tasks_with_one_unique_value_are_found() {
+    find(PlantedFault::ForgottenValue, |found| {
+        found.invariant.to_string().contains("unique value")
+    });
+}
+
+#[test]
 fn invariant_11_seeds_0_to_49_break_nothing() {
     run_seeds(0..50);
 }

@@ -38,6 +38,10 @@ impl Invariant {
         Self::unnumbered("the files of a task are kept as long as the task, and then their host removes them");
     pub const UNIQUE: Self = Self::unnumbered("no two live tasks of a tool have the same unique value");
     pub const LIMITED: Self = Self::unnumbered("no more of a tool runs at once than its limit, on all nodes together");
+    pub const SCHEDULED: Self =
+        Self::unnumbered("each planned time of a schedule is started once, or passes as its rules say");
+    pub const START_RATES: Self =
+        Self::unnumbered("attempts of a tool do not begin closer to each other than its rate says");
     pub const PRIORITIES: Self =
         Self::unnumbered("of the ready tasks of a tool, one of the highest priority is claimed");
     pub const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");

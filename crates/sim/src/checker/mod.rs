@@ -3,6 +3,8 @@
 mod known_task;
 mod limits;
 mod responses;
+mod schedules;
+mod start_rates;
 
 use crate::{
     deploys::Build,
@@ -16,10 +18,14 @@ use limits::Limits;
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Json, NodeId, Priority, State, Task,
     TaskId, UnixMillis, Verdict,
-    store::{ApplyError, Change, Claimed, NewTask, Record, UnwrittenCall},
+    store::{ApplyError, Change, Claim, Claimed, NewTask, Record, UnwrittenCall},
 };
 pub use longhaul_harness::rounds::violation::{Invariant, Violation};
+use longhaul_runtime::Schedule;
 use longhaul_store::MemoryStore;
+use schedules::KnownSchedules;
+pub(crate) use start_rates::RATED;
+use start_rates::StartRates;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -62,10 +68,13 @@ pub(crate) struct Checker {
     /// The latest task with each unique value of a tool.
     unique: BTreeMap<(Arc<str>, [u8; 32]), TaskId>,
     pub(crate) limits: Limits,
+    schedules: KnownSchedules,
+    start_rates: StartRates,
 }
 
 impl Checker {
-    pub(crate) fn new(log: Log) -> Self {
+    /// For a world with these schedules.
+    pub(crate) fn new(log: Log, schedules: &[Schedule]) -> Self {
         Self {
             log,
             violation: None,
@@ -79,6 +88,8 @@ impl Checker {
             keyed: BTreeMap::new(),
             unique: BTreeMap::new(),
             limits: Limits::default(),
+            schedules: KnownSchedules::of(schedules),
+            start_rates: StartRates::default(),
         }
     }
 
@@ -148,6 +159,10 @@ impl Checker {
             self.check_task(disk, &before.id);
         }
         self.check_unique(disk, new);
+        self.check_first_claim(new);
+        if let Some(start) = &new.schedule {
+            self.schedule_started(disk, new, start);
+        }
         self.check_task(disk, &new.id);
     }
 
@@ -267,7 +282,8 @@ impl Checker {
     }
 
     /// Tasks were claimed, one at a time; `highest` is the highest priority that was ready.
-    pub(crate) fn claimed(&mut self, highest: Option<Priority>, claimed: &[Claimed]) {
+    pub(crate) fn claimed(&mut self, claim: &Claim, highest: Option<Priority>, claimed: &[Claimed]) {
+        self.check_rate(claim, claimed);
         if let Some(Claimed { task, .. }) = claimed.first()
             && Some(task.priority) != highest
         {

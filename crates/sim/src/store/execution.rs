@@ -3,14 +3,26 @@
 use crate::{checker::describe, disk, executor::Process, planted_fault::PlantedFault, world::World};
 use longhaul_core::{
     Event, Fence, InputKey, Task, TaskId,
-    store::TaskStore as _,
-    store::{ApplyError, Change, Claimed, CreateError, Created, NewTask, Record, UnwrittenCall},
+    store::{
+        ApplyError, Change, Claimed, CreateError, Created, NewTask, Record, ScheduleAdvance, ScheduleConflict,
+        ScheduleStore as _, StoreError, TaskStore as _, UnwrittenCall,
+    },
 };
+use std::sync::Arc;
 
 impl World {
     pub(super) fn create(&self, process: Process, new: NewTask) -> Result<Created, CreateError> {
         let parent = new.lineage.as_ref().and_then(|lineage| self.task(&lineage.parent));
-        let created = disk::now(self.disk.create(new.clone()));
+        let unique = new.unique.filter(|_| self.plant != Some(PlantedFault::ForgottenValue));
+        let mut created = disk::now(self.disk.create(NewTask { unique, ..new.clone() }));
+        if self.plant == Some(PlantedFault::ForgottenRow)
+            && created == Err(CreateError::Schedule(ScheduleConflict::Moved))
+        {
+            created = disk::now(self.disk.create(NewTask {
+                schedule: None,
+                ..new.clone()
+            }));
+        }
         if matches!(created, Ok(Created::New(_))) {
             self.check(|checker| checker.created(&self.disk, process, &new, parent.as_ref()));
         }
@@ -48,6 +60,21 @@ impl World {
             )
         });
         result
+    }
+
+    pub(super) fn advance_schedule(
+        &self,
+        process: Process,
+        name: &Arc<str>,
+        plan: &str,
+        advance: &ScheduleAdvance,
+    ) -> Result<bool, StoreError> {
+        let advanced = disk::now(self.disk.advance_schedule(name, plan, advance.clone()))?;
+        if advanced {
+            self.check(|checker| checker.schedule_advanced(&self.disk, name, advance));
+        }
+        self.note(process, |_| format!("{name}: {advance:?}: {advanced}"));
+        Ok(advanced)
     }
 
     pub(super) fn apply(&self, process: Process, mut change: Change) -> Result<Task, ApplyError> {

@@ -8,9 +8,10 @@ use event_faults::EventFaults;
 use longhaul_core::{
     BoxFuture, Event, HostId, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, LeaseStore, NewNode, NewTask, PermitReport,
-        Permits, QueueStore, Record, Renewal, SearchStore, SessionStore, SigningKey, StoreError, StoreListener,
-        TaskLookup, TaskStore, TimerStore, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, LeaseStore, NewNode, NewSchedule, NewTask,
+        PermitReport, Permits, QueueStore, Record, Renewal, ScheduleAdvance, ScheduleRecord, ScheduleStore,
+        SearchStore, SessionStore, SigningKey, StoreError, StoreListener, TaskLookup, TaskStore, TimerStore,
+        UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -295,10 +296,44 @@ impl StoreLayer for NodeStore {
         }
         self.operate_or_lose(None, move |world, process| {
             let highest = disk::highest_ready(&world.disk, &claim);
-            let claimed = disk::now(world.disk.claim(claim))?;
-            world.check(|checker| checker.claimed(highest, &claimed));
+            let rate = claim.rate.filter(|_| world.plant != Some(PlantedFault::ForgottenRate));
+            let claimed = disk::now(world.disk.claim(Claim { rate, ..claim.clone() }))?;
+            world.check(|checker| checker.claimed(&claim, highest, &claimed));
             world.log_claimed(process, "claims", &claimed);
             Ok(claimed)
+        })
+    }
+
+    fn put_schedules(&self, schedules: Vec<NewSchedule>) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.write(move |world, _| {
+            let rows = disk::now(world.disk.put_schedules(schedules))?;
+            world.check(|checker| checker.schedules_put(&rows));
+            Ok(rows)
+        })
+    }
+
+    fn advance_schedule(
+        &self,
+        name: &str,
+        plan: &str,
+        advance: ScheduleAdvance,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        if self.is_full() {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        let (name, plan): (Arc<str>, String) = (name.into(), plan.to_owned());
+        self.operate_or_lose(None, move |world, process| {
+            world.advance_schedule(process, &name, &plan, &advance)
+        })
+    }
+
+    fn set_schedule_paused(&self, name: &str, paused: bool) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        self.write(move |world, process| {
+            let known = disk::now(world.disk.set_schedule_paused(&name, paused))?;
+            world.check(|checker| checker.schedule_paused(&name, paused));
+            world.note(process, |_| format!("{name}: paused {paused}"));
+            Ok(known)
         })
     }
 

@@ -4,7 +4,7 @@ pub(crate) mod command;
 mod run_context;
 
 use crate::{
-    checker::LIMIT,
+    checker::{LIMIT, RATED},
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
@@ -33,6 +33,9 @@ pub(crate) const WITH_DEADLINE: &str = "with_deadline";
 pub(crate) const LIMITED: &str = "limited";
 /// As [`DURABLE`], and one live task for each program.
 pub(crate) const UNIQUE: &str = "unique";
+
+/// What schedules start. It ends soon.
+pub(crate) const SCHEDULED: &str = "scheduled";
 
 /// A command, which runs outside of the nodes.
 pub(crate) const COMMAND: &str = "command";
@@ -77,8 +80,15 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         })),
         ..settings(UNIQUE, Arc::new(Durable(run.clone())))
     };
+    // As `PLAIN`, with a start rate.
+    let rated = ToolSettings {
+        start_rate: "30/m".parse().ok(),
+        ..settings(RATED, Arc::new(Plain(run.clone(), false)))
+    };
     let all = [
         unique,
+        rated,
+        settings(SCHEDULED, Arc::new(Quick(run.clone()))),
         settings(DURABLE, Arc::new(Durable(run.clone()))),
         settings(PLAIN, Arc::new(Plain(run.clone(), false))),
         limited,
@@ -179,6 +189,20 @@ impl Executor for Plain {
             match select(work, stopped).await {
                 Either::Left((end, _)) | Either::Right((end, _)) => end,
             }
+        })
+    }
+}
+
+/// Ends soon.
+struct Quick(RunContext);
+
+impl Executor for Quick {
+    fn run(self: Arc<Self>, attempt: ExecutorAttempt, _: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move {
+            let RunContext { world, .. } = &self.0;
+            self.0.report_attempt(&attempt);
+            world.sleep(world.between(0..=300)).await;
+            ExecutionEnd::Finished(Outcome::result(text_result("done", false)))
         })
     }
 }
