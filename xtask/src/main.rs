@@ -52,6 +52,8 @@ enum Task {
     Durability(durability::Args),
     /// Count the instructions that the hot requests take
     Counts(check::counts::Args),
+    /// Measure what schedules cost while none is due
+    Schedules(check::schedule_costs::Args),
     /// Measure the gateway beside other proxies in front of the same server
     Proxies(proxies::Args),
     /// Fuzz for as long as you like
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
         Task::Counts(args) => boxed(check::counts::run(&args)),
+        Task::Schedules(args) => boxed(check::schedule_costs::run(&args)),
         Task::Proxies(args) => boxed(proxies::run(&args)),
         Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),

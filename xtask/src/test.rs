@@ -19,6 +19,7 @@ const ROUNDS: u32 = 120;
 const NATIVE_ROUNDS: u32 = 40;
 const GATEWAY_ROUNDS: u32 = 30;
 const ACTION_ROUNDS: u32 = 60;
+const SCHEDULE_ROUNDS: u32 = 40;
 const CLUSTER_ROUNDS: u32 = 10;
 /// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
 const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
@@ -109,7 +110,7 @@ const PARTS: [(&str, Part); 11] = [
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 11] = [
+const LINUX_PARTS: [(&str, Part); 12] = [
     ("attacks", attacks),
     ("hosts", hosts),
     ("durability", durability),
@@ -120,6 +121,7 @@ const LINUX_PARTS: [(&str, Part); 11] = [
     ("crashes of durable tools", native_crashes),
     ("crashes of the gateway", gateway_crashes),
     ("crashes of operators' actions", action_crashes),
+    ("crashes of schedules", schedule_crashes),
     ("crashes of nodes", node_crashes),
 ];
 
@@ -325,6 +327,9 @@ fn planted_faults(json: bool) -> Result<(), Box<dyn Error>> {
         "lost-wakeup",
         "unknown-as-failed",
         "stale-lease",
+        "forgotten-row",
+        "forgotten-rate",
+        "forgotten-value",
     ] {
         match sim::run(&sim_args(PLANTED_SEEDS, Some(plant), json)) {
             Err(SimError::Broken) => eprintln!("found, as it must be"),
@@ -456,6 +461,13 @@ fn action_crashes(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(crash::run(&crash::Args {
         actions: true,
         ..crash_args(ACTION_ROUNDS, None, json)
+    })?)
+}
+
+fn schedule_crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash::Args {
+        schedules: true,
+        ..crash_args(SCHEDULE_ROUNDS, None, json)
     })?)
 }
 

@@ -6,6 +6,7 @@ mod commands;
 mod durable;
 mod gateway;
 mod older;
+mod schedules;
 mod upgrade;
 
 use harness::{
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Kill a server while it does what operators want
     #[arg(long, conflicts_with_all = ["native", "gateway", "prints", "plant", "upgrade_from"])]
     pub(crate) actions: bool,
+    /// Kill a server whose schedules start a task each second
+    #[arg(long, conflicts_with_all = ["native", "gateway", "actions", "prints", "plant", "upgrade_from"])]
+    pub(crate) schedules: bool,
     /// Run mostly commands that print up to 4 MiB after up to 20 s, and check that no byte is lost
     #[arg(long, conflicts_with_all = ["native", "plant"])]
     pub(crate) prints: bool,
@@ -126,6 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<(), RunError> {
         (args.native, " --native"),
         (args.gateway, " --gateway"),
         (args.actions, " --actions"),
+        (args.schedules, " --schedules"),
         (args.prints, " --prints"),
     ];
     let options: String = options
@@ -144,6 +149,12 @@ pub(crate) fn run(args: &Args) -> Result<(), RunError> {
         let [longhaul, operated] = [args.program(&programs[0], true)?, args.program(&programs[1], false)?];
         let site = rounds.site()?;
         let campaign = actions::ActionCrashes::start(&site, [longhaul, operated])?;
+        return rounds.run(site, campaign, args.json);
+    }
+    if args.schedules {
+        let program = args.program(&workspace::longhaul(), true)?;
+        let site = rounds.site()?;
+        let campaign = schedules::ScheduleCrashes::start(&site, program)?;
         return rounds.run(site, campaign, args.json);
     }
     let programs = args.programs()?;
