@@ -25,14 +25,15 @@ pub use error::{ErrorBody, ErrorReason};
 pub use node::{NodeView, NodesView};
 pub use problem::{ProblemView, ProblemsView};
 pub use query::{
-    AuditQuery, DrainQuery, JournalQuery, LogQuery, ScheduleQuery, TaskQuery, labels, labels_text, to_url,
+    ArtifactQuery, AuditQuery, DrainQuery, JournalQuery, LogQuery, ScheduleQuery, TaskQuery, labels, labels_text,
+    to_url,
 };
 pub use schedule::{SchedulePage, ScheduleView};
 pub use stats::{PrincipalView, PrincipalsView, StatsView};
 pub use task::{ActiveAttemptView, BlockView, ProgressView, TaskPage, TaskView};
 pub use task_details::{
-    AttemptView, CallerView, EntryView, JournalPart, LogPart, OutcomeView, QuestionView, SettledQuestionView,
-    TaskDetails,
+    ArtifactView, ArtifactsView, AttemptView, CallerView, EntryView, JournalPart, LogPart, OutcomeView, QuestionView,
+    SettledQuestionView, TaskDetails,
 };
 pub use tool::{FailureView, ToolView};
 pub use upstream::UpstreamView;

@@ -133,6 +133,14 @@ pub struct LogQuery {
     pub limit: String,
 }
 
+/// Whose files are asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ArtifactQuery {
+    /// Of which attempt; the latest if nothing is said.
+    pub attempt: String,
+}
+
 /// Which schedules are asked for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

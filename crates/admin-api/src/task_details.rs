@@ -227,6 +227,34 @@ pub struct JournalPart {
     pub next: Option<u32>,
 }
 
+/// The files that an attempt of a task has left.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(rename = "Artifacts")]
+pub struct ArtifactsView {
+    /// The files.
+    pub artifacts: Vec<ArtifactView>,
+    /// What is left out, and why.
+    pub problems: Vec<String>,
+    /// What helps to find out why a file is not there.
+    pub notes: Vec<String>,
+}
+
+/// A file that an attempt of a task has left.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(rename = "Artifact")]
+pub struct ArtifactView {
+    /// Its name, which may have slashes in it.
+    pub name: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its media type.
+    pub media_type: String,
+    /// The SHA-256 of its content, in hexadecimal digits.
+    pub sha256: String,
+}
+
 /// A part of a log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -54,6 +54,7 @@ fn schemas() -> Map<String, Value> {
         add::<TaskDetails>,
         add::<JournalPart>,
         add::<LogPart>,
+        add::<ArtifactsView>,
         add::<ToolView>,
         add::<SchedulePage>,
         add::<UpstreamView>,

@@ -290,6 +290,7 @@ pub use reqwest::Url;
 pub use snapshot::{TaskSnapshot, progress::Progress};
 pub use task::{
     TaskHandle,
+    artifact::{Artifact, ArtifactChunk, ArtifactList},
     earlier_requests::EarlierRequest,
     event::{Event, Observer},
     history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry},

@@ -35,6 +35,7 @@ fn definition(command: &[&str]) -> CommandDefinition {
         success: Default::default(),
         timeout_ms: None,
         stop: Default::default(),
+        artifacts: None,
     }
 }
 

@@ -55,8 +55,10 @@ pub use task::{
 pub use text::{
     excerpt::{MAX_STATUS_BYTES, shorten, truncate},
     masking::{MASK, Masking, is_secret, is_secret_name, masked_session, masked_words},
+    media_type::media_type,
     plain_text::{is_hidden, is_reordering, plain_line, plain_text},
     terminal_text::{BYTE_ORDER_MARK, skip_partial, terminal_text},
+    uri_path::uri_path,
 };
 pub use time::{
     BoxFuture, Clock, Millis, Now, UnixMillis,

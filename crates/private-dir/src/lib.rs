@@ -4,9 +4,11 @@
 //! make the server write, truncate or wait somewhere else: so each file is checked before it is used, by its type, its owner and its names.
 //! A path that leads to the directory may have links in it, as `/home` is one on some systems.
 
+mod beneath;
 mod named_file;
 mod socket_path;
 
+pub use beneath::{open_file_beneath, open_folder_beneath, open_root, open_within};
 pub use named_file::{check_named, open_named, read_named, read_named_text};
 pub use socket_path::SocketPath;
 

@@ -42,6 +42,7 @@ pub use engine::{Engine, EngineOptions, MayBegin, build_id::BuildId};
 pub use execution_end::ExecutionEnd;
 pub use executor::{
     Executor, ExecutorAttempt, STOP_GRACE,
+    artifact::{Artifact, ArtifactChunk, ArtifactList, MAX_ARTIFACT_READ},
     provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider},
 };
 pub use journal::{

@@ -44,6 +44,7 @@ pub use protocol::{
     CONNECTION_LOST, Generation, Method, NameSource, RemoteError, RequestId, ReservedCode, RpcError, Version,
 };
 pub use result::{
-    CacheHints, CacheScope, ListKind, LogPage, OutputPage, OutputSchema, ServerInfo, TextContent, ToolEntry, completion,
+    CacheHints, CacheScope, ContentBody, ContentPage, ListKind, LogPage, OutputPage, OutputSchema, ResourceContent,
+    ServerInfo, ToolEntry, completion,
 };
 pub use task::{InvalidTaskUri, TaskPart, TaskStatus, TaskUri};

@@ -1,5 +1,6 @@
 //! The JSON API. `assets/openapi.json` describes it, and a test compares the two.
 
+mod artifacts;
 mod body;
 pub(crate) mod error;
 pub(crate) mod framework_error;
@@ -61,6 +62,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}", get(task).delete(delete_task))
         .route("/tasks/{id}/journal", get(journal))
         .route("/tasks/{id}/log", get(log))
+        .route("/tasks/{id}/artifacts", get(artifacts::list))
+        .route("/tasks/{id}/artifacts/{*name}", get(artifacts::download))
         .route("/tasks/{id}/{action}", post(act_on_task))
         .fallback(async || no_such_address())
 }
@@ -267,12 +270,7 @@ async fn log(
     let range = LogRange { offset, limit };
     let read = context.engine.read_log(&record.task, attempt, range).await;
     let chunk = match read {
-        Err(AttemptFilesError::OnHost(host)) => {
-            let message = context.where_files_are(&host).await?;
-            return Err(ApiError::of(StatusCode::CONFLICT, "other_host", message));
-        }
-        Err(AttemptFilesError::Store(error)) => return Err(error.into()),
-        Err(error) => return Err(ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string())),
+        Err(error) => return Err(files_error(&context, error).await),
         Ok(chunk) => chunk,
     };
     let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", no_log(attempt)))?;
@@ -282,6 +280,18 @@ async fn log(
         next: chunk.next,
         total: chunk.total,
     }))
+}
+
+/// Why files of an attempt cannot be read.
+async fn files_error(context: &AdminContext, error: AttemptFilesError) -> ApiError {
+    match error {
+        AttemptFilesError::OnHost(host) => match context.where_files_are(&host).await {
+            Ok(message) => ApiError::of(StatusCode::CONFLICT, "other_host", message),
+            Err(error) => error.into(),
+        },
+        AttemptFilesError::Store(error) => error.into(),
+        error => ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string()),
+    }
 }
 
 fn no_log(attempt: Option<u32>) -> String {

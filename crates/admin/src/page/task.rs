@@ -20,8 +20,8 @@ use axum::{
 };
 use http::{StatusCode, header};
 use longhaul_admin_api::{AttemptView, BlockView, EntryView, OutcomeView, TaskDetails, TaskQuery};
-use longhaul_core::{EntryKind, InputKey, ParsedJson, TaskId, approximate_duration, plain_line};
-use longhaul_runtime::LogRange;
+use longhaul_core::{EntryKind, InputKey, ParsedJson, TaskId, approximate_duration, plain_line, uri_path};
+use longhaul_runtime::{Artifact, LogRange};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ struct TaskPage {
     arguments: String,
     attempts: Vec<AttemptRow>,
     journal: Vec<EntryRow>,
+    files: Vec<FileRow>,
+    file_notes: Vec<String>,
     log: Option<LogView>,
     can_cancel: bool,
     can_retry: bool,
@@ -84,6 +86,14 @@ pub(super) struct EntryRow {
     child: Option<String>,
 }
 
+/// A file that the latest attempt has left.
+struct FileRow {
+    name: String,
+    path: String,
+    size: u64,
+    sha256: String,
+}
+
 struct LogView {
     text: String,
     is_cut: bool,
@@ -114,10 +124,13 @@ async fn page(
     } else {
         None
     };
+    let (files, file_notes) = files(context, &id).await?;
     let state = task.task.state.clone();
     let is_live = task.task.ended_at.is_none();
     let acts = !frame.reads_only;
     Ok(TaskPage {
+        files,
+        file_notes,
         frame,
         age: approximate_duration(task.task.age_ms),
         progress: task.task.fraction(),
@@ -234,9 +247,20 @@ fn result_text(written: &str) -> String {
     let blocks = result["content"]
         .as_array()
         .filter(|_| result["structuredContent"].is_null());
-    let texts: Option<Vec<&str>> =
-        blocks.and_then(|blocks| blocks.iter().map(|block| block["text"].as_str()).collect());
+    let texts: Option<Vec<&str>> = blocks.and_then(|blocks| {
+        blocks
+            .iter()
+            .filter(|block| !is_link(block))
+            .map(|block| block["text"].as_str())
+            .collect()
+    });
     texts.map_or_else(|| indented(written), |texts| texts.join("\n"))
+}
+
+/// Files of the task are listed by themselves.
+fn is_link(block: &Value) -> bool {
+    let uri = block["uri"].as_str().unwrap_or_default();
+    block["type"] == "resource_link" && uri.starts_with("longhaul://task/")
 }
 
 fn attempt(attempt: &AttemptView) -> AttemptRow {
@@ -301,6 +325,21 @@ pub(super) fn entry(entry: &EntryView) -> EntryRow {
         status,
         child: entry.child.clone(),
     }
+}
+
+/// Files that cannot be read hide nothing else of the task.
+async fn files(context: &AdminContext, id: &TaskId) -> Result<(Vec<FileRow>, Vec<String>), PageError> {
+    let record = context.record_of(id).await?;
+    let list = context.engine.artifacts(&record.task, None).await.ok().flatten();
+    let list = list.unwrap_or_default();
+    let row = |file: Artifact| FileRow {
+        path: uri_path(&file.name),
+        name: plain_line(&file.name),
+        size: file.size,
+        sha256: file.sha256,
+    };
+    let notes = list.problems.into_iter().chain(list.notes).collect();
+    Ok((list.kept.into_iter().map(row).collect(), notes))
 }
 
 async fn log_end(context: &AdminContext, id: &TaskId) -> Result<Option<LogView>, PageError> {

@@ -81,8 +81,8 @@ impl AdminContext {
         let nodes = self.nodes().await?.nodes;
         let server = nodes.iter().find(|node| node.state == "alive" && node.host == *host.0);
         Ok(match server {
-            Some(server) => format!("the log is on the host {}: ask its server, {}", host.0, server.words()),
-            None => format!("the log is on the host {}, which has no server now", host.0),
+            Some(server) => format!("it is on the host {}: ask its server, {}", host.0, server.words()),
+            None => format!("it is on the host {}, which has no server now", host.0),
         })
     }
 

@@ -297,12 +297,15 @@ pub(crate) struct Task {
     /// With --log: print also what is added to the log, until the task ends
     #[arg(short, long, requires = "log")]
     pub(crate) follow: bool,
-    /// With --log: that of an earlier attempt, by its number in --history; 1 is the first
-    #[arg(long, value_name = "N", requires = "log", conflicts_with = "follow", value_parser = clap::value_parser!(u32).range(1..))]
+    /// With --log or --artifact: of an earlier attempt, by its number in --history; 1 is the first
+    #[arg(long, value_name = "N", requires = "TaskAction", conflicts_with_all = ["follow", "wait", "cancel", "delete", "history"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
     /// With --log: begin with its last 64 KiB
     #[arg(long, requires = "log")]
     pub(crate) tail: bool,
+    /// With --artifact: the file or folder to write to, or - for standard output. A download that was interrupted goes on
+    #[arg(short, long, value_name = "FILE", requires = "artifact")]
+    pub(crate) output: Option<PathBuf>,
     /// With --wait: stop waiting after this time. The task keeps running
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub(crate) timeout: Option<Millis>,
@@ -330,4 +333,7 @@ pub(crate) struct TaskAction {
     /// Print the task's history: its steps or attempts
     #[arg(long)]
     pub(crate) history: bool,
+    /// Download a file that the task has left; without NAME, list the files. Stands behind the task
+    #[arg(long, value_name = "NAME")]
+    pub(crate) artifact: Option<Option<String>>,
 }

@@ -352,9 +352,14 @@ impl<'a> Entry<'a> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self) -> Option<bool> {
+        self.flag_or("true or false")
+    }
+
+    /// The same of an entry that may be something else. `expected` names all it may be.
+    pub(super) fn flag_or(&self, expected: &str) -> Option<bool> {
         match self.value {
             DeValue::Boolean(flag) => Some(*flag),
-            _ => self.wrong("true or false"),
+            _ => self.wrong(expected),
         }
     }
 

@@ -149,6 +149,7 @@ fn prepare_command(
         success: std::mem::take(&mut tool.attempt.success),
         timeout_ms: tool.attempt.timeout,
         stop: tool.attempt.stop,
+        artifacts: tool.output.artifacts.take(),
     };
     let frozen = Json::trusted(definition.to_json());
     let executor = commands

@@ -25,7 +25,10 @@ impl Protected {
     }
 
     pub(crate) fn start_in(folder: TempDir, server: &str, auth: &str, listen: &str) -> Self {
-        let jobs = JOBS.replacen("[server]\n", &format!("[server]\n{server}\n"), 1);
+        // So that `gate` has everything that others must not see.
+        let leaves = "echo xyz > $LONGHAUL_ARTIFACTS/x; exit \\\"$1\\\"";
+        let jobs = JOBS.replacen("exit \\\"$1\\\"", leaves, 1) + "artifacts = true\n";
+        let jobs = jobs.replacen("[server]\n", &format!("[server]\n{server}\n"), 1);
         let jobs = format!("{jobs}\n[server.auth]\n{auth}\n");
         fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
         let (child, address) = serve(folder.path(), listen);

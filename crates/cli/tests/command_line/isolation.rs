@@ -61,6 +61,8 @@ const READS: &[(&str, Ask)] = &[
     ("log", Modern("resources/read", log)),
     ("output", Modern("resources/read", output)),
     ("history", Modern("resources/read", history)),
+    ("artifacts", Modern("resources/read", artifacts)),
+    ("artifact", Modern("resources/read", artifact)),
     ("task_wait", Modern("tools/call", wait)),
     ("task_status", Modern("tools/call", look)),
     ("legacy tasks/get", Legacy("tasks/get", running)),
@@ -68,6 +70,7 @@ const READS: &[(&str, Ask)] = &[
     ("legacy log", Legacy("resources/read", log)),
     ("legacy output", Legacy("resources/read", output)),
     ("legacy history", Legacy("resources/read", history)),
+    ("legacy artifact", Legacy("resources/read", artifact)),
     ("legacy resources/subscribe", Legacy("resources/subscribe", log)),
     ("legacy task_wait", Legacy("tools/call", wait)),
     (
@@ -121,6 +124,14 @@ fn output(names: &Names) -> Value {
 
 fn history(names: &Names) -> Value {
     part(&names.running, "history")
+}
+
+fn artifacts(names: &Names) -> Value {
+    part(&names.done, "artifacts")
+}
+
+fn artifact(names: &Names) -> Value {
+    part(&names.done, "artifacts/x?offset=1")
 }
 
 fn listen_to_task(names: &Names) -> Value {

@@ -4,6 +4,7 @@
 
 mod admin;
 mod arguments;
+mod artifacts;
 #[path = "../assertions/mod.rs"]
 #[allow(dead_code)]
 mod assertions;

@@ -17,11 +17,11 @@ struct ReadResourceResult {
 }
 
 #[derive(Deserialize)]
-struct Content {
+pub(super) struct Content {
     text: Option<String>,
     blob: Option<String>,
     #[serde(rename = "_meta", default)]
-    meta: Map<String, Value>,
+    pub(super) meta: Map<String, Value>,
 }
 
 /// A part of a task's log.
@@ -52,7 +52,13 @@ impl TaskHandle {
     /// [`RequestError::InvalidTaskId`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
     /// no log; otherwise any [`RequestError`].
     pub async fn read_log(&self, attempt: Option<u32>, from: Option<u64>) -> Result<LogChunk, RequestError> {
-        let contents = self.read_contents(TaskPart::Log, attempt, from).await?;
+        let uri = TaskUri {
+            attempt,
+            from,
+            limit: from.map(|_| MOST),
+            ..TaskUri::of(self.task_id()?, TaskPart::Log)
+        };
+        let contents = self.read_contents(&uri).await?;
         let page = contents.last().and_then(|content| content.meta.get(meta::LOG_PAGE));
         let page = page.ok_or_else(|| RequestError::Invalid("its log does not say where it ends".to_owned()))?;
         let Page { next, total } = Page::deserialize(page).map_err(|error| invalid(TaskPart::Log, &error))?;
@@ -62,31 +68,29 @@ impl TaskHandle {
 
     /// Reads a part of the task, beginning at `from`.
     pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
-        let contents = self.read_contents(part, None, from).await?;
+        let uri = TaskUri {
+            from,
+            ..TaskUri::of(self.task_id()?, part)
+        };
+        let contents = self.read_contents(&uri).await?;
         bytes(part, contents)
     }
 
-    async fn read_contents(
-        &self,
-        part: TaskPart,
-        attempt: Option<u32>,
-        from: Option<u64>,
-    ) -> Result<Vec<Content>, RequestError> {
-        let id: TaskId = self.id().parse().map_err(|_| RequestError::InvalidTaskId)?;
-        let uri = TaskUri {
-            attempt,
-            from,
-            limit: from.filter(|_| part == TaskPart::Log).map(|_| MOST),
-            ..TaskUri::of(id, part)
-        };
+    /// The id, if it can be one of a Longhaul server.
+    pub(super) fn task_id(&self) -> Result<TaskId, RequestError> {
+        self.id().parse().map_err(|_| RequestError::InvalidTaskId)
+    }
+
+    pub(super) async fn read_contents(&self, uri: &TaskUri) -> Result<Vec<Content>, RequestError> {
         let params = Map::from_iter([("uri".to_owned(), Value::from(uri.to_string()))]);
         let read = self.connection().request(Method::ResourcesRead, params).await?;
-        let read: ReadResourceResult = serde_json::from_str(read.as_str()).map_err(|error| invalid(part, &error))?;
+        let read: ReadResourceResult =
+            serde_json::from_str(read.as_str()).map_err(|error| invalid(uri.part, &error))?;
         Ok(read.contents)
     }
 }
 
-fn bytes(part: TaskPart, contents: Vec<Content>) -> Result<Vec<u8>, RequestError> {
+pub(super) fn bytes(part: TaskPart, contents: Vec<Content>) -> Result<Vec<u8>, RequestError> {
     let mut bytes = Vec::new();
     for content in contents {
         match (content.text, content.blob) {
@@ -98,6 +102,6 @@ fn bytes(part: TaskPart, contents: Vec<Content>) -> Result<Vec<u8>, RequestError
     Ok(bytes)
 }
 
-fn invalid(part: TaskPart, reason: &impl Display) -> RequestError {
+pub(super) fn invalid(part: TaskPart, reason: &impl Display) -> RequestError {
     RequestError::Invalid(format!("its {}: {reason}", part.name()))
 }

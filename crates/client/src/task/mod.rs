@@ -1,5 +1,6 @@
 //! A task on a server: reading it, cancelling it.
 
+pub(crate) mod artifact;
 pub(crate) mod earlier_requests;
 pub(crate) mod event;
 pub(crate) mod history;

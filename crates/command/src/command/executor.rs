@@ -1,12 +1,13 @@
 //! Commands as the runtime sees them: the adapter to its `Executor` and `Provider` ports.
 
+mod finish;
 mod supervisor_connection;
 
 use super::{
     attempt_dir::{
-        AttemptDir, Attempts, log,
+        AttemptDir, Attempts, artifacts, log,
         past_attempt::past_attempt,
-        record::{ExitRecord, LaunchSpec, SupervisorEvent},
+        record::{LaunchSpec, SupervisorEvent},
         secret_input::SecretInput,
         verdict::{AttemptVerdict, connect, judge_and_clean},
     },
@@ -14,14 +15,15 @@ use super::{
         CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
     },
     launch::{Launcher, process_context::ProcessContext, supervisor_process::SupervisorProcess},
-    output::{self, CommandResult, EndedCommand, unwritten::UnwrittenOutput},
+    output::{self, unwritten::UnwrittenOutput},
     progress::{OutputReport, read_report},
 };
 use longhaul_core::{
     AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,
 };
 use longhaul_runtime::{
-    ExecutionEnd, Executor, ExecutorAttempt, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
+    ArtifactChunk, ArtifactList, ExecutionEnd, Executor, ExecutorAttempt, LogChunk, LogError, LogRange, PastAttempt,
+    Ports, Provider, TaskContext,
 };
 use serde_json::json;
 use std::{collections::BTreeSet, io, path::Path, sync::Arc, time::Duration};
@@ -30,7 +32,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
 };
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 /// The kind of executor, as kept with each tool's definition.
 pub const KIND: &str = "command";
@@ -227,6 +229,29 @@ impl Provider for CommandProvider {
                 .map_err(|error| LogError(error.to_string()))
         })
     }
+
+    fn artifacts(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, Result<Option<ArtifactList>, LogError>> {
+        let dir = self.shared.attempts.dir(task, epoch);
+        Box::pin(async move {
+            let read = blocking(&self.ports, move || artifacts::list(&dir)).await;
+            read.map_err(|error| LogError(error.to_string()))
+        })
+    }
+
+    fn read_artifact(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        name: &str,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Option<ArtifactChunk>, LogError>> {
+        let (dir, name) = (self.shared.attempts.dir(task, epoch), name.to_owned());
+        Box::pin(async move {
+            let read = blocking(&self.ports, move || artifacts::read(&dir, &name, offset, limit)).await;
+            read.map_err(|error| LogError(error.to_string()))
+        })
+    }
 }
 
 /// Runs one tool's command.
@@ -238,6 +263,10 @@ pub struct CommandExecutor {
 impl Executor for CommandExecutor {
     fn host_bound(&self) -> bool {
         true
+    }
+
+    fn keeps_artifacts(&self) -> bool {
+        self.tool.definition().artifacts.is_some()
     }
 
     /// What it prints is in the log of its task.
@@ -344,6 +373,10 @@ impl CommandExecutor {
             secret,
             ..
         } = invocation;
+        let mut process_context = process_context;
+        if definition.artifacts.is_some() {
+            process_context.set(artifacts::FOLDER_VARIABLE, dir.path().join(artifacts::FOLDER));
+        }
         let spec = LaunchSpec {
             argv,
             env: process_context.env,
@@ -359,6 +392,7 @@ impl CommandExecutor {
             stop_signal: definition.stop.signal,
             kill_grace_ms: self.kill_grace(),
             success: definition.success.clone(),
+            artifacts: definition.artifacts.clone(),
         };
         let prepared = dir.clone();
         blocking(cx.ports(), move || prepared.prepare(&spec, &stdin, &files)).await?;
@@ -495,71 +529,6 @@ impl CommandExecutor {
             _ => [&*event.tail, &*event.other],
         };
         tell(read_report(&ends, self.tool.progress(), false), cx);
-    }
-
-    async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> ExecutionEnd {
-        self.shared.unwritten.ended(&exit, cx.ports().clock.monotonic());
-        let log_of = match output::names_log(&self.tool, &exit) && cx.is_announced().await {
-            true => Some(cx.task().clone()),
-            false => None,
-        };
-        let deadline = cx.deadline();
-        if let Some(reason) = exit.stopped {
-            info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
-        }
-        let (dir, exit) = (Arc::new(dir), Arc::new(exit));
-        let read = |log_of: Option<TaskId>| {
-            let (tool, dir, exit) = (Arc::clone(&self.tool), Arc::clone(&dir), Arc::clone(&exit));
-            blocking(cx.ports(), move || {
-                let command = EndedCommand {
-                    tool: &tool,
-                    dir: &dir,
-                    exit: &exit,
-                    log_of: log_of.as_ref(),
-                };
-                Ok((command.command_result(deadline)?, command.report()))
-            })
-        };
-        let has_log = log_of.is_some();
-        let mut result = read(log_of).await;
-        // An output that cannot be used is known to be such only when it was read.
-        let is_unusable = matches!(
-            &result,
-            Ok((CommandResult::Outcome(Outcome::Result { is_error: true, .. }), _))
-        );
-        if is_unusable && !has_log && output::keeps_log(&self.tool) && cx.is_announced().await {
-            result = read(Some(cx.task().clone())).await;
-        }
-        let result = match result {
-            Ok((result, report)) => {
-                // What came since the last event of the supervisor.
-                tell(report, cx);
-                result
-            }
-            Err(error) => {
-                warn!(%error, "a command's output cannot be read");
-                CommandResult::without_output(exit.stopped)
-            }
-        };
-        match result {
-            CommandResult::Stopped(reason, status) => {
-                cx.status(status);
-                ExecutionEnd::Stopped(reason)
-            }
-            // If the deadline has passed meanwhile there is no other attempt, and this result says more.
-            CommandResult::TimedOut(outcome) if cx.stop_requested() == Some(StopReason::Deadline) => {
-                ExecutionEnd::Finished(outcome)
-            }
-            CommandResult::TimedOut(outcome) => ExecutionEnd::TimedOut(outcome),
-            // What was stopped is not run again, whatever its outcome.
-            CommandResult::Outcome(outcome) if exit.stopped.is_some() || exit.succeeded() => {
-                ExecutionEnd::Finished(outcome)
-            }
-            CommandResult::Outcome(outcome) => match exit.code() {
-                Some(code) => ExecutionEnd::Exited(code, outcome),
-                None => ExecutionEnd::Errored(outcome),
-            },
-        }
     }
 }
 

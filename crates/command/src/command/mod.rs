@@ -8,6 +8,7 @@
 //! What survives what: a command survives the server process. It does not survive its supervisor (on Linux it is killed with it),
 //! nor its container or host.
 
+mod artifact_pattern;
 mod attempt_dir;
 mod definition;
 mod executor;
@@ -19,10 +20,11 @@ mod restored;
 mod supervisor;
 mod utf8;
 
+pub use artifact_pattern::{ArtifactPattern, ArtifactPatternError};
 pub use attempt_dir::{
     ArgumentFile, AttemptDir, Attempts, DIRECTORY_VERSION,
     log::{DEFAULT_READ, MAX_READ, read as read_log},
-    record::{CommandEnd, ExitRecord, LaunchSpec, Stopped, SuccessCodes},
+    record::{ArtifactSettings, CommandEnd, ExitRecord, LaunchSpec, Stopped, SuccessCodes},
     secret_input::SecretInput,
     signal::StopSignal,
     verdict::{AttemptVerdict, connect, judge},

@@ -1,9 +1,9 @@
 //! What the folders of a restored backup say of attempts that nobody goes on with.
 
 use super::{
-    attempt_dir::{AttemptDir, Attempts, record::ExitRecord},
+    attempt_dir::{AttemptDir, Attempts, artifacts, record::ExitRecord},
     definition::{CommandDefinition, CommandTool},
-    output::{self, CommandResult, EndedCommand},
+    output::{self, CommandResult, EndedCommand, artifacts::ShownArtifacts},
 };
 use longhaul_core::{AttemptEnd, Outcome, Task};
 use std::io;
@@ -57,7 +57,14 @@ pub fn recorded_work(attempts: &Attempts, task: &Task, definition: &str) -> io::
 fn ended(task: &Task, dir: &AttemptDir, exit: &ExitRecord, definition: &str) -> Option<RecordedWork> {
     let definition = CommandDefinition::from_json(definition).ok()?;
     let tool = CommandTool::new(definition, None).ok()?;
+    let left = artifacts::list(dir).ok().flatten().filter(|_| task.announced);
+    let shown = left.map(|list| ShownArtifacts {
+        task: task.id.clone(),
+        list,
+        as_links: true,
+    });
     let command = EndedCommand {
+        artifacts: shown.as_ref(),
         tool: &tool,
         dir,
         exit,

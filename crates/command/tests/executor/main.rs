@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod artifacts;
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
 mod process_context;

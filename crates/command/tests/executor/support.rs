@@ -22,6 +22,7 @@ pub(crate) struct Server {
     pub(crate) retry: Retry,
     pub(crate) deadline: Option<Millis>,
     pub(crate) kill_grace: Millis,
+    pub(crate) least_free: u64,
     pub(crate) ports: Ports,
     pub(crate) max_running: Option<usize>,
 }
@@ -55,6 +56,7 @@ impl Server {
             success: Default::default(),
             timeout_ms: None,
             stop: Default::default(),
+            artifacts: None,
         };
         let attempts = Attempts::open(files.path().join("attempts")).unwrap();
         let store = Arc::new(MemoryStore::new());
@@ -66,6 +68,7 @@ impl Server {
             retry: Retry::default(),
             deadline: None,
             kill_grace: 200,
+            least_free: 0,
             ports: Ports::system(),
             max_running: None,
         }
@@ -81,7 +84,9 @@ impl Server {
 
     pub(crate) async fn start_with(&self, launcher: Launcher) -> Engine {
         let provider = CommandProvider::new(self.attempts.clone(), launcher, self.ports.clone());
-        let provider = provider.with_kill_grace(self.kill_grace);
+        let provider = provider
+            .with_kill_grace(self.kill_grace)
+            .with_least_free(self.least_free);
         let executor = provider
             .executor(self.definition.clone(), None, &HarmlessValues::default())
             .unwrap();
@@ -133,7 +138,11 @@ pub(crate) fn scope() -> Scope {
 }
 
 pub(crate) async fn create(engine: &Engine, arguments: Value) -> Task {
-    let call = Call {
+    engine.create(call(engine, arguments)).await.unwrap()
+}
+
+pub(crate) fn call(engine: &Engine, arguments: Value) -> Call {
+    Call {
         tool: engine.catalog().tool("tool").unwrap(),
         arguments: Json::from(arguments),
         owner: Owner {
@@ -146,8 +155,7 @@ pub(crate) async fn create(engine: &Engine, arguments: Value) -> Task {
         ttl: None,
         priority: None,
         cancel_if_caller_leaves: false,
-    };
-    engine.create(call).await.unwrap()
+    }
 }
 
 /// Waits until a task is as it should be.

@@ -2,5 +2,7 @@
 
 pub(crate) mod excerpt;
 pub(crate) mod masking;
+pub(crate) mod media_type;
 pub(crate) mod plain_text;
 pub(crate) mod terminal_text;
+pub(crate) mod uri_path;

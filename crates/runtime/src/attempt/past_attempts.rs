@@ -1,8 +1,19 @@
 //! What is known of a task's attempts, and their logs.
 
 use super::remote_files::{AttemptFilesError, Files};
-use crate::{AttemptExit, Engine, LogChunk, LogRange, PastAttempt};
+use crate::{ArtifactChunk, ArtifactList, AttemptExit, Engine, LogChunk, LogRange, PastAttempt, Provider};
 use longhaul_core::{HostId, Task};
+use std::sync::Arc;
+
+/// Where the files of an attempt are.
+struct Place<'a> {
+    epoch: u32,
+    kind: Arc<str>,
+    /// What reads them here, if they may be here.
+    here: Option<&'a Arc<dyn Provider>>,
+    /// The host that has them otherwise.
+    host: Option<&'a HostId>,
+}
 
 impl Engine {
     /// Whether any kind of tool may keep logs.
@@ -61,6 +72,77 @@ impl Engine {
         attempt: Option<u32>,
         range: LogRange,
     ) -> Result<Option<LogChunk>, AttemptFilesError> {
+        let Some(place) = self.place(task, attempt).await? else {
+            return Ok(None);
+        };
+        if let Some(provider) = place.here
+            && let Some(chunk) = provider.read_log(&task.id, place.epoch, range).await?
+        {
+            return Ok(Some(chunk));
+        }
+        match place.host {
+            Some(host) => place.files(task).read_log(&self.0, host, range).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The files that an attempt of a task has left, the latest or another, by number; the caller has already been found to own the task. `None` if it keeps none, or has
+    /// not ended. Asks the server of the host that has them.
+    ///
+    /// # Errors
+    /// [`AttemptFilesError`].
+    pub async fn artifacts(
+        &self,
+        task: &Task,
+        attempt: Option<u32>,
+    ) -> Result<Option<ArtifactList>, AttemptFilesError> {
+        let Some(place) = self.place(task, attempt).await? else {
+            return Ok(None);
+        };
+        if let Some(provider) = place.here
+            && let Some(list) = provider.artifacts(&task.id, place.epoch).await?
+        {
+            return Ok(Some(list));
+        }
+        match place.host {
+            Some(host) => place.files(task).artifacts(&self.0, host).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A part of a file that an attempt has left, from `offset`; see [`Provider::read_artifact`] and [`artifacts`](Self::artifacts).
+    ///
+    /// # Errors
+    /// [`AttemptFilesError`].
+    pub async fn read_artifact(
+        &self,
+        task: &Task,
+        attempt: Option<u32>,
+        name: &str,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<ArtifactChunk>, AttemptFilesError> {
+        let Some(place) = self.place(task, attempt).await? else {
+            return Ok(None);
+        };
+        if let Some(provider) = place.here
+            && let Some(chunk) = (provider.read_artifact(&task.id, place.epoch, name, offset, limit)).await?
+        {
+            return Ok(Some(chunk));
+        }
+        match place.host {
+            Some(host) => {
+                place
+                    .files(task)
+                    .read_artifact(&self.0, host, name, offset, limit)
+                    .await
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Where the files of an attempt of a task are, of the latest one or of another.
+    async fn place<'a>(&'a self, task: &'a Task, attempt: Option<u32>) -> Result<Option<Place<'a>>, AttemptFilesError> {
         let Some(latest) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(None);
         };
@@ -71,17 +153,20 @@ impl Engine {
         let Some(kind) = self.0.kind(task).await? else {
             return Ok(None);
         };
-        let other_host = self.other_host(task);
+        let host = self.other_host(task);
         // Another host may have taken the task over after an earlier attempt.
-        if (other_host.is_none() || epoch < latest)
-            && let Some(provider) = self.0.provider(&kind)
-            && let Some(chunk) = provider.read_log(&task.id, epoch, range).await?
-        {
-            return Ok(Some(chunk));
-        }
-        match other_host {
-            Some(host) => Files::of(&task.id, &kind, epoch).read_log(&self.0, host, range).await,
-            None => Ok(None),
-        }
+        let may_be_here = host.is_none() || epoch < latest;
+        Ok(Some(Place {
+            epoch,
+            here: self.0.provider(&kind).filter(|_| may_be_here),
+            kind,
+            host,
+        }))
+    }
+}
+
+impl Place<'_> {
+    fn files(&self, task: &Task) -> Files {
+        Files::of(&task.id, &self.kind, self.epoch)
     }
 }

@@ -1,6 +1,9 @@
 //! Files of attempts on other hosts, read by the servers there.
 
-use crate::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, engine::Inner};
+use crate::{
+    Artifact, ArtifactChunk, ArtifactList, AttemptExit, LogChunk, LogError, LogRange, PastAttempt, engine::Inner,
+};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use longhaul_core::{
     HostId, TaskId, UnixMillis,
     store::{LeaseStatus, StoreError},
@@ -9,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::{sync::Arc, time::Duration};
 
+/// The most of a file in one answer, which the store passes to all nodes.
+const MOST_CARRIED: u64 = 256 << 10;
 /// How long a server of another host may take to answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(5);
 
@@ -36,16 +41,20 @@ pub(crate) struct Files {
     part: Part,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Part {
     Log { offset: Option<u64>, limit: Option<u64> },
     Attempts { after: u32, limit: usize },
+    Artifacts,
+    Artifact { name: String, offset: u64, limit: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 enum FilesAnswer {
     Log(Option<CarriedLog>),
     Attempts(Vec<CarriedAttempt>),
+    Artifacts(Option<ArtifactList>),
+    Artifact(Option<CarriedArtifact>),
     /// It could not be read. The text is for the server's own log.
     Failed(String),
 }
@@ -57,6 +66,15 @@ struct CarriedLog {
     offset: u64,
     next: u64,
     total: u64,
+}
+
+/// An [`ArtifactChunk`] on its way.
+#[derive(Debug, Serialize, Deserialize)]
+struct CarriedArtifact {
+    artifact: Artifact,
+    offset: u64,
+    /// In base64.
+    bytes: String,
 }
 
 /// A [`PastAttempt`] on its way.
@@ -123,6 +141,11 @@ async fn find(inner: &Inner, question: &RawValue) -> Result<FilesAnswer, LogErro
             let attempts = provider.attempts(&task, epoch, after, limit).await?;
             Ok(FilesAnswer::Attempts(attempts.into_iter().map(Into::into).collect()))
         }
+        Part::Artifacts => Ok(FilesAnswer::Artifacts(provider.artifacts(&task, epoch).await?)),
+        Part::Artifact { name, offset, limit } => {
+            let read = provider.read_artifact(&task, epoch, &name, offset, limit).await?;
+            Ok(FilesAnswer::Artifact(read.map(Into::into)))
+        }
     }
 }
 
@@ -185,6 +208,39 @@ impl Files {
     }
 }
 
+impl Files {
+    /// What the attempt has left, on another host.
+    pub(crate) async fn artifacts(
+        mut self,
+        inner: &Inner,
+        host: &HostId,
+    ) -> Result<Option<ArtifactList>, AttemptFilesError> {
+        self.part = Part::Artifacts;
+        match ask(inner, host, &self).await? {
+            FilesAnswer::Artifacts(list) => Ok(list),
+            _ => Err(other_answer()),
+        }
+    }
+
+    /// A part of a file that the attempt has left, on another host.
+    pub(crate) async fn read_artifact(
+        mut self,
+        inner: &Inner,
+        host: &HostId,
+        name: &str,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<ArtifactChunk>, AttemptFilesError> {
+        let (name, limit) = (name.to_owned(), limit.min(MOST_CARRIED));
+        self.part = Part::Artifact { name, offset, limit };
+        match ask(inner, host, &self).await? {
+            FilesAnswer::Artifact(None) => Ok(None),
+            FilesAnswer::Artifact(Some(carried)) => Ok(Some(carried.try_into()?)),
+            _ => Err(other_answer()),
+        }
+    }
+}
+
 fn other_answer() -> AttemptFilesError {
     StoreError::Failed("another server has answered something else".to_owned()).into()
 }
@@ -220,6 +276,28 @@ impl From<CarriedLog> for LogChunk {
             next,
             total,
         }
+    }
+}
+
+impl From<ArtifactChunk> for CarriedArtifact {
+    fn from(chunk: ArtifactChunk) -> Self {
+        Self {
+            artifact: chunk.artifact,
+            offset: chunk.offset,
+            bytes: BASE64_STANDARD.encode(chunk.bytes),
+        }
+    }
+}
+
+impl TryFrom<CarriedArtifact> for ArtifactChunk {
+    type Error = AttemptFilesError;
+
+    fn try_from(carried: CarriedArtifact) -> Result<Self, AttemptFilesError> {
+        Ok(Self {
+            artifact: carried.artifact,
+            offset: carried.offset,
+            bytes: BASE64_STANDARD.decode(carried.bytes).map_err(|_| other_answer())?,
+        })
     }
 }
 

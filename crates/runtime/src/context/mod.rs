@@ -203,6 +203,18 @@ impl TaskContext {
         record.is_ok_and(|record| record.is_some_and(|record| record.task.announced))
     }
 
+    /// Makes a plain call a task, since its result names something that its caller can read only of a task. Returns whether it is one: a call that was cancelled becomes none.
+    pub async fn announce(&self) -> bool {
+        if self.is_announced().await {
+            return true;
+        }
+        let change = Change::of(self.task(), Event::Promoted, self.now());
+        match self.shared.node.commit(change).await {
+            Ok(task) => task.announced,
+            Err(_) => self.is_announced().await,
+        }
+    }
+
     /// Now, by the engine's clock: for durations.
     pub fn now(&self) -> UnixMillis {
         self.shared.node.now()

@@ -1,5 +1,6 @@
 //! The port that runs the attempts of tools, and that by which tools are found again.
 
+pub(crate) mod artifact;
 pub(crate) mod elsewhere;
 pub(crate) mod provider;
 
@@ -75,6 +76,11 @@ pub trait Executor: Send + Sync + 'static {
 
     /// Whether an attempt first starts or reaches what does the work, and says with [`TaskContext::begins`] when it has.
     fn prepares(&self) -> bool {
+        false
+    }
+
+    /// Whether its attempts may leave files for their callers: [`Provider::artifacts`](crate::Provider::artifacts).
+    fn keeps_artifacts(&self) -> bool {
         false
     }
 

@@ -1,6 +1,9 @@
 //! The port that rebuilds executors of one kind from stored definitions, and reads what their attempts left.
 
-use super::Executor;
+use super::{
+    Executor,
+    artifact::{ArtifactChunk, ArtifactList},
+};
 use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
 use serde_json::{Value, json};
 use std::{fmt, sync::Arc};
@@ -29,7 +32,7 @@ pub struct LogRange {
 
 /// What attempts have left cannot be read. The text is for the server's own log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the log cannot be read: {0}")]
+#[error("it cannot be read: {0}")]
 pub struct LogError(pub String);
 
 /// What is known of one attempt of work that keeps no journal.
@@ -188,6 +191,26 @@ pub trait Provider: Send + Sync + 'static {
         range: LogRange,
     ) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {
         let _ = (task, epoch, range);
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The files that an attempt has left; `None` if the kind keeps none, or the attempt has not ended.
+    fn artifacts(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, Result<Option<ArtifactList>, LogError>> {
+        let _ = (task, epoch);
+        Box::pin(async { Ok(None) })
+    }
+
+    /// At most `limit` bytes of a file that an attempt has left, from `offset`, and no more than [`MAX_ARTIFACT_READ`](crate::MAX_ARTIFACT_READ);
+    /// `None` if there is none of this name.
+    fn read_artifact(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        name: &str,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Option<ArtifactChunk>, LogError>> {
+        let _ = (task, epoch, name, offset, limit);
         Box::pin(async { Ok(None) })
     }
 }

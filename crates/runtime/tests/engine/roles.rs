@@ -6,8 +6,8 @@ use longhaul_core::{
     store::{NodeRole, NodeStatus, StoreError},
 };
 use longhaul_runtime::{
-    AttemptExit, AttemptFilesError, Engine, Executor, LogChunk, LogError, LogRange, PastAttempt, PlainCallState,
-    Provider, QueueWait, ToolMessage,
+    Artifact, ArtifactChunk, ArtifactList, AttemptExit, AttemptFilesError, Engine, Executor, LogChunk, LogError,
+    LogRange, PastAttempt, PlainCallState, Provider, QueueWait, ToolMessage,
 };
 use longhaul_store::MemoryStore;
 use std::sync::{
@@ -55,6 +55,39 @@ impl Provider for Logs {
                 total: 7,
             }))
         })
+    }
+
+    fn artifacts(&self, _: &TaskId, _: u32) -> BoxFuture<'_, Result<Option<ArtifactList>, LogError>> {
+        Box::pin(async move {
+            Ok(Some(ArtifactList {
+                kept: vec![artifact(self.0)],
+                ..ArtifactList::default()
+            }))
+        })
+    }
+
+    fn read_artifact(
+        &self,
+        _: &TaskId,
+        _: u32,
+        name: &str,
+        offset: u64,
+        _: u64,
+    ) -> BoxFuture<'_, Result<Option<ArtifactChunk>, LogError>> {
+        let chunk = (name == self.0).then(|| ArtifactChunk {
+            artifact: artifact(self.0),
+            offset,
+            bytes: vec![0xff, 0, 7],
+        });
+        Box::pin(async move { Ok(chunk) })
+    }
+}
+
+fn artifact(name: &str) -> Artifact {
+    Artifact {
+        name: name.to_owned(),
+        size: 9,
+        sha256: "ab".to_owned(),
     }
 }
 
@@ -237,6 +270,22 @@ async fn files_of_another_host_are_read_there() {
     let attempts = front.attempts(&task, 0, 9).await.unwrap();
     assert_eq!(attempts[0].exit, Some(AttemptExit::Signal("TERM".to_owned())));
 
+    assert_eq!(
+        front.artifacts(&task, None).await.unwrap().unwrap().kept,
+        [artifact("worker")]
+    );
+    let chunk = front
+        .read_artifact(&task, Some(1), "worker", 5, 3)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (&*chunk.bytes, chunk.next(), chunk.artifact),
+        (&[0xff, 0, 7][..], 8, artifact("worker"))
+    );
+    assert_eq!(front.read_artifact(&task, None, "front", 0, 3).await, Ok(None));
+    assert_eq!(front.artifacts(&task, Some(2)).await, Ok(None));
+
     // It lives for all the store knows, and does not answer.
     worker.stop();
     let reading = crate::support::beside({
@@ -247,7 +296,8 @@ async fn files_of_another_host_are_read_there() {
     let elsewhere = AttemptFilesError::OnHost(HostId("worker".into()));
     assert_eq!(reading.await.unwrap(), Err(elsewhere.clone()));
     world.pass(40_000).await;
-    assert_eq!(front.read_log(&task, None, range).await, Err(elsewhere));
+    assert_eq!(front.read_log(&task, None, range).await, Err(elsewhere.clone()));
+    assert_eq!(front.artifacts(&task, None).await, Err(elsewhere));
 }
 
 /// A host is given up when it is due, and not at the next look of every minute.

@@ -1,4 +1,4 @@
-//! The log, output and history of a task, as resources for its owner.
+//! The log, output, history and artifacts of a task, as resources for its owner.
 
 use crate::{
     admission::request::AdmittedRequest,
@@ -6,12 +6,12 @@ use crate::{
 };
 use longhaul_core::{StopReason, Task, UnixMillis, push_timestamp};
 use longhaul_runtime::{
-    AttemptExit, AttemptFilesError, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot,
-    Tool,
+    Artifact, ArtifactChunk, AttemptExit, AttemptFilesError, Engine, EntryStatus, EntrySummary, JournalPage, LogRange,
+    MAX_ARTIFACT_READ, PastAttempt, Snapshot, Tool,
 };
 use longhaul_wire::{
-    CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
-    TextContent, legacy, modern,
+    CacheHints, CacheScope, ContentBody, ContentPage, Generation, InvalidTaskUri, LogPage, OutputPage, ResourceContent,
+    RpcError, ServerInfo, TaskPart, TaskUri, legacy, modern,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -41,6 +41,23 @@ const HISTORY_TEMPLATE: &str = concat!(
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 
+/// How the lists of artifacts are listed.
+const ARTIFACTS_TEMPLATE: &str = concat!(
+    r#"{"uriTemplate":"longhaul://task/{id}/artifacts{?attempt}","name":"task_artifacts","title":"Files of a task","#,
+    r#""mimeType":"application/json","description":"The files that a task's command has left: uri, name, size, mimeType and sha256 of each, "#,
+    r#"and as problems and notes what was left out, and why. Of its latest attempt, or of an attempt (1 is the first)."}"#,
+);
+
+/// How artifacts are listed.
+const ARTIFACT_TEMPLATE: &str = concat!(
+    r#"{"uriTemplate":"longhaul://task/{id}/artifacts/{+name}{?attempt,offset,limit}","name":"task_artifact","title":"File of a task","#,
+    r#""description":"A file that a task's command has left, whole up to 8 MiB, or in parts with offset and limit (in bytes, at most 1 MiB). Text if it is UTF-8 and whole, else a blob. "#,
+    r#"_meta dev.longhaul/artifact tells which part it is (offset), where to read on (next), the size of the whole file (total) and its sha256."}"#,
+);
+
+/// The largest artifact that is sent without a range.
+const MAX_WHOLE: u64 = 8 << 20;
+
 /// How many blocks or entries are shown at once.
 const MOST: usize = 100;
 
@@ -49,6 +66,11 @@ const CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,
 };
+
+fn any_keeps_artifacts(offered: &Snapshot) -> bool {
+    let mut tools = offered.tools.values();
+    tools.any(|tool| tool.settings().executor.keeps_artifacts())
+}
 
 /// Whether the tasks of any of these tools have resources.
 pub(crate) fn are_kept(engine: &Engine, offered: &Snapshot) -> bool {
@@ -70,7 +92,9 @@ pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<It
     let log = keeps_logs(engine, offered).then_some(LOG_TEMPLATE);
     let output = any_keeps_a_journal(offered).then_some(OUTPUT_TEMPLATE);
     let history = (log.is_some() || output.is_some()).then_some(HISTORY_TEMPLATE);
-    log.into_iter().chain(output).chain(history)
+    let artifacts = any_keeps_artifacts(offered).then_some([ARTIFACTS_TEMPLATE, ARTIFACT_TEMPLATE]);
+    let artifacts = artifacts.into_iter().flatten();
+    log.into_iter().chain(output).chain(history).chain(artifacts)
 }
 
 /// Whether it is the template of one of these families.
@@ -112,6 +136,10 @@ pub(crate) async fn read(
         TaskPart::Log => reading.log().await,
         TaskPart::Output => reading.output().await,
         TaskPart::History => reading.history().await,
+        TaskPart::Artifacts => match &part.artifact {
+            Some(name) => reading.artifact(name).await,
+            None => reading.artifacts().await,
+        },
     }
 }
 
@@ -156,15 +184,15 @@ impl TaskReadRequest<'_> {
         let read = self.engine.read_log(self.task, self.parsed.attempt, range).await;
         let chunk = read.map_err(|error| self.unreadable("log", &error))?;
         let chunk = chunk.ok_or_else(|| self.not_found())?;
-        Ok(self.text(&TextContent {
+        Ok(self.content(&ResourceContent {
             uri: self.uri,
             mime_type: Some("text/plain"),
-            text: &chunk.text,
-            log_page: Some(LogPage {
+            body: ContentBody::Text(&chunk.text),
+            page: Some(ContentPage::Log(LogPage {
                 offset: chunk.offset,
                 next: chunk.next,
                 total: chunk.total,
-            }),
+            })),
         }))
     }
 
@@ -202,12 +230,87 @@ impl TaskReadRequest<'_> {
             let page = self.engine.history(self.task, after, limit).await;
             shown(self.task, &page.map_err(store_failed)?).to_string()
         };
-        Ok(self.text(&TextContent {
+        Ok(self.json(&text))
+    }
+
+    async fn artifacts(&self) -> Result<Answer, RpcError> {
+        let read = self.engine.artifacts(self.task, self.parsed.attempt).await;
+        let list = read.map_err(|error| self.unreadable("artifacts", &error))?;
+        let list = list.ok_or_else(|| self.not_found())?;
+        let shown = |artifact: &Artifact| {
+            let uri = TaskUri {
+                artifact: Some(artifact.name.clone()),
+                attempt: self.parsed.attempt,
+                ..TaskUri::of(self.task.id.clone(), TaskPart::Artifacts)
+            };
+            json!({
+                "uri": uri.to_string(),
+                "name": artifact.name,
+                "size": artifact.size,
+                "mimeType": artifact.media_type(),
+                "sha256": artifact.sha256,
+            })
+        };
+        let artifacts: Vec<Value> = list.kept.iter().map(shown).collect();
+        let task = self.task.id.as_str();
+        let shown = json!({"task": task, "artifacts": artifacts, "problems": list.problems, "notes": list.notes});
+        Ok(self.json(&shown.to_string()))
+    }
+
+    async fn artifact(&self, name: &str) -> Result<Answer, RpcError> {
+        let (from, limit) = (self.parsed.from, self.parsed.limit);
+        let is_whole = from.is_none() && limit.is_none();
+        let mut chunk = self
+            .artifact_part(name, from.unwrap_or(0), limit.unwrap_or(u64::MAX))
+            .await?;
+        let total = chunk.artifact.size;
+        if is_whole && total > MAX_WHOLE {
+            return Err(RpcError::invalid_params(format!(
+                "This file has {total} bytes, and at most {MAX_WHOLE} are sent at once. Read it in parts: {}?offset=0&limit={MAX_ARTIFACT_READ}",
+                self.uri.split('?').next().unwrap_or_default()
+            )));
+        }
+        while is_whole && chunk.next() < total {
+            let more = self.artifact_part(name, chunk.next(), u64::MAX).await?;
+            // It is another one, of a later attempt.
+            if more.bytes.is_empty() || more.artifact != chunk.artifact {
+                return Err(RpcError::internal(
+                    "The artifact has changed while it was read. Read it again",
+                ));
+            }
+            chunk.bytes.extend(more.bytes);
+        }
+        let is_text = chunk.bytes.len() as u64 == total && !chunk.bytes.contains(&0);
+        let text = std::str::from_utf8(&chunk.bytes).ok().filter(|_| is_text);
+        Ok(self.content(&ResourceContent {
+            uri: self.uri,
+            mime_type: Some(chunk.artifact.media_type()),
+            body: text.map_or(ContentBody::Blob(&chunk.bytes), ContentBody::Text),
+            page: Some(ContentPage::Artifact {
+                page: LogPage {
+                    offset: chunk.offset,
+                    next: chunk.next(),
+                    total,
+                },
+                sha256: &chunk.artifact.sha256,
+            }),
+        }))
+    }
+
+    async fn artifact_part(&self, name: &str, offset: u64, limit: u64) -> Result<ArtifactChunk, RpcError> {
+        let attempt = self.parsed.attempt;
+        let read = self.engine.read_artifact(self.task, attempt, name, offset, limit).await;
+        let chunk = read.map_err(|error| self.unreadable("artifact", &error))?;
+        chunk.ok_or_else(|| self.not_found())
+    }
+
+    fn json(&self, text: &str) -> Answer {
+        self.content(&ResourceContent {
             uri: self.uri,
             mime_type: Some("application/json"),
-            text: &text,
-            log_page: None,
-        }))
+            body: ContentBody::Text(text),
+            page: None,
+        })
     }
 
     /// The range of a journal. No journal has entries beyond a `u32`.
@@ -220,7 +323,7 @@ impl TaskReadRequest<'_> {
         )
     }
 
-    fn text(&self, content: &TextContent<'_>) -> Answer {
+    fn content(&self, content: &ResourceContent<'_>) -> Answer {
         Answer::result(self.request.id, |out| match self.request.caller.generation {
             Generation::Legacy => legacy::resources::write_content(out, content),
             Generation::Modern => modern::resources::write_content(out, content, CACHE, self.server_info),

@@ -1,4 +1,4 @@
-//! `resources/updated` for the log, output and history of a task, in both eras.
+//! `resources/updated` for the log, output, history and artifacts of a task, in both eras.
 //!
 //! There is one watcher for each part of a task that someone has subscribed to at this node. It reports an update as authors of resources do, through the
 //! catalog, so sessions and subscriptions are notified in one way. It ends with its last subscriber, or when nothing can change any more.
@@ -49,9 +49,8 @@ enum PartState {
         seq: u32,
         found: u32,
     },
-    History {
-        version: u64,
-    },
+    /// Of the history, and of the list of artifacts.
+    Version(u64),
 }
 
 impl PartState {
@@ -84,9 +83,10 @@ pub(crate) async fn subscribe(
     let changes = interaction.engine.watch(&path.task);
     let record = interaction.engine.get(&caller.scope(), &path.task).await;
     let task = record.map_err(store_failed)?.ok_or_else(not_found)?.task;
-    if path.to_string() != uri {
+    if path.to_string() != uri || path.artifact.is_some() {
+        let whole = TaskUri::of(path.task, path.part);
         return Err(RpcError::invalid_params(format!(
-            "Only the whole can be subscribed to: {path}"
+            "Only the whole can be subscribed to: {whole}"
         )));
     }
     let part = Part {
@@ -156,7 +156,7 @@ impl Part {
                     clock.sleep(INTERVAL).await;
                     changes.changed().now_or_never().is_some()
                 }
-                TaskPart::Output | TaskPart::History => {
+                TaskPart::Output | TaskPart::History | TaskPart::Artifacts => {
                     changes.changed().await;
                     true
                 }
@@ -227,7 +227,7 @@ impl Part {
                 found: 0,
             },
             // Each new attempt or entry, and each change of one, is a change of the task.
-            (TaskPart::History, _) => PartState::History { version: task.version },
+            (TaskPart::History | TaskPart::Artifacts, _) => PartState::Version(task.version),
         })
     }
 }

@@ -6,8 +6,9 @@ use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
 use longhaul_runtime::{
-    AskError, AttemptExit, Catalog, ExecutionEnd, Executor, ExecutorAttempt, HandlerError, Handoff, LogChunk, LogError,
-    LogRange, PastAttempt, Provider, Question, TaskContext, Tool, ToolSettings,
+    Artifact, ArtifactChunk, ArtifactList, AskError, AttemptExit, Catalog, ExecutionEnd, Executor, ExecutorAttempt,
+    HandlerError, Handoff, LogChunk, LogError, LogRange, MAX_ARTIFACT_READ, PastAttempt, Provider, Question,
+    TaskContext, Tool, ToolSettings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -330,6 +331,25 @@ pub(crate) fn exit() -> Value {
     json!({"signal": "TERM"})
 }
 
+/// What each attempt has left, with its size.
+pub(crate) const FILES: [(&str, u64); 3] = [("out/a b?.txt", 10), ("data.bin", 2_500_000), ("large.bin", 9 << 20)];
+
+/// A byte of one of them.
+pub(crate) fn file_byte(name: &str, at: u64) -> u8 {
+    match name.ends_with(".txt") {
+        true => LOG.as_bytes()[at as usize],
+        false => (at % 251) as u8,
+    }
+}
+
+fn artifact(name: &str, size: u64) -> Artifact {
+    Artifact {
+        name: name.to_owned(),
+        size,
+        sha256: format!("{size:064x}"),
+    }
+}
+
 impl Provider for Logs {
     fn kind(&self) -> &'static str {
         in_process::KIND
@@ -375,5 +395,35 @@ impl Provider for Logs {
                 total: total as u64,
             }))
         })
+    }
+
+    fn artifacts(&self, _: &TaskId, epoch: u32) -> BoxFuture<'_, Result<Option<ArtifactList>, LogError>> {
+        let list = ArtifactList {
+            kept: FILES.map(|(name, size)| artifact(name, size)).to_vec(),
+            problems: vec!["`x` is left out".to_owned()],
+            notes: Vec::new(),
+        };
+        Box::pin(async move { Ok((epoch == 1).then_some(list)) })
+    }
+
+    fn read_artifact(
+        &self,
+        _: &TaskId,
+        _: u32,
+        name: &str,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Option<ArtifactChunk>, LogError>> {
+        let found = FILES.into_iter().find(|(known, _)| *known == name);
+        let chunk = found.map(|(name, size)| {
+            let offset = offset.min(size);
+            let bytes = offset..(offset + limit.min(MAX_ARTIFACT_READ)).min(size);
+            ArtifactChunk {
+                artifact: artifact(name, size),
+                offset,
+                bytes: bytes.map(|at| file_byte(name, at)).collect(),
+            }
+        });
+        Box::pin(async move { Ok(chunk) })
     }
 }

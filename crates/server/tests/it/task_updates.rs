@@ -51,8 +51,8 @@ async fn emitting(clock: TestClock) -> (Server, String) {
     (server, task)
 }
 
-fn parts(task: &str) -> [String; 3] {
-    ["log", "output", "history"].map(|part| format!("longhaul://task/{task}/{part}"))
+fn parts(task: &str) -> [String; 4] {
+    ["log", "output", "history", "artifacts"].map(|part| format!("longhaul://task/{task}/{part}"))
 }
 
 /// A modern subscription, and which of the resources were accepted.

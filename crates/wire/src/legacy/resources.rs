@@ -1,9 +1,9 @@
 //! The result of `resources/read`.
 
-use crate::result::{OutputPage, TextContent, resource};
+use crate::result::{OutputPage, ResourceContent, resource};
 
 /// Appends the ReadResourceResult.
-pub fn write_content(out: &mut String, content: &TextContent<'_>) {
+pub fn write_content(out: &mut String, content: &ResourceContent<'_>) {
     out.push('{');
     resource::push_contents(out, content);
     out.push('}');

@@ -1,10 +1,10 @@
 //! The result of `resources/read`, with caching hints.
 
 use super::{COMPLETE, list::push_end};
-use crate::result::{CacheHints, OutputPage, ServerInfo, TextContent, resource};
+use crate::result::{CacheHints, OutputPage, ResourceContent, ServerInfo, resource};
 
 /// Appends the ReadResourceResult.
-pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: CacheHints, server_info: &ServerInfo) {
+pub fn write_content(out: &mut String, content: &ResourceContent<'_>, cache: CacheHints, server_info: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push(',');
     resource::push_contents(out, content);

@@ -39,5 +39,7 @@ pub const LABELS: &str = "dev.longhaul/labels";
 pub const EXIT: &str = "dev.longhaul/exit";
 /// Key of the position of a content in a task's log.
 pub const LOG_PAGE: &str = "dev.longhaul/log";
+/// Key of what is known of an artifact: its SHA-256, and of a part of it where that is.
+pub const ARTIFACT: &str = "dev.longhaul/artifact";
 /// Key of the position of a result in a task's output.
 pub const OUTPUT_PAGE: &str = "dev.longhaul/output";

@@ -10,6 +10,6 @@ mod tool;
 pub use cache::{CacheHints, CacheScope};
 pub use list::ListKind;
 pub(crate) use list::push_next_cursor;
-pub use resource::{LogPage, OutputPage, TextContent};
+pub use resource::{ContentBody, ContentPage, LogPage, OutputPage, ResourceContent};
 pub use server_info::ServerInfo;
 pub use tool::{OutputSchema, ToolEntry};

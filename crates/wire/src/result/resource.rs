@@ -2,55 +2,92 @@
 
 use crate::{
     json::{self, object::object},
-    meta::{LOG_PAGE, OUTPUT_PAGE},
+    meta::{ARTIFACT, LOG_PAGE, OUTPUT_PAGE},
     task::{TaskPart, TaskUri},
 };
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use longhaul_core::TaskId;
 use serde_json::value::RawValue;
 
-/// A text resource.
+/// A resource, or a part of one.
 #[derive(Debug, Clone, Copy)]
-pub struct TextContent<'a> {
+pub struct ResourceContent<'a> {
     /// The URI that was requested.
     pub uri: &'a str,
     /// The MIME type, if known.
     pub mime_type: Option<&'a str>,
-    /// The text.
-    pub text: &'a str,
-    /// The position of the text, if it is part of a log.
-    pub log_page: Option<LogPage>,
+    /// The content.
+    pub body: ContentBody<'a>,
+    /// Its position in what it is read from, if that is read in parts.
+    pub page: Option<ContentPage<'a>>,
 }
 
-/// The position of a text in the log it was read from, in bytes. Written to the content's `_meta` under [`LOG_PAGE`].
+/// The content of a resource.
+#[derive(Debug, Clone, Copy)]
+pub enum ContentBody<'a> {
+    /// A text.
+    Text(&'a str),
+    /// Bytes, which are written in base64.
+    Blob(&'a [u8]),
+}
+
+/// The position of a content in what it was read from. Written to the content's `_meta`.
+#[derive(Debug, Clone, Copy)]
+pub enum ContentPage<'a> {
+    /// In a log, under [`LOG_PAGE`].
+    Log(LogPage),
+    /// In an artifact with this SHA-256, under [`ARTIFACT`].
+    Artifact {
+        /// Where.
+        page: LogPage,
+        /// In hexadecimal digits.
+        sha256: &'a str,
+    },
+}
+
+/// A position in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogPage {
-    /// The first byte of the text.
+    /// The first byte of the content.
     pub offset: u64,
     /// The offset to continue reading at.
     pub next: u64,
-    /// The size of the log so far.
+    /// The size of the whole, so far.
     pub total: u64,
 }
 
 /// Appends `"contents":[…]`.
-pub(crate) fn push_contents(out: &mut String, content: &TextContent<'_>) {
+pub(crate) fn push_contents(out: &mut String, content: &ResourceContent<'_>) {
     out.push_str(r#""contents":[{"uri":"#);
     json::push_string(out, content.uri);
     if let Some(mime_type) = content.mime_type {
         out.push_str(r#","mimeType":"#);
         json::push_string(out, mime_type);
     }
-    out.push_str(r#","text":"#);
-    json::push_string(out, content.text);
-    if let Some(page) = content.log_page {
-        push_log_page(out, page);
+    match content.body {
+        ContentBody::Text(text) => {
+            out.push_str(r#","text":"#);
+            json::push_string(out, text);
+        }
+        ContentBody::Blob(bytes) => {
+            out.push_str(r#","blob":""#);
+            BASE64_STANDARD.encode_string(bytes, out);
+            out.push('"');
+        }
+    }
+    if let Some(page) = content.page {
+        push_page(out, page);
     }
     out.push_str("}]");
 }
 
-fn push_log_page(out: &mut String, LogPage { offset, next, total }: LogPage) {
+fn push_page(out: &mut String, page: ContentPage<'_>) {
+    let (key, LogPage { offset, next, total }, sha256) = match page {
+        ContentPage::Log(page) => (LOG_PAGE, page, None),
+        ContentPage::Artifact { page, sha256 } => (ARTIFACT, page, Some(sha256)),
+    };
     out.push_str(r#","_meta":{"#);
-    json::push_string(out, LOG_PAGE);
+    json::push_string(out, key);
     for (member, number) in [
         (r#":{"offset":"#, offset),
         (r#","next":"#, next),
@@ -58,6 +95,10 @@ fn push_log_page(out: &mut String, LogPage { offset, next, total }: LogPage) {
     ] {
         out.push_str(member);
         json::push_int(out, number);
+    }
+    if let Some(sha256) = sha256 {
+        out.push_str(r#","sha256":"#);
+        json::push_string(out, sha256);
     }
     out.push_str("}}");
 }

@@ -1,6 +1,7 @@
-//! The URIs of a task's log, output and history, such as `longhaul://task/{id}/log{?attempt,offset,limit}`.
+//! The URIs of a task's log, output, history and artifacts, such as `longhaul://task/{id}/log{?attempt,offset,limit}`.
 
-use longhaul_core::TaskId;
+use longhaul_core::{TaskId, uri_path};
+use percent_encoding::percent_decode_str;
 use std::{fmt, str::FromStr};
 
 /// A part of a task that can be read as a resource.
@@ -12,6 +13,8 @@ pub enum TaskPart {
     Output,
     /// The entries of its journal, addressed by index.
     History,
+    /// The files that an attempt has left: their list, or one of them, addressed in bytes.
+    Artifacts,
 }
 
 /// The URI of a part of a task, or of a range of it.
@@ -23,6 +26,8 @@ pub enum TaskPart {
 /// assert_eq!(uri.to_string(), "longhaul://task/abc/log?offset=5&limit=100");
 /// let uri: TaskUri = "longhaul://task/abc/output?after=7".parse().unwrap();
 /// assert_eq!((uri.part, uri.from), (TaskPart::Output, Some(7)));
+/// let uri: TaskUri = "longhaul://task/abc/artifacts/out/a%20b.pdf?offset=5".parse().unwrap();
+/// assert_eq!((uri.part, uri.artifact.as_deref()), (TaskPart::Artifacts, Some("out/a b.pdf")));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUri {
@@ -30,12 +35,14 @@ pub struct TaskUri {
     pub task: TaskId,
     /// The part of it.
     pub part: TaskPart,
-    /// Of a log: the number of the attempt whose log it is, if that is not the latest one.
+    /// The artifact, by its name; without one it is the list of them.
+    pub artifact: Option<String>,
+    /// Of a log and of artifacts: the number of the attempt whose they are, if that is not the latest one.
     pub attempt: Option<u32>,
-    /// Where to begin. Of a log: `offset`, the first byte; without it and without a limit, the end of the log is read. Of an output or
+    /// Where to begin. Of a log: `offset`, the first byte; without it and without a limit, the end of the log is read. Of an artifact the same; without it the beginning is read. Of an output or
     /// a history: `after`, the index before the first one wanted.
     pub from: Option<u64>,
-    /// How much to read at most: bytes of a log, else blocks or entries.
+    /// How much to read at most: bytes of a log or an artifact, else blocks or entries.
     pub limit: Option<u64>,
 }
 
@@ -43,22 +50,22 @@ pub struct TaskUri {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTaskUri {
     /// It is another URI, or not a URI.
-    #[error("not the URI of a task's log, output or history")]
+    #[error("not the URI of a task's log, output, history or artifacts")]
     NotATaskUri,
     /// The query of the URI is invalid.
-    #[error("{pair}: the URI of a task's {part} takes {from} and limit, each once, whole numbers{}", if *.part == "log" { "; and attempt, above 0" } else { "" })]
+    #[error("{pair}: the URI of a task's {part} takes {takes}")]
     BadRange {
         /// The invalid query parameter.
         pair: String,
         /// `log`
         part: &'static str,
-        /// `offset`
-        from: &'static str,
+        /// What is valid.
+        takes: &'static str,
     },
 }
 
 impl TaskPart {
-    const ALL: [Self; 3] = [Self::Log, Self::Output, Self::History];
+    const ALL: [Self; 4] = [Self::Log, Self::Output, Self::History, Self::Artifacts];
 
     /// Its name in a URI.
     pub const fn name(self) -> &'static str {
@@ -66,13 +73,14 @@ impl TaskPart {
             Self::Log => "log",
             Self::Output => "output",
             Self::History => "history",
+            Self::Artifacts => "artifacts",
         }
     }
 
     /// The query parameter that says where to begin.
     const fn start_parameter(self) -> &'static str {
         match self {
-            Self::Log => "offset",
+            Self::Log | Self::Artifacts => "offset",
             Self::Output | Self::History => "after",
         }
     }
@@ -84,6 +92,7 @@ impl TaskUri {
         Self {
             task,
             part,
+            artifact: None,
             attempt: None,
             from: None,
             limit: None,
@@ -92,16 +101,29 @@ impl TaskUri {
 
     fn take(&mut self, pair: &str) -> Option<()> {
         let (name, value) = pair.split_once('=')?;
-        if name == "attempt" && self.part == TaskPart::Log {
+        if name == "attempt" && matches!(self.part, TaskPart::Log | TaskPart::Artifacts) {
             let number = number(value).and_then(|number| u32::try_from(number).ok())?;
             return (number > 0 && self.attempt.replace(number).is_none()).then_some(());
         }
         let slot = match name {
+            // Of the list there is no part.
+            _ if self.part == TaskPart::Artifacts && self.artifact.is_none() => return None,
             "limit" => &mut self.limit,
             from if from == self.part.start_parameter() => &mut self.from,
             _ => return None,
         };
         slot.replace(number(value)?).is_none().then_some(())
+    }
+
+    /// What its query may have.
+    const fn takes(&self) -> &'static str {
+        match (self.part, &self.artifact) {
+            (TaskPart::Artifacts, None) => "attempt once, a whole number above 0",
+            (TaskPart::Log | TaskPart::Artifacts, _) => {
+                "offset and limit, each once, whole numbers; and attempt, above 0"
+            }
+            (TaskPart::Output | TaskPart::History, _) => "after and limit, each once, whole numbers",
+        }
     }
 }
 
@@ -117,24 +139,36 @@ impl FromStr for TaskUri {
         let (path, query) = text
             .split_once('?')
             .map_or((text, None), |(path, query)| (path, Some(query)));
-        let (id, part) = path
+        let (id, rest) = path
             .strip_prefix("longhaul://task/")
-            .and_then(|rest| rest.rsplit_once('/'))
+            .and_then(|rest| rest.split_once('/'))
             .ok_or(InvalidTaskUri::NotATaskUri)?;
+        let (part, artifact) = match rest.split_once('/') {
+            Some((part, name)) if part == TaskPart::Artifacts.name() => (part, Some(name)),
+            _ => (rest, None),
+        };
         let part = TaskPart::ALL.into_iter().find(|known| known.name() == part);
         let (Ok(task), Some(part)) = (id.parse(), part) else {
             return Err(InvalidTaskUri::NotATaskUri);
         };
         let mut uri = Self::of(task, part);
+        if let Some(name) = artifact {
+            let name = percent_decode_str(name).decode_utf8().ok();
+            let name = name
+                .filter(|name| !name.is_empty())
+                .ok_or(InvalidTaskUri::NotATaskUri)?;
+            uri.artifact = Some(name.into_owned());
+        }
         for pair in query
             .into_iter()
             .flat_map(|query| query.split('&'))
             .filter(|pair| !pair.is_empty())
         {
-            uri.take(pair).ok_or_else(|| InvalidTaskUri::BadRange {
+            let taken = uri.take(pair);
+            taken.ok_or_else(|| InvalidTaskUri::BadRange {
                 pair: pair.to_owned(),
                 part: part.name(),
-                from: part.start_parameter(),
+                takes: uri.takes(),
             })?;
         }
         Ok(uri)
@@ -144,6 +178,9 @@ impl FromStr for TaskUri {
 impl fmt::Display for TaskUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "longhaul://task/{}/{}", self.task, self.part.name())?;
+        if let Some(name) = &self.artifact {
+            write!(f, "/{}", uri_path(name))?;
+        }
         let mut mark = '?';
         for (name, value) in [
             ("attempt", self.attempt.map(u64::from)),
@@ -172,14 +209,18 @@ mod tests {
             attempt in proptest::option::of(1_u32..),
             from in any::<Option<u64>>(),
             limit in any::<Option<u64>>(),
+            artifact in proptest::option::of(".{1,20}"),
         ) {
-            let attempt = attempt.filter(|_| part == TaskPart::Log);
-            let uri = TaskUri { task: id.parse().unwrap(), part, attempt, from, limit };
+            let artifact = artifact.filter(|_| part == TaskPart::Artifacts);
+            let attempt = attempt.filter(|_| matches!(part, TaskPart::Log | TaskPart::Artifacts));
+            let has_range = part != TaskPart::Artifacts || artifact.is_some();
+            let [from, limit] = [from, limit].map(|number| number.filter(|_| has_range));
+            let uri = TaskUri { task: id.parse().unwrap(), part, artifact, attempt, from, limit };
             prop_assert_eq!(uri.to_string().parse::<TaskUri>().unwrap(), uri);
         }
 
         #[test]
-        fn no_text_panics(text in "(longhaul://task/)?[a-z/?&=%0-9.-]{0,30}") {
+        fn no_text_panics(text in "(longhaul://task/(a/artifacts/)?)?[a-z/?&=%0-9.-]{0,30}") {
             let _ = text.parse::<TaskUri>();
         }
     }
@@ -195,6 +236,9 @@ mod tests {
             "longhaul://task/../log",
             "file:///task/a/log",
             "longhaul://task/a/log/",
+            "longhaul://task/a/log/x",
+            "longhaul://task/a/artifacts/",
+            "longhaul://task/a/artifacts/%ff",
         ] {
             assert_eq!(text.parse::<TaskUri>(), Err(InvalidTaskUri::NotATaskUri), "{text}");
         }
@@ -211,6 +255,10 @@ mod tests {
             "history?attempt=1",
             "output?offset=1",
             "history?from=1",
+            "artifacts?offset=1",
+            "artifacts?attempt=0",
+            "artifacts/a.pdf?after=1",
+            "artifacts/a.pdf?offset=x",
             "output?limit=99999999999999999999",
         ] {
             let text = format!("longhaul://task/a/{rest}");

@@ -5,7 +5,9 @@ use crate::{
     schema,
 };
 use longhaul_core::{Json, RpcFailure};
-use longhaul_wire::{CacheHints, LogPage, OutputPage, RequestId, TextContent, completion, legacy, modern};
+use longhaul_wire::{
+    CacheHints, ContentBody, ContentPage, LogPage, OutputPage, RequestId, ResourceContent, completion, legacy, modern,
+};
 use serde_json::{Value, json};
 
 fn asking() -> RequestId<'static> {
@@ -106,16 +108,16 @@ fn a_handlers_result_is_written_for_both_eras() {
 }
 
 #[test]
-fn a_text_has_its_position_in_the_log() {
-    let content = TextContent {
+fn contents_have_their_position_in_what_they_are_of() {
+    let content = ResourceContent {
         uri: "longhaul://task/a/log",
         mime_type: Some("text/plain"),
-        text: "\u{0}\u{fffd}",
-        log_page: Some(LogPage {
+        body: ContentBody::Text("\u{0}\u{fffd}"),
+        page: Some(ContentPage::Log(LogPage {
             offset: 3,
             next: u64::MAX,
             total: 0,
-        }),
+        })),
     };
     let got = respond(|out| legacy::resources::write_content(out, &content));
     schema::check("25:res:ReadResourceResult", &got);
@@ -124,6 +126,27 @@ fn a_text_has_its_position_in_the_log() {
     assert_eq!(
         got["result"]["contents"][0]["_meta"]["dev.longhaul/log"],
         json!({"offset": 3, "next": u64::MAX, "total": 0})
+    );
+    let content = ResourceContent {
+        uri: "longhaul://task/a/artifacts/x",
+        mime_type: None,
+        body: ContentBody::Blob(b"\xff\0"),
+        page: Some(ContentPage::Artifact {
+            page: LogPage {
+                offset: 0,
+                next: 2,
+                total: 9,
+            },
+            sha256: "ab",
+        }),
+    };
+    let got = respond(|out| legacy::resources::write_content(out, &content));
+    schema::check("25:res:ReadResourceResult", &got);
+    let read = &got["result"]["contents"][0];
+    let expected = json!({"offset": 0, "next": 2, "total": 9, "sha256": "ab"});
+    assert_eq!(
+        (&read["blob"], &read["_meta"]["dev.longhaul/artifact"]),
+        (&json!("/wA="), &expected)
     );
 }
 

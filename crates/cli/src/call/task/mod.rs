@@ -1,5 +1,6 @@
 //! `longhaul task` and `longhaul cancel`: show a task, wait for it, cancel it, delete it.
 
+mod artifact;
 mod call;
 mod cancel;
 mod delete;
@@ -80,6 +81,9 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args).await,
         args::TaskAction { log: true, .. } => log::print(&named, &task, args).await,
         args::TaskAction { history: true, .. } => history::print(&task, args.json).await,
+        args::TaskAction {
+            artifact: Some(name), ..
+        } => artifact::run(&named, &task, name.as_deref(), args).await,
         _ => show::show(&named, &task, args.json).await,
     };
     if client.has_journal() || server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks)) {

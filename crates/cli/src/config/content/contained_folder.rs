@@ -1,14 +1,11 @@
 //! Folders whose files clients name: never a file outside of them.
 
 use glob::{MatchOptions, Pattern};
-use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat},
-    io::Errno,
-};
+use longhaul_private_dir::{open_file_beneath, open_folder_beneath, open_root};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -22,10 +19,6 @@ const MATCHING: MatchOptions = MatchOptions {
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
-const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
-const READ_FOLDER: OFlags = READ.union(OFlags::DIRECTORY);
-/// Never waits for the other end of a FIFO.
-const READ_FILE: OFlags = READ.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// A folder of files that others may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +61,7 @@ impl ContainedFolder {
             return Ok(None);
         }
         // Opened anew each time, since a deployment may put another folder in its place.
-        open_file(&self.open_root()?, path)
+        open_file_beneath(open_root(&self.path)?, path.as_ref())
     }
 
     /// The files that are there now, up to a limit.
@@ -76,12 +69,12 @@ impl ContainedFolder {
     /// # Errors
     /// If the folder itself cannot be read.
     pub(crate) fn list(&self) -> io::Result<FolderListing> {
-        let root = self.open_root()?;
+        let root = open_root(&self.path)?;
         let (mut listing, mut visited) = (FolderListing::default(), 0);
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             // A folder below that cannot be read has no files for clients.
-            let Ok(opened) = open_folder(&root, &folder) else {
+            let Ok(opened) = open_folder_beneath(&root, folder.as_ref()) else {
                 continue;
             };
             let mut entries = Vec::new();
@@ -131,66 +124,6 @@ impl ContainedFolder {
         }
         Ok(listing)
     }
-
-    fn open_root(&self) -> io::Result<OwnedFd> {
-        Ok(rustix::fs::open(&self.path, READ_FOLDER, Mode::empty())?)
-    }
-}
-
-/// A regular file below `root`.
-fn open_file(root: &OwnedFd, path: &str) -> io::Result<Option<File>> {
-    let opened = match open_beneath(root, path, READ_FILE) {
-        Ok(opened) => File::from(opened),
-        // There is none; it is a link; a FIFO or socket that nobody serves.
-        Err(
-            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO | Errno::NODEV,
-        ) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(opened.metadata()?.is_file().then_some(opened))
-}
-
-fn open_folder(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
-    match path {
-        "" => openat(root, ".", READ_FOLDER, Mode::empty()),
-        path => open_beneath(root, path, READ_FOLDER.union(OFlags::NOFOLLOW)),
-    }
-}
-
-/// Opens what is below `root`, and follows no link: one could lead to a file that is hidden or not included.
-fn open_beneath(root: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{ResolveFlags, openat2};
-        /// How often it is tried again after a folder was moved meanwhile.
-        const ATTEMPTS: usize = 8;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        for _ in 0..ATTEMPTS {
-            match openat2(root, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => {}
-                // An old kernel, or a sandbox that does not know the call.
-                Err(Errno::NOSYS | Errno::PERM) => break,
-                opened => return opened,
-            }
-        }
-    }
-    open_step_by_step(root, path, flags)
-}
-
-/// As [`open_beneath`]: opens each folder in turn from the one before.
-fn open_step_by_step(root: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let (folders, name) = path
-        .rsplit_once('/')
-        .map_or((None, path), |(folders, name)| (Some(folders), name));
-    let mut folder: Option<OwnedFd> = None;
-    for step in folders.into_iter().flat_map(|folders| folders.split('/')) {
-        let from = folder.as_ref().unwrap_or(root);
-        folder = Some(openat(from, step, READ_FOLDER.union(OFlags::NOFOLLOW), Mode::empty())?);
-    }
-    let from = folder.as_ref().unwrap_or(root).as_fd();
-    openat(from, name, flags.union(OFlags::NOFOLLOW), Mode::empty())
 }
 
 #[cfg(test)]
@@ -219,7 +152,14 @@ mod tests {
         symlink(path.join("secret.md"), docs.join("absolute.md")).unwrap();
         symlink("..", docs.join("guide/up")).unwrap();
         symlink(path, docs.join("out")).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, docs.join("pipe.md"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            docs.join("pipe.md"),
+            FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
         temporary
     }
 
@@ -267,24 +207,6 @@ mod tests {
         let some = contained(&temporary, &["*.txt", "guide/**/*.md"]);
         assert!(read(&some, "a.txt").is_some() && read(&some, "guide/deep/x.md").is_some());
         assert_eq!(read(&some, "b.md"), None);
-    }
-
-    /// What is done where the kernel cannot keep to a folder.
-    #[test]
-    fn step_by_step_no_link_is_followed() {
-        let temporary = folder();
-        let root = contained(&temporary, &[]).open_root().unwrap();
-        let opens = |path: &str| open_step_by_step(&root, path, READ_FILE).is_ok();
-        assert!(opens("b.md") && opens("guide/deep/x.md"));
-        for path in [
-            "inside.md",
-            "outside.md",
-            "absolute.md",
-            "out/secret.md",
-            "guide/up/b.md",
-        ] {
-            assert!(!opens(path), "{path}");
-        }
     }
 
     #[test]

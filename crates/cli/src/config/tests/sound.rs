@@ -6,7 +6,7 @@ use crate::config::{
     server::{auth::AuthConfig, limits::LimitsConfig},
     tool::AttemptSettings,
 };
-use longhaul_command::{StopSettings, StopSignal, SuccessCodes};
+use longhaul_command::{ArtifactSettings, StopSettings, StopSignal, SuccessCodes};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_gateway::Target;
 use longhaul_runtime::Handoff;
@@ -65,7 +65,7 @@ fn the_smallest_file_gets_every_default() {
         stop: StopSettings::default(),
         retry: Retry::default(),
     };
-    assert_eq!(tool.attempt, attempt);
+    assert_eq!((tool.attempt.clone(), &tool.output.artifacts), (attempt, &None));
     assert!(tool.env.is_empty() && tool.annotations.is_empty() && tool.allow_leading_dash.is_empty());
 }
 
@@ -137,6 +137,8 @@ retention = "7d"
 max_retention = "forever"
 max_output = "64KiB"
 max_log = "1GB"
+artifacts = ["out/*.pdf", "report"]
+max_artifacts = "2MiB"
 concurrency = 2
 priority = 4
 start_rate = "10/m"
@@ -154,6 +156,7 @@ description = "from a file"
 command = ["sh", "-c", "{word}"]
 allow_placeholders_in_scripts = true
 input_schema = "in.json"
+artifacts = true
 task = "always"
 
 [[tool]]
@@ -245,6 +248,16 @@ task_after = "5s"
         (tool.output.max_output, tool.output.max_log, tool.queue.concurrency),
         expected
     );
+    let artifacts = ArtifactSettings {
+        patterns: vec!["out/*.pdf".to_owned(), "report".to_owned()],
+        max_bytes: 2 << 20,
+    };
+    assert_eq!(tool.output.artifacts, Some(artifacts));
+    let artifacts = ArtifactSettings {
+        patterns: Vec::new(),
+        max_bytes: 1 << 30,
+    };
+    assert_eq!(config.tools[1].output.artifacts, Some(artifacts));
     assert_eq!(tool.queue.priority.get(), 4);
     assert_eq!(tool.queue.start_rate.map(|rate| rate.spacing()), Some(6_000));
     let attempt = AttemptSettings {

@@ -25,7 +25,7 @@ const REQUEST_TIMEOUT: Millis = 60_000;
 /// What an answer may have by default, in bytes.
 const MAX_RESPONSE: u64 = 1 << 20;
 /// The keys of a tool that only a command has.
-const OF_COMMANDS: [&str; 17] = [
+const OF_COMMANDS: [&str; 19] = [
     "command",
     "env",
     "env_from",
@@ -40,6 +40,8 @@ const OF_COMMANDS: [&str; 17] = [
     "progress",
     "max_output",
     "max_log",
+    "artifacts",
+    "max_artifacts",
     "success",
     "timeout",
     "stop",

@@ -1,5 +1,6 @@
 //! The `[[tool]]` sections.
 
+mod artifacts;
 mod attempt;
 pub(super) mod command;
 mod http;
@@ -238,7 +239,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         (stdin.as_ref(), other_templates.as_deref()),
         input_schema.as_ref(),
     );
-    let output = output::read(section, environment);
+    let output = output::read(section, input_schema.as_ref(), environment);
     let task = read_task_policy(section);
     let immediate_response = section.optional_text("immediate_response");
     let handoff = section.optional("handoff", |entry| read_handoff(entry, task));

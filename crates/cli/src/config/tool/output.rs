@@ -1,10 +1,11 @@
-//! What the standard output of a tool's command is, and how much of it is kept.
+//! What a tool's command leaves: its standard output, its log, and files.
 
-use super::schema;
+use super::{artifacts, schema};
 use crate::config::{
     paths::Environment,
     section::{Entry, Section},
 };
+use longhaul_command::ArtifactSettings;
 use regex::Regex;
 use serde_json::Value;
 
@@ -25,6 +26,8 @@ pub(crate) struct OutputSettings {
     pub(crate) max_output: u64,
     /// Bytes of log kept on disk.
     pub(crate) max_log: u64,
+    /// Which files of its attempts are kept for callers, if any are.
+    pub(crate) artifacts: Option<ArtifactSettings>,
 }
 
 /// The format of a command's standard output.
@@ -39,7 +42,11 @@ pub(crate) enum Output {
 }
 
 /// Reads what is said of the output; `None` after a problem.
-pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<OutputSettings> {
+pub(super) fn read(
+    section: &Section<'_>,
+    input_schema: Option<&Value>,
+    environment: &Environment,
+) -> Option<OutputSettings> {
     let format = read_format(section, environment);
     let progress = section.optional("progress", read_progress);
     let default_max_output = match &format {
@@ -48,11 +55,13 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
     };
     let max_output = section.get_or("max_output", default_max_output, Entry::size);
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, Entry::size);
+    let artifacts = artifacts::read(section, input_schema);
     Some(OutputSettings {
         format: format?,
         progress: progress?,
         max_output: max_output?,
         max_log: max_log?,
+        artifacts: artifacts?,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::{
     output::amounts::size,
 };
 use longhaul::ResourceContents;
-use longhaul_core::{BoxFuture, Json, RpcFailure};
+use longhaul_core::{BoxFuture, Json, RpcFailure, uri_path};
 use longhaul_runtime::{
     Catalog, Completer, HandlerError, Ports, RequestContext, Resource, ResourceHandler, ResourceTemplate, UriTemplate,
 };
@@ -56,24 +56,11 @@ pub(super) fn entries(resources: &[ResourceConfig]) -> Vec<Entry> {
             Default::default()
         });
         for path in listing.files {
-            let uri = config.uri.replace(&format!("{{+{FOLDER_VARIABLE}}}"), &escaped(&path));
+            let uri = config.uri.replace(&format!("{{+{FOLDER_VARIABLE}}}"), &uri_path(&path));
             entries.push(entry(&uri, Kind::InFolder(path)));
         }
     }
     entries
-}
-
-/// A path as part of a URI.
-fn escaped(path: &str) -> String {
-    let mut escaped = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte.into()),
-            _ if byte.is_ascii_alphanumeric() => escaped.push(byte.into()),
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 impl Entry {

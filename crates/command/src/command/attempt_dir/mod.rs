@@ -16,8 +16,10 @@
 //! | `log.<offset>` | supervisor | both streams, see [`log`](self::log) |
 //! | `stdout`, `stderr` | supervisor | their tails |
 //! | `both` | supervisor | the ends of both in order of arrival, unless the command succeeded |
+//! | `out`, `artifact.<n>`, `artifacts` | either | files for the caller, see [`artifacts`](self::artifacts) |
 //! | `exit` | supervisor | how it ended; everything before it is on disk |
 
+pub(crate) mod artifacts;
 pub(crate) mod log;
 pub(crate) mod past_attempt;
 pub(crate) mod record;
@@ -262,7 +264,15 @@ impl AttemptDir {
         let root = task_dir.parent().ok_or(io::ErrorKind::InvalidInput)?;
         make_dir(task_dir)?;
         self.remove_unstarted(task_dir)?;
+        if spec.artifacts.is_some()
+            && let Some(epoch) = self.epoch()
+        {
+            artifacts::remove_superseded(task_dir, epoch)?;
+        }
         DirBuilder::new().mode(0o700).create(&self.path)?;
+        if spec.artifacts.is_some() {
+            DirBuilder::new().mode(0o700).create(self.file(artifacts::FOLDER))?;
+        }
         self.write_synced(VERSION, DIRECTORY_VERSION.as_bytes())?;
         self.write_synced(SPEC, &serde_json::to_vec(spec)?)?;
         if !stdin.is_empty() {
@@ -347,18 +357,19 @@ impl AttemptDir {
         (!why.is_empty()).then_some(why)
     }
 
+    /// Which attempt it is of.
+    fn epoch(&self) -> Option<u32> {
+        self.path.file_name()?.to_str()?.parse().ok()
+    }
+
     /// Removes the folders of earlier attempts of the task in which nothing was started, so that failed starts do not accumulate.
     fn remove_unstarted(&self, task_dir: &Path) -> io::Result<()> {
-        let epoch = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
-        let Some(own) = epoch(&self.path).filter(|own| *own > 1) else {
+        let Some(own) = self.epoch().filter(|own| *own > 1) else {
             return Ok(());
         };
         for entry in present(std::fs::read_dir(task_dir))?.into_iter().flatten() {
             let earlier = Self::at(entry?.path());
-            if epoch(&earlier.path).is_none_or(|epoch| epoch >= own)
-                || earlier.is_started()?
-                || earlier.exit()?.is_some()
-            {
+            if earlier.epoch().is_none_or(|epoch| epoch >= own) || earlier.is_started()? || earlier.exit()?.is_some() {
                 continue;
             }
             // A supervisor that is started late finds nothing to run.

@@ -47,6 +47,20 @@ pub struct LaunchSpec {
     /// The exit codes that count as success.
     #[serde(default, skip_serializing_if = "is_default")]
     pub success: SuccessCodes,
+    /// Which files are kept, if any are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<ArtifactSettings>,
+}
+
+/// Which files an attempt leaves, as a tool's definition has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactSettings {
+    /// Patterns of paths from the folder that the command runs in: see [`ArtifactPattern`](crate::ArtifactPattern).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    /// The most bytes that the artifacts of an attempt have together.
+    pub max_bytes: u64,
 }
 
 /// The exit codes of a command that count as success: 0, if nothing else is said.
@@ -143,6 +157,9 @@ pub struct ExitRecord {
     /// Standard error was written to last.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stderr_last: bool,
+    /// Why the files that it left could not be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts_error: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
@@ -166,6 +183,7 @@ impl ExitRecord {
             stdout_left_open: false,
             stderr_left_open: false,
             stderr_last: false,
+            artifacts_error: None,
         }
     }
 

@@ -14,9 +14,10 @@ mod unique_names;
 pub(crate) mod variables;
 
 use super::{
+    artifact_pattern::{ArtifactPatternError, parse_all},
     attempt_dir::{
         ArgumentFile,
-        record::{SuccessCodes, is_default},
+        record::{ArtifactSettings, SuccessCodes, is_default},
         secret_input::SecretInput,
         signal::StopSignal,
     },
@@ -140,6 +141,9 @@ pub struct CommandDefinition {
     /// How an attempt is stopped.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stop: StopSettings,
+    /// Which files its attempts leave for the caller, if they may leave any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<ArtifactSettings>,
 }
 
 /// Only the program: environment and arguments may be secret.
@@ -222,6 +226,14 @@ pub enum DefinitionError {
     /// The progress pattern is no regular expression, or lacks its group.
     #[error("`progress`: {0}")]
     Progress(String),
+    /// A pattern of files that are kept is none.
+    #[error("`artifacts`: {pattern:?}: {error}")]
+    Artifacts {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        error: ArtifactPatternError,
+    },
     /// A schema for output that is not JSON.
     #[error("`output_schema` needs `output = \"json\"`")]
     SchemaForText,
@@ -364,6 +376,11 @@ impl CommandTool {
             Some(pattern) => Some(ProgressPattern::parse(pattern).map_err(DefinitionError::Progress)?),
             None => None,
         };
+        if let Some(Err((pattern, error))) =
+            (definition.artifacts.as_ref()).map(|artifacts| parse_all(&artifacts.patterns))
+        {
+            return Err(DefinitionError::Artifacts { pattern, error });
+        }
         let output_schema = match (&definition.output_schema, definition.output) {
             (None, _) => None,
             (Some(_), OutputKind::Text | OutputKind::Raw) => return Err(DefinitionError::SchemaForText),

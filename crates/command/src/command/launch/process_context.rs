@@ -71,6 +71,17 @@ impl ProcessContext {
             cwd_within,
         })
     }
+
+    /// Sets a variable to a path.
+    pub(in crate::command) fn set(&mut self, name: &str, path: PathBuf) {
+        match path.into_os_string().into_string() {
+            Ok(text) => drop(self.env.insert(name.to_owned(), text)),
+            Err(bytes) => {
+                self.env.remove(name);
+                self.env_bytes.insert(name.to_owned(), bytes.into_vec());
+            }
+        }
+    }
 }
 
 /// The folder that a caller has chosen and the one that it lies in, both without links. A relative one starts from `within`.

@@ -1,5 +1,6 @@
 //! From an ended command to what the caller sees of it: a `CallToolResult`.
 
+pub(in crate::command) mod artifacts;
 mod tool_result;
 pub(crate) mod unwritten;
 
@@ -13,6 +14,7 @@ use super::{
     progress::{OutputReport, read_report},
     utf8::orphans,
 };
+use artifacts::ShownArtifacts;
 use longhaul_core::{
     BYTE_ORDER_MARK, Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper,
     skip_partial, terminal_text, truncate,
@@ -62,6 +64,8 @@ pub(super) struct EndedCommand<'a> {
     pub(super) exit: &'a ExitRecord,
     /// The task, if its owner can read its log.
     pub(super) log_of: Option<&'a TaskId>,
+    /// The files that it left, if it may leave any.
+    pub(super) artifacts: Option<&'a ShownArtifacts>,
 }
 
 /// What a command's end means to its task.
@@ -205,7 +209,13 @@ impl EndedCommand<'_> {
         };
         let log = self.log_of.map(|task| format!(" Its log: {}", log_address(task)));
         let (both, _) = self.both(QUOTED_IN_STATUS)?;
-        let ended = format!("Cancelled; {}.{killed}{}", self.headline(), log.unwrap_or_default());
+        let files = self.artifacts.and_then(ShownArtifacts::sentence);
+        let ended = format!(
+            "Cancelled; {}.{killed}{}{}",
+            self.headline(),
+            files.unwrap_or_default(),
+            log.unwrap_or_default()
+        );
         Ok(match both.trim_end() {
             "" => ended,
             quoted => format!("{ended}\n\n{quoted}"),
@@ -280,7 +290,7 @@ impl EndedCommand<'_> {
         let result = match std::str::from_utf8(stdout) {
             Ok(text) if !text.contains('\0') => ToolResult::of(text, false),
             _ => ToolResult {
-                content: [ContentBlock::bytes(stdout)],
+                content: vec![ContentBlock::bytes(stdout)],
                 ..ToolResult::of("", false)
             },
         };
@@ -400,7 +410,13 @@ impl EndedCommand<'_> {
             _ => ended.to_json(),
         };
         let meta = (exit.is_some() || incomplete.is_some()).then_some(Meta { exit, incomplete });
-        let result = ToolResult { meta, ..result };
+        let files = self.artifacts.into_iter().flat_map(|left| left.blocks());
+        let content = result.content.into_iter().chain(files).collect();
+        let result = ToolResult {
+            meta,
+            content,
+            ..result
+        };
         Ok(Outcome::Result {
             json: Json::trusted(serde_json::to_string(&result)?),
             is_error: result.is_error,

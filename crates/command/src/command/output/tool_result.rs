@@ -1,16 +1,18 @@
 //! The `CallToolResult` of a command, as it is sent.
 
+use super::artifacts::ArtifactLink;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
+use std::borrow::Cow;
 
 /// An embedded resource must have an address. No request reads this one: its bytes are in the result.
 const OUTPUT_URI: &str = "longhaul:stdout";
 
-/// A `CallToolResult` with one block.
+/// A `CallToolResult`.
 #[derive(Serialize)]
 pub(super) struct ToolResult<'a> {
-    pub(super) content: [ContentBlock<'a>; 1],
+    pub(super) content: Vec<ContentBlock<'a>>,
     #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
     pub(super) structured_content: Option<&'a RawValue>,
     #[serde(rename = "isError")]
@@ -23,12 +25,13 @@ pub(super) struct ToolResult<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ContentBlock<'a> {
     Text {
-        text: &'a str,
+        text: Cow<'a, str>,
     },
     /// The only block for bytes of any kind.
     Resource {
         resource: BlobResource,
     },
+    ResourceLink(ArtifactLink),
 }
 
 #[derive(Serialize)]
@@ -54,7 +57,7 @@ impl ContentBlock<'_> {
 impl<'a> ToolResult<'a> {
     pub(super) fn of(text: &'a str, is_error: bool) -> Self {
         Self {
-            content: [ContentBlock::Text { text }],
+            content: vec![ContentBlock::Text { text: text.into() }],
             structured_content: None,
             is_error,
             meta: None,

@@ -1,7 +1,8 @@
 //! Starting the command, and being notified of its end.
 
-use super::{boot::default_signals, chosen_folder::open_within};
+use super::boot::default_signals;
 use crate::command::attempt_dir::record::{CommandEnd, LaunchSpec};
+use longhaul_private_dir::open_within;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, WaitStatus},

@@ -2,6 +2,7 @@
 
 use super::{
     super::attempt_dir::{AttemptDir, BOTH, Lock, STDERR, STDOUT, create_private},
+    artifact_collector::ArtifactCollector,
     clock::pause,
     log_writer::LogWriter,
     merged_tail::MergedTail,
@@ -19,12 +20,14 @@ const RETRY: Duration = Duration::from_millis(500);
 /// An error's text must leave room for the rest of the record.
 const MAX_ERROR: usize = 500;
 
-/// What a command wrote.
+/// What a command has left.
 pub(super) struct Outputs {
     pub(super) stdout: Tail,
     pub(super) stderr: Tail,
     pub(super) both: MergedTail,
     pub(super) log: LogWriter,
+    /// If it keeps files.
+    pub(super) artifacts: Option<ArtifactCollector>,
 }
 
 /// Records the end. Returns when the record is on disk, or when its directory was removed; until then the lock shows that
@@ -48,6 +51,13 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
     if exit.ended != CommandEnd::Code(0) || !exit.succeeded() || exit.stopped.is_some() {
         let written = write_whole(dir, BOTH, |file| file.write_all(&outputs.both.to_bytes()));
         tails_error = tails_error.or(written.err());
+    }
+    // The disk may be nearly full, and the result needs the outputs.
+    if !matches!(exit.ended, CommandEnd::NotStarted(_))
+        && let Some(artifacts) = outputs.artifacts
+    {
+        let kept = artifacts.collect(dir);
+        exit.artifacts_error = kept.err().map(|text| text.chars().take(MAX_ERROR).collect());
     }
     // What the result needs comes before what only the log needs.
     exit.write_error = tails_error

@@ -3,9 +3,9 @@
 //! A supervisor is the host program itself, started with a private first argument. It is one thread around `poll`, without tokio:
 //! it must be small, start at once, and run for weeks while servers stop and start.
 
+mod artifact_collector;
 mod boot;
 mod child;
-mod chosen_folder;
 mod clients;
 mod clock;
 mod descendants;

@@ -1,6 +1,7 @@
 //! The loop around a running command: its output, its end, its deadline, and those who watch.
 
 use super::{
+    artifact_collector::ArtifactCollector,
     boot::BootedSupervisor,
     child::{self, Child, ExitNotifier},
     clients::Clients,
@@ -49,11 +50,12 @@ pub(super) fn run(booted: BootedSupervisor) {
         stdin,
     } = booted;
     let max_output = usize::try_from(spec.max_output.saturating_add(DECODING_SLACK)).unwrap_or(usize::MAX);
-    let outputs = Outputs {
+    let mut outputs = Outputs {
         stdout: Tail::new(max_output),
         stderr: Tail::new(QUOTED),
         both: MergedTail::new(QUOTED),
         log: LogWriter::new(Path::new("."), spec.max_log, spec.least_free),
+        artifacts: None,
     };
     let deadline = spec.deadline_ms.map(UnixMillis);
     if deadline.is_some_and(|deadline| wall() >= deadline) {
@@ -64,6 +66,7 @@ pub(super) fn run(booted: BootedSupervisor) {
         };
         return exit_recorder::record(&dir, lock, outputs, exit, &spec.success);
     }
+    outputs.artifacts = ArtifactCollector::before(&spec);
     let child = match child::start(&spec, stdin) {
         Ok(child) => child,
         // Should it not be possible to give it back, it ends here.

@@ -101,6 +101,12 @@ const READS: &[(&str, Ask)] = &[
     ("resources/read, history", |t, n, _| {
         modern(t, "resources/read", part(&n.running, "history"))
     }),
+    ("resources/read, artifacts", |t, n, _| {
+        modern(t, "resources/read", part(&n.running, "artifacts"))
+    }),
+    ("resources/read, an artifact", |t, n, _| {
+        modern(t, "resources/read", part(&n.running, "artifacts/data.bin"))
+    }),
     ("task_wait", |t, n, _| follow(t, "task_wait", &n.done)),
     ("task_status", |t, n, _| follow(t, "task_status", &n.running)),
     ("legacy tasks/get", |t, n, s| {
@@ -115,6 +121,9 @@ const READS: &[(&str, Ask)] = &[
     }),
     ("legacy resources/read, log", |t, n, s| {
         legacy(t, s, "resources/read", part(&n.running, "log"))
+    }),
+    ("legacy resources/read, an artifact", |t, n, s| {
+        legacy(t, s, "resources/read", part(&n.running, "artifacts/data.bin?offset=1"))
     }),
     ("legacy resources/read, output", |t, n, s| {
         legacy(t, s, "resources/read", part(&n.running, "output"))

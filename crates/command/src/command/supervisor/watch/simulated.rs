@@ -312,6 +312,7 @@ fn run(scenario: &Scenario) -> Outcome {
         stderr: Tail::new(usize::MAX),
         both: MergedTail::new(0),
         log: LogWriter::new(folder.path(), 0, 0),
+        artifacts: None,
     };
     let spec = LaunchSpec {
         argv: Vec::new(),
@@ -328,6 +329,7 @@ fn run(scenario: &Scenario) -> Outcome {
         stop_signal: scenario.stop_signal,
         kill_grace_ms: GRACE.as_millis() as u64,
         success: Default::default(),
+        artifacts: None,
     };
     let simulation = Simulation(RefCell::new(world));
     let mut watch = Watch::over(simulation, child, listener, outputs, &spec);
