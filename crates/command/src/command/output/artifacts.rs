@@ -1,9 +1,8 @@
 //! What a result says of the files that an attempt has left.
 
-use super::tool_result::ContentBlock;
+use super::tool_result::{ArtifactDigest, ArtifactLink, ContentBlock, LinkMeta};
 use longhaul_core::{TaskId, plain_line, uri_path};
 use longhaul_runtime::{Artifact, ArtifactList, Requestor};
-use serde::Serialize;
 use std::borrow::Cow;
 
 /// The first revision that has links to resources.
@@ -15,29 +14,6 @@ pub(in crate::command) struct ShownArtifacts {
     pub(in crate::command) list: ArtifactList,
     /// Whether the caller knows links to resources.
     pub(in crate::command) as_links: bool,
-}
-
-/// A link to an artifact.
-#[derive(Serialize)]
-pub(super) struct ArtifactLink {
-    uri: String,
-    name: String,
-    #[serde(rename = "mimeType")]
-    mime_type: &'static str,
-    size: u64,
-    #[serde(rename = "_meta")]
-    meta: LinkMeta,
-}
-
-#[derive(Serialize)]
-struct LinkMeta {
-    #[serde(rename = "dev.longhaul/artifact")]
-    artifact: Digest,
-}
-
-#[derive(Serialize)]
-struct Digest {
-    sha256: String,
 }
 
 /// Whether a caller knows links to resources. Of a caller that is no client nothing is known.
@@ -74,7 +50,7 @@ impl ShownArtifacts {
             mime_type: artifact.media_type(),
             size: artifact.size,
             meta: LinkMeta {
-                artifact: Digest {
+                artifact: ArtifactDigest {
                     sha256: artifact.sha256.clone(),
                 },
             },

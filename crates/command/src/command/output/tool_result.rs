@@ -1,6 +1,5 @@
 //! The `CallToolResult` of a command, as it is sent.
 
-use super::artifacts::ArtifactLink;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
@@ -63,6 +62,29 @@ impl<'a> ToolResult<'a> {
             meta: None,
         }
     }
+}
+
+/// A link to an artifact.
+#[derive(Serialize)]
+pub(super) struct ArtifactLink {
+    pub(super) uri: String,
+    pub(super) name: String,
+    #[serde(rename = "mimeType")]
+    pub(super) mime_type: &'static str,
+    pub(super) size: u64,
+    #[serde(rename = "_meta")]
+    pub(super) meta: LinkMeta,
+}
+
+#[derive(Serialize)]
+pub(super) struct LinkMeta {
+    #[serde(rename = "dev.longhaul/artifact")]
+    pub(super) artifact: ArtifactDigest,
+}
+
+#[derive(Serialize)]
+pub(super) struct ArtifactDigest {
+    pub(super) sha256: String,
 }
 
 /// What programs may want to know of a result.

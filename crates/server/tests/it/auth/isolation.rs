@@ -105,7 +105,7 @@ const READS: &[(&str, Ask)] = &[
         modern(t, "resources/read", part(&n.running, "artifacts"))
     }),
     ("resources/read, an artifact", |t, n, _| {
-        modern(t, "resources/read", part(&n.running, "artifacts/data.bin"))
+        modern(t, "resources/read", part(&n.running, "artifacts/data.bin?limit=3"))
     }),
     ("task_wait", |t, n, _| follow(t, "task_wait", &n.done)),
     ("task_status", |t, n, _| follow(t, "task_status", &n.running)),
@@ -123,7 +123,12 @@ const READS: &[(&str, Ask)] = &[
         legacy(t, s, "resources/read", part(&n.running, "log"))
     }),
     ("legacy resources/read, an artifact", |t, n, s| {
-        legacy(t, s, "resources/read", part(&n.running, "artifacts/data.bin?offset=1"))
+        legacy(
+            t,
+            s,
+            "resources/read",
+            part(&n.running, "artifacts/data.bin?offset=1&limit=3"),
+        )
     }),
     ("legacy resources/read, output", |t, n, s| {
         legacy(t, s, "resources/read", part(&n.running, "output"))
