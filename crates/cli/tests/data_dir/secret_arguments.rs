@@ -216,7 +216,8 @@ fn found_in(place: &Place) -> Vec<(PathBuf, &'static str)> {
     for file in files_below(&place.file("")) {
         // Files come and go.
         let Ok(bytes) = fs::read(&file) else { continue };
-        let has = |secret: &&str| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        let text = String::from_utf8_lossy(&bytes);
+        let has = |secret: &&str| text.contains(*secret);
         found.extend(SECRETS.into_iter().filter(has).map(|secret| (file.clone(), secret)));
     }
     found

@@ -6,6 +6,7 @@ mod executor;
 mod handler;
 mod name;
 mod output;
+mod secrets;
 
 pub use handler::ToolHandler;
 pub(crate) use name::check as check_name;
@@ -22,7 +23,7 @@ use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn,
 use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// How many attempts of a durable tool may fail in a row without a new journal entry.
 const DURABLE_ATTEMPTS: u32 = 5;
@@ -560,7 +561,7 @@ impl Tool {
                 "`secrets` cannot be combined with `ask_before`, whose arguments are recorded".to_owned(),
             ));
         }
-        mark_secrets(&settings.secrets, &mut settings.input_schema).map_err(wrong)?;
+        secrets::mark(&settings.secrets, &mut settings.input_schema).map_err(wrong)?;
         let unique = unique.map(|text| unique_value(&text, &settings.input_schema, &settings.secrets));
         settings.unique = unique.transpose().map_err(wrong)?;
         settings.labels = labels_of(&labels, &settings.input_schema, &settings.secrets).map_err(wrong)?;
@@ -578,18 +579,6 @@ impl Tool {
         longhaul_runtime::Tool::new(settings.map_err(wrong)?).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Refuses a tool with secrets for a server that cannot encrypt them.
-    pub(crate) fn check_cipher(&self, has_cipher: bool) -> Result<(), DefinitionError> {
-        match has_cipher || self.settings.secrets.is_empty() {
-            true => Ok(()),
-            false => Err(DefinitionError {
-                what: format!("tool `{}`", self.settings.name),
-                why: "it has secret arguments, and the server has nothing to encrypt them with: see `Server::argument_cipher`"
-                    .to_owned(),
-            }),
-        }
-    }
-
     pub(crate) fn hands_off(&self) -> bool {
         matches!(self.settings.handoff, Handoff::After(_))
     }
@@ -597,17 +586,6 @@ impl Tool {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.settings.name
     }
-}
-
-/// Says in the schema which arguments are secret.
-fn mark_secrets(secrets: &BTreeSet<String>, schema: &mut Value) -> Result<(), String> {
-    for name in secrets {
-        let property = schema["properties"].get_mut(name).and_then(Value::as_object_mut);
-        let property = property.ok_or_else(|| format!("`{name}` is to be secret, and is not one of the arguments"))?;
-        property.insert("writeOnly".to_owned(), true.into());
-        property.entry("format").or_insert_with(|| "password".into());
-    }
-    Ok(())
 }
 
 /// The description in the schema of the arguments.

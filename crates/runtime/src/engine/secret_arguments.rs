@@ -20,7 +20,7 @@ const ENCRYPTED: &str = "dev.longhaul/encrypted";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Encrypted {
+struct EncryptedArgument {
     #[serde(rename = "dev.longhaul/encrypted")]
     value: String,
 }
@@ -37,7 +37,7 @@ fn to_json(members: &Members) -> Json {
 }
 
 fn encrypted(value: &RawValue) -> Option<String> {
-    let read: Encrypted = serde_json::from_str(value.get()).ok()?;
+    let read: EncryptedArgument = serde_json::from_str(value.get()).ok()?;
     Some(read.value)
 }
 
@@ -104,7 +104,7 @@ impl Inner {
         for (name, value) in all.iter_mut().filter(|(name, _)| secrets.contains(*name)) {
             let cipher = self.cipher.as_ref();
             let encrypted = cipher.map(|cipher| cipher.encrypt(value.get(), &context(task, name)));
-            let stands_for = Encrypted {
+            let stands_for = EncryptedArgument {
                 value: encrypted.unwrap_or_default(),
             };
             *value = to_raw_value(&stands_for).unwrap_or_else(|_| RawValue::NULL.to_owned());

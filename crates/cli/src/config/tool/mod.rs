@@ -191,9 +191,8 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         .and_then(|entry| Some(entry.filled_text()?.to_owned()));
     let display = Display::read(section, environment);
     let input_schema = schema::input(section, environment).filter(|schema| secrets::check(section, schema));
-    let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
-        Some(schema) => schema::known_properties(entry, &schema::property_names(schema)),
-        None => None,
+    let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| {
+        schema::known_properties(entry, &schema::property_names(input_schema.as_ref()?))
     });
     let no_dashes = BTreeSet::new();
     let rules = Rules {
@@ -217,9 +216,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, Entry::flag);
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
-        let path = process_context.env.as_ref().and_then(|env| env.literal.get("PATH"));
-        let folder = process_context.folder_of(program);
-        command::warn_if_program_is_missing(entry, program, path.map(String::as_str), folder, environment);
+        process_context.warn_if_program_is_missing(entry, program, environment);
     }
     if allow_placeholders_in_scripts == Some(false) {
         let command = command_entry.as_ref().zip(command.as_deref());

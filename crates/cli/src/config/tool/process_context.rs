@@ -1,6 +1,9 @@
 //! What a tool's command gets besides its command line: variables and a folder.
 
-use super::template::{Rules, TemplateUse};
+use super::{
+    command,
+    template::{Rules, TemplateUse},
+};
 use crate::config::{
     paths::{Environment, is_permitted_to_others},
     section::{Entry, Section},
@@ -62,8 +65,15 @@ impl ProcessContextConfig {
         Some(variables.chain(folder).map(String::as_str).collect())
     }
 
+    /// Warns about a program that is not there.
+    pub(super) fn warn_if_program_is_missing(&self, entry: &Entry<'_>, program: &str, environment: &Environment) {
+        let path = self.env.as_ref().and_then(|env| env.literal.get("PATH"));
+        let (path, folder) = (path.map(String::as_str), self.folder_of(program));
+        command::warn_if_program_is_missing(entry, program, path, folder, environment);
+    }
+
     /// Where the program is looked for; `None` if the caller decides that.
-    pub(super) fn folder_of(&self, program: &str) -> Option<&Path> {
+    fn folder_of(&self, program: &str) -> Option<&Path> {
         let folder = self.cwd.as_ref()?;
         let is_relative = program.contains('/') && !program.starts_with('/');
         (folder.template.is_none() || !is_relative).then_some(folder.path.as_path())
