@@ -330,6 +330,7 @@ fn planted_faults(json: bool) -> Result<(), Box<dyn Error>> {
         "forgotten-row",
         "forgotten-rate",
         "forgotten-value",
+        "unlimited-groups",
     ] {
         match sim::run(&sim_args(PLANTED_SEEDS, Some(plant), json)) {
             Err(SimError::Broken) => eprintln!("found, as it must be"),

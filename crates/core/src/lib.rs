@@ -46,6 +46,7 @@ pub use task::{
     attempt_outcome::AttemptOutcome,
     blocked::{Block, BlockReason, Blocked, CodeFingerprint},
     child_entry::ChildEntry,
+    concurrency_group::ConcurrencyGroup,
     event::{AttemptEnd, CancelMode, Event},
     input::{AnsweredBy, Input, InputKey, InputState},
     labels::{InvalidLabel, Label, Labels},

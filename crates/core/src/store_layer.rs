@@ -123,7 +123,8 @@ layer! {
         QueueStore {
             fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
             fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
-            fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn put_limit(tool: &str, concurrency: Option<usize>, per_group: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+            fn fill_groups() -> BoxFuture<'_, Result<usize, StoreError>>;
             fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
             fn set_paused(tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
             fn paused() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;

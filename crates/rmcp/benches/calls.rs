@@ -166,6 +166,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
                 retention: 86_400_000,
                 lineage: None,
                 labels: longhaul_core::Labels::default(),
+                group: None,
             },
             announced: true,
             in_memory: false,

@@ -26,12 +26,12 @@ pub use call::{
     QuestionLookup, QueueWait, ScheduleStatus, TriggerError,
 };
 pub use catalog::{
-    ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, Catalog,
-    Completeness, Completer, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS, FallbackHandler, FollowError,
-    Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, LabelsOf, ListClient,
-    MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
+    ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, CallValue, Catalog,
+    Completeness, Completer, ConcurrencyKey, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS, FallbackHandler,
+    FollowError, Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, LabelsOf,
+    ListClient, MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
     ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
-    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UniqueValue, UriTemplate, UriVariables, Versions,
+    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UriTemplate, UriVariables, Versions,
     executor_definition,
 };
 pub use context::{

@@ -44,9 +44,8 @@ impl Engine {
         let limits = store.limits().await?;
         for tool in options.catalog.snapshot().tools.values() {
             store.put_spec(tool.spec().clone()).await?;
-            store
-                .put_limit(&tool.settings().name, tool.settings().concurrency)
-                .await?;
+            let (concurrency, per_group) = tool.limits();
+            store.put_limit(tool.name(), concurrency, per_group).await?;
         }
         let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest_created_at().await?);
         let engine_clock = Arc::new(engine_clock);

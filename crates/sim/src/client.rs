@@ -3,7 +3,7 @@
 use crate::{
     checker::RATED,
     executor::Process,
-    tool::{COMMAND, DURABLE, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
+    tool::{COMMAND, DURABLE, DURABLE_GROUPED, GROUPED, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
     world::{Node, World},
 };
 use futures_util::future::{Either, select};
@@ -104,6 +104,10 @@ impl Client {
                 let value = world.between(1..=UNIQUE_VALUES);
                 let number = 2_000_000 + self.nth as u64 * UNIQUE_VALUES + value;
                 (number, 500_000 + value * 10, UNIQUE)
+            }
+            None if world.one_in(5) => {
+                let tool = if world.one_in(3) { DURABLE_GROUPED } else { GROUPED };
+                (world.new_call(), world.between(0..=1_000_000) * 10, tool)
             }
             None => {
                 let tools = [

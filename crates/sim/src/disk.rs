@@ -2,13 +2,14 @@
 
 use futures_util::FutureExt;
 use longhaul_core::{
-    Entry, HostId, Input, InputKey, Priority, State, TaskId,
+    Entry, HostId, Input, InputKey, Priority, State, Task, TaskId,
     store::{
         Claim, Counts, JournalStore, LeaseStore, Record, ScheduleRecord, ScheduleStore, SearchOrder, SearchStore,
         TaskFilter, TaskSearch, TaskStore,
     },
 };
 use longhaul_store::MemoryStore;
+use std::sync::Arc;
 
 /// The answer of the store in memory, whose futures are always ready.
 pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
@@ -18,21 +19,41 @@ pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
     }
 }
 
-/// The highest priority of what a claim may take, by all queued tasks and not by the index of the queues.
-pub(crate) fn highest_ready(disk: &MemoryStore, claim: &Claim) -> Option<Priority> {
-    let search = TaskSearch {
-        filter: TaskFilter {
-            tool: Some(claim.tool.clone()),
-            states: vec![State::Queued],
+/// All tasks of a tool.
+pub(crate) fn tasks_of(disk: &MemoryStore, tool: &Arc<str>) -> Vec<Task> {
+    all(
+        disk,
+        TaskFilter {
+            tool: Some(Arc::clone(tool)),
             ..TaskFilter::default()
         },
+    )
+}
+
+fn all(disk: &MemoryStore, filter: TaskFilter) -> Vec<Task> {
+    let search = TaskSearch {
+        filter,
         order: SearchOrder::OldestFirst,
         after: None,
         limit: usize::MAX,
         most_examined: usize::MAX,
     };
-    let queued = now(disk.search(search)).map(|found| found.tasks).unwrap_or_default();
-    let ready = queued.iter().filter(|task| task.ready_at <= claim.at);
+    now(disk.search(search)).map(|found| found.tasks).unwrap_or_default()
+}
+
+/// The highest priority of what a claim may take, by all queued tasks and not by the index of the queues.
+pub(crate) fn highest_ready(disk: &MemoryStore, claim: &Claim) -> Option<Priority> {
+    let queued = all(
+        disk,
+        TaskFilter {
+            tool: Some(claim.tool.clone()),
+            states: vec![State::Queued],
+            ..TaskFilter::default()
+        },
+    );
+    let ready = queued
+        .iter()
+        .filter(|task| task.is_in_queue() && task.ready_at <= claim.at);
     ready.map(|task| task.priority).max()
 }
 

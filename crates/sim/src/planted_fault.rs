@@ -24,6 +24,8 @@ pub enum PlantedFault {
     ForgottenRate,
     /// A task with a unique value is created as one without.
     ForgottenValue,
+    /// The limits of groups are not kept.
+    UnlimitedGroups,
 }
 
 impl fmt::Display for PlantedFault {

@@ -107,6 +107,13 @@ fn two_live_tasks_with_one_unique_value_are_found() {
 }
 
 #[test]
+fn a_group_without_a_limit_is_found() {
+    find(PlantedFault::UnlimitedGroups, |found| {
+        found.invariant.to_string().contains("concurrency value")
+    });
+}
+
+#[test]
 fn invariant_11_seeds_0_to_49_break_nothing() {
     run_seeds(0..50);
 }

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_unique.sql"),
     include_str!("migrations/0011_schedules.sql"),
     include_str!("migrations/0012_labels.sql"),
+    include_str!("migrations/0013_concurrency_groups.sql"),
 ];
 
 /// The version of the schema after all of them.

@@ -5,6 +5,7 @@ use crate::{
     change::{
         Request, RequestAnswer,
         deletion::{Delete, WHENEVER},
+        groups::FillSome,
         ledger,
         signing_keys::RotateKeys,
     },
@@ -13,7 +14,7 @@ use crate::{
     node::{nodes, permits, take},
     origin::{self, HostFileContents},
     query::{read, search},
-    statement::{Fault, Param, Retries, encode, texts},
+    statement::{Fault, Param, Retries, encode, row, texts},
 };
 use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
@@ -29,8 +30,9 @@ use longhaul_core::{
 use std::{future::ready, sync::Arc};
 
 const PUT_SPEC: &str = "INSERT INTO specs (id, kind, definition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-const PUT_LIMIT: &str = "INSERT INTO tool_limits (tool, concurrency) VALUES ($1, $2) \
-     ON CONFLICT (tool) DO UPDATE SET concurrency = excluded.concurrency WHERE tool_limits.concurrency IS DISTINCT FROM excluded.concurrency";
+const PUT_LIMIT: &str = "INSERT INTO tool_limits (tool, concurrency, per_group) VALUES ($1, $2, $3) \
+     ON CONFLICT (tool) DO UPDATE SET concurrency = excluded.concurrency, per_group = excluded.per_group \
+     WHERE (tool_limits.concurrency, tool_limits.per_group) IS DISTINCT FROM (excluded.concurrency, excluded.per_group)";
 const HASTEN: &str = "UPDATE tasks SET resume_at = $1, wake_at = least(wake_at, $1) WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > $1";
 const REMOVE_TOMBSTONES: &str = "DELETE FROM tombstones WHERE host = $1 AND task = ANY($2::text[])";
 
@@ -243,12 +245,28 @@ impl QueueStore for PostgresStore {
         read!(self, |connection| read::spec(connection, &id))
     }
 
-    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_limit(
+        &self,
+        tool: &str,
+        concurrency: Option<usize>,
+        per_group: Option<usize>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let tool = encode(tool).into_owned();
-        let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+        let [concurrency, per_group] = [concurrency, per_group].map(|most| most.map(row::bound));
         Box::pin(async move {
-            let params: Vec<Param<'_>> = vec![&tool, &concurrency];
+            let params: Vec<Param<'_>> = vec![&tool, &concurrency, &per_group];
             transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
+        })
+    }
+
+    fn fill_groups(&self) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(async move {
+            let mut filled = 0;
+            while let Some((more, effects)) = transact(&self.connections, &FillSome).await? {
+                filled += more;
+                self.published.committed(effects);
+            }
+            Ok(filled)
         })
     }
 

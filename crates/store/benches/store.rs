@@ -48,6 +48,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
             retention: 86_400_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

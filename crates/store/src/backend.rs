@@ -5,12 +5,13 @@ use crate::{
     usage,
 };
 use longhaul_core::{
-    Json, QuotaExceeded, QuotaScope, Task, TaskId, UnixMillis, Usage,
+    ConcurrencyGroup, Json, QuotaExceeded, QuotaScope, Task, TaskId, UnixMillis, Usage,
     store::{
         ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, ScheduleConflict, ScheduleRecord,
         ScheduledStart, StoreError, Uniqueness, UnwrittenCall,
     },
 };
+use std::sync::Arc;
 
 /// The transaction of a store, or what stands for one. After an error the store undoes all that was written.
 pub trait Backend {
@@ -56,6 +57,13 @@ pub trait Backend {
     /// # Errors
     /// A statement failed.
     fn write(&mut self, loaded: Self::Loaded, decision: &Decision<'_>) -> Result<(), Self::Error>;
+
+    /// Lets queued tasks into a group of `tool` as far as the tool's limit allows, in the order of the queue, and tells listeners of them. It may do so any time until the
+    /// transaction ends.
+    ///
+    /// # Errors
+    /// A statement failed.
+    fn fill_group(&mut self, tool: &Arc<str>, group: ConcurrencyGroup) -> Result<(), Self::Error>;
 
     /// Loads a schedule, as the transaction sees it, and whether the task that it started last is live.
     ///
@@ -161,8 +169,10 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
     }
     if let Some((replaced, decision)) = replaced {
         backend.write(replaced, &decision)?;
+        fill_group_of(backend, &decision.task)?;
         notify_parent(backend, &decision, new.created_at)?;
     }
+    fill_group_of(backend, &created.task)?;
     notify_parent(backend, created, new.created_at)?;
     Ok(Ok(Created::New(created.task.clone())))
 }
@@ -212,8 +222,17 @@ pub fn write_call<B: Backend>(backend: &mut B, call: &UnwrittenCall, change: &Ch
 pub fn apply<B: Backend>(backend: &mut B, change: &Change) -> Answer<Task, ApplyError, B> {
     let (before, decision) = granted!(decided(backend, &change.task, |task| decide(task, change))?);
     backend.write(before, &decision)?;
+    fill_group_of(backend, &decision.task)?;
     notify_parent(backend, &decision, change.at)?;
     Ok(Ok(decision.task))
+}
+
+/// Fills the group of a task that was written, if it may have left it or waits for it.
+fn fill_group_of<B: Backend>(backend: &mut B, task: &Task) -> Result<(), B::Error> {
+    match task.group {
+        Some(group) if !task.is_in_group() => backend.fill_group(&task.tool, group),
+        _ => Ok(()),
+    }
 }
 
 /// The schedule that starts a new task, as it then is.

@@ -81,8 +81,17 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(()))
     }
 
-    fn put_limit(&self, _tool: &str, _concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_limit(
+        &self,
+        _tool: &str,
+        _concurrency: Option<usize>,
+        _per_group: Option<usize>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         at_once(Ok(()))
+    }
+
+    fn fill_groups(&self) -> BoxFuture<'_, Result<usize, StoreError>> {
+        at_once(Ok(0))
     }
 
     fn set_paused(&self, _tool: &str, _paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -2,8 +2,9 @@
 
 use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Labels, Lineage, Millis, NodeId, Outcome, Owner, Principal,
-    Priority, Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict,
+    AnsweredBy, Attempt, Blocked, ConcurrencyGroup, HostId, InputKey, Json, Labels, Lineage, Millis, NodeId, Outcome,
+    Owner, Principal, Priority, Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId,
+    UnixMillis, Verdict,
     store::{Idempotency, Uniqueness},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -31,6 +32,12 @@ pub trait Row {
     /// When the column holds something else.
     fn text<T>(&self, column: usize, read: impl FnOnce(&str) -> T) -> Result<Option<T>, Self::Error>;
 
+    /// The bytes of a digest.
+    ///
+    /// # Errors
+    /// When the column holds something else.
+    fn digest(&self, column: usize) -> Result<Option<[u8; 32]>, Self::Error>;
+
     /// The error of a value that this release never wrote.
     fn meaningless(&self, column: usize) -> Self::Error;
 }
@@ -46,18 +53,19 @@ macro_rules! task_columns {
             ", origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority, labels"
+             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority, labels, tasks.concurrency_group, waits_for_group"
         )
     };
 }
 
 /// The first column after those of the task.
-pub const MORE: usize = 44;
+pub const MORE: usize = 46;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-pub const CHANGING: [&str; 28] = [
+pub const CHANGING: [&str; 29] = [
     "announced",
     "state",
+    "waits_for_group",
     "stop_reason",
     "stop_at",
     "attempt_epoch",
@@ -87,11 +95,12 @@ pub const CHANGING: [&str; 28] = [
 ];
 
 /// The values of [`CHANGING`].
-pub fn changing(task: &Task) -> [Cell<'_>; 28] {
+pub fn changing(task: &Task) -> [Cell<'_>; 29] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
         Cell::Integer(code::of_state(task.state)),
+        Cell::flag(task.waits_for_group),
         Cell::integer(task.stop.map(|stop| code::of(&STOP_REASONS, stop.reason))),
         Cell::timestamp(task.stop.map(|stop| stop.at)),
         Cell::integer(attempt.map(|attempt| i64::from(attempt.epoch))),
@@ -171,7 +180,7 @@ impl<'a> Cell<'a> {
 }
 
 /// The columns that never change, in the order of [`fixed`].
-pub const FIXED: [&str; 20] = [
+pub const FIXED: [&str; 21] = [
     "id",
     "principal",
     "session",
@@ -192,6 +201,7 @@ pub const FIXED: [&str; 20] = [
     "unique_value",
     "unique_arguments",
     "labels",
+    "concurrency_group",
 ];
 
 /// The values of [`FIXED`].
@@ -199,7 +209,7 @@ pub fn fixed<'a>(
     task: &'a Task,
     idempotency: Option<&'a Idempotency>,
     unique: Option<&'a Uniqueness>,
-) -> [Cell<'a>; 20] {
+) -> [Cell<'a>; 21] {
     let lineage = task.lineage.as_ref();
     [
         Cell::text(Some(task.id.as_str())),
@@ -225,6 +235,7 @@ pub fn fixed<'a>(
             true => Cell::Null,
             false => Cell::Text(Cow::Owned(task.labels.to_json().as_str().to_owned())),
         },
+        Cell::digest(task.group.as_ref().map(|group| &group.0)),
     ]
 }
 
@@ -262,12 +273,14 @@ pub fn task<R: Row>(row: &R) -> Result<Task, R::Error> {
         retention: number(row, 22)?.cast_unsigned(),
         lineage: lineage(row)?,
         labels: labels(row)?,
+        group: row.digest(44)?.map(ConcurrencyGroup),
     };
     Ok(Task {
         header: Arc::new(header),
         announced: number(row, 8)? != 0,
         keyed: number(row, 31)? != 0,
         state: code::state(number(row, 9)?).ok_or_else(|| row.meaningless(9))?,
+        waits_for_group: number(row, 45)? != 0,
         stop: stop(row)?,
         attempt: attempt(row)?,
         attempts_used: count(row, 16)?,

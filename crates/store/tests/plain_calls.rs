@@ -184,6 +184,7 @@ impl Fixture {
                 retention: HOUR,
                 lineage: None,
                 labels: longhaul_core::Labels::default(),
+                group: None,
             },
             announced: false,
             in_memory: true,

@@ -269,7 +269,7 @@ impl AdminContext {
             },
             runs_at: self.runs_at(task).await?,
             waits_for: match waits_for {
-                Some(wait) => Some(self.wait_in_words(&task.tool, &wait).await?),
+                Some(wait) => Some(self.wait_in_words(task, &wait).await?),
                 None => None,
             },
             deadline_at: task.deadline_at().map(time),
@@ -303,7 +303,7 @@ impl AdminContext {
     }
 
     /// What a queued task waits for, and what is before it in all.
-    async fn wait_in_words(&self, tool: &str, wait: &QueueWait) -> Result<String, StoreError> {
+    async fn wait_in_words(&self, task: &Task, wait: &QueueWait) -> Result<String, StoreError> {
         let QueueWait::Behind { tasks, or_more } = wait else {
             return Ok(wait.to_string());
         };
@@ -312,8 +312,11 @@ impl AdminContext {
             (tasks, false) => format!("queued behind {tasks} of its principal's tasks"),
             (tasks, true) => format!("queued behind over {tasks} of its principal's tasks"),
         };
+        if task.waits_for_group {
+            words.push_str("; others with the same value of the tool's `concurrency_key` are in progress");
+        }
         let tools = self.tools().await?;
-        if let Some(tool) = tools.iter().find(|known| known.name == *tool) {
+        if let Some(tool) = tools.iter().find(|known| known.name == *task.tool) {
             let limit = match tool.concurrency {
                 Some(limit) => format!("at most {limit} of its tool run at once, "),
                 None => String::new(),

@@ -94,6 +94,9 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     if let Some(most) = tool.queue.concurrency {
         built = built.concurrency(most as usize);
     }
+    if let Some(template) = tool.queue.concurrency_key {
+        built = built.concurrency_key(template);
+    }
     if let Some(template) = tool.queue.unique {
         built = built.unique(template);
     }

@@ -12,6 +12,7 @@ mod attempt_logs;
 mod audit;
 mod auth;
 mod calls;
+mod concurrency_key;
 mod content;
 mod doctor;
 mod examples;

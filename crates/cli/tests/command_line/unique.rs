@@ -31,8 +31,8 @@ fn runs(server: &Protected) -> usize {
 }
 
 /// A request of a modern client without tasks.
-fn plain(who: &str) -> String {
-    let with_tasks = modern(who, "tools/call", deploy(false));
+pub(super) fn plain(who: &str, call: Value) -> String {
+    let with_tasks = modern(who, "tools/call", call);
     let (head, body) = with_tasks.split_once("\r\n\r\n").unwrap();
     let mut body: Value = serde_json::from_str(body).unwrap();
     body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
@@ -41,7 +41,7 @@ fn plain(who: &str) -> String {
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
-fn restart(server: &mut Protected) {
+pub(super) fn restart(server: &mut Protected) {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     (server.child, _) = serve(server.folder.path(), &server.address.to_string());
@@ -81,7 +81,7 @@ fn one_call_with_a_unique_value_is_live_and_the_same_ones_join_it() {
         let call = || task_in(&raw(&server, &modern(&ann, "tools/call", deploy(false))));
         let first = match is_plain {
             // Its caller goes, and can come back.
-            true => Err(send(&server, &plain(&ann))),
+            true => Err(send(&server, &plain(&ann, deploy(false)))),
             false => Ok(call()),
         };
         while runs(&server) == 0 {
@@ -98,7 +98,7 @@ fn one_call_with_a_unique_value_is_live_and_the_same_ones_join_it() {
         check_live(&server, &live, &ann, &bob, &session);
 
         let in_session = legacy(&ann, &session, "tools/call", deploy(false));
-        let mut waiting = [plain(&ann), in_session].map(|call| send(&server, &call));
+        let mut waiting = [plain(&ann, deploy(false)), in_session].map(|call| send(&server, &call));
         check_live(&server, &live, &ann, &bob, &session);
         fs::write(server.folder.path().join("gate"), "").unwrap();
         for waiting in &mut waiting {

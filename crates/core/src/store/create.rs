@@ -74,7 +74,7 @@ pub struct NewTask {
     pub arguments: Json,
     /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
     pub requestor: Json,
-    /// Claim it in the same write, for a node that has a free slot.
+    /// Claim it in the same write, for a node that has a free slot. One with a [group](TaskHeader::group) is queued all the same.
     pub claim: Option<(NodeId, Option<HostId>)>,
     /// End it in the same write: a legacy call with bad arguments gets a failed task.
     pub outcome: Option<Outcome>,
@@ -171,6 +171,7 @@ impl NewTask {
             announced: self.announced,
             keyed: self.idempotency.is_some() || self.unique.is_some(),
             state: crate::State::Queued,
+            waits_for_group: self.group.is_some(),
             stop: None,
             attempt: None,
             attempts_used: 0,
@@ -198,7 +199,7 @@ impl NewTask {
             }),
             (None, None) => None,
         };
-        // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
+        // A queued task that is ready takes either event. One that waits for its group stays queued, and is claimed like any other.
         let outcome = event.and_then(|event| crate::transition(&mut task, &event, now).ok()?);
         (task, outcome)
     }

@@ -52,9 +52,9 @@ impl StoreEvent {
         })
     }
 
-    /// That `task` is queued, if it is.
+    /// That `task` is in the queue of its tool, if it is.
     pub fn queue_ready(task: &Task) -> Option<Self> {
-        (task.state == crate::State::Queued).then(|| Self::QueueReady {
+        task.is_in_queue().then(|| Self::QueueReady {
             tool: Arc::clone(&task.tool),
             place: QueuePlace::of(task),
         })

@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 pub(crate) mod attempt_outcome;
 pub(crate) mod blocked;
 pub(crate) mod child_entry;
+pub(crate) mod concurrency_group;
 pub(crate) mod event;
 pub(crate) mod input;
 pub(crate) mod labels;
@@ -12,8 +13,8 @@ mod timer;
 pub(crate) mod transition;
 
 use crate::{
-    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Labels, Lineage, Millis, NodeId, Owner, Priority, SpecId,
-    TaskId, UnixMillis, Verdict,
+    Attempt, AttemptState, Blocked, ConcurrencyGroup, Fence, HostId, InputKey, Labels, Lineage, Millis, NodeId, Owner,
+    Priority, SpecId, TaskId, UnixMillis, Verdict,
 };
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
@@ -102,6 +103,8 @@ pub struct TaskHeader {
     pub lineage: Option<Lineage>,
     /// By which operators find and count it.
     pub labels: Labels,
+    /// The tasks of its tool that it shares a limit with, if its tool has a concurrency key.
+    pub group: Option<ConcurrencyGroup>,
 }
 
 /// One long tool call: the record every store keeps. Arguments, outcome and input texts are kept apart from it, so that reading
@@ -116,6 +119,9 @@ pub struct Task {
     pub keyed: bool,
     /// Where it stands.
     pub state: State,
+    /// Whether it has a [group](TaskHeader::group) and is not in it yet. While it is queued nobody can claim it then; the store lets it into the group as soon as there
+    /// is room.
+    pub waits_for_group: bool,
     /// A request to stop.
     pub stop: Option<Stop>,
     /// The latest attempt. It may outlive the task: a legacy cancel ends the task at once.
@@ -178,6 +184,16 @@ impl Task {
     pub fn client_may_return(&self) -> bool {
         let session = self.owner.session.as_ref();
         session.is_some_and(|session| !session.ends_with_connection())
+    }
+
+    /// Whether it can be claimed from the queue of its tool, now or later.
+    pub fn is_in_queue(&self) -> bool {
+        self.state == State::Queued && !self.waits_for_group
+    }
+
+    /// Whether it counts towards the limit of its [group](TaskHeader::group): from when it is let in until it is over, and its attempt has stopped.
+    pub fn is_in_group(&self) -> bool {
+        self.group.is_some() && !self.waits_for_group && (!self.is_done() || self.active_attempt().is_some())
     }
 
     /// Whether it waits without an attempt and without code in memory.

@@ -48,7 +48,7 @@ pub struct IllegalEvent {
 ///
 /// | event | Queued | Running | Suspended | Blocked | Done |
 /// | --- | --- | --- | --- | --- | --- |
-/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
+/// | `Claimed` | Running, attempt Starting, unless it is too early or waits for its group | – | – | – | – |
 /// | `Adopted` | – | node changed | – | – | node changed while the attempt still stops |
 /// | `Reclaimed` | – | node changed, bound to no host | – | – | the same while the attempt still stops |
 /// | `Started` | – | attempt Live, once (Stopping stays) | – | – | accepted while the attempt still stops |
@@ -172,6 +172,9 @@ impl Task {
 
     fn claim(&mut self, node: NodeId, host: &Option<HostId>, at: UnixMillis) -> Result<(), Reason> {
         self.require(State::Queued)?;
+        if self.waits_for_group {
+            return Err(Reason::WrongState);
+        }
         if self.ready_at > at {
             return Err(Reason::TooEarly);
         }
@@ -464,6 +467,7 @@ impl Task {
         self.status = outcome.failure_line().or(self.status.take());
         self.open_inputs.clear();
         self.resume_at = None;
+        self.waits_for_group = false;
         self.blocked = None;
         self.announced_until = self.announced_until.max(at.plus(self.retention));
     }

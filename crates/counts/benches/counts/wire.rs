@@ -50,6 +50,7 @@ fn record() -> Writing {
             retention: 3_600_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

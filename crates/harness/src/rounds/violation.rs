@@ -42,6 +42,9 @@ impl Invariant {
         Self::unnumbered("each planned time of a schedule is started once, or passes as its rules say");
     pub const START_RATES: Self =
         Self::unnumbered("attempts of a tool do not begin closer to each other than its rate says");
+    pub const GROUPS: Self = Self::unnumbered(
+        "no more tasks with one concurrency value are in progress than their limit, and none waits while there is room",
+    );
     pub const PRIORITIES: Self =
         Self::unnumbered("of the ready tasks of a tool, one of the highest priority is claimed");
     pub const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");

@@ -1,8 +1,8 @@
-//! Texts that are made of the arguments of a call: the value of `unique`, and labels.
+//! Texts that are made of the arguments of a call: the values of `unique` and `concurrency_key`, and labels.
 
 use longhaul_command::Template;
 use longhaul_core::{Label, Labels};
-use longhaul_runtime::{LabelsOf, UniqueValue};
+use longhaul_runtime::{CallValue, LabelsOf};
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,12 +51,24 @@ fn referred<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     named.unwrap_or(property)
 }
 
-/// The value of `unique` of a call.
-pub(super) fn unique_value(text: &str, schema: &Value, secrets: &BTreeSet<String>) -> Result<UniqueValue, String> {
-    let CallText { template, defaults } = CallText::read("unique", text, schema, secrets)?;
-    Ok(Arc::new(move |arguments| {
+/// The value that calls are compared by for the setting `key`, if it is set.
+pub(super) fn call_value(
+    key: &str,
+    text: Option<&str>,
+    schema: &Value,
+    secrets: &BTreeSet<String>,
+    has_intake: bool,
+) -> Result<Option<CallValue>, String> {
+    let Some(text) = text else { return Ok(None) };
+    if has_intake {
+        return Err(format!(
+            "`{key}` cannot be combined with `ask_before`, which completes the arguments later"
+        ));
+    }
+    let CallText { template, defaults } = CallText::read(key, text, schema, secrets)?;
+    Ok(Some(Arc::new(move |arguments| {
         template.text_of(arguments.as_str(), &defaults)
-    }))
+    })))
 }
 
 /// The labels of a call, of their names and templates; `None` without any.

@@ -1,6 +1,7 @@
 //! Tools: functions that models call.
 
 mod ask_before;
+mod build;
 mod call_text;
 mod executor;
 mod handler;
@@ -12,11 +13,7 @@ pub use handler::ToolHandler;
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 
-use crate::{
-    Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, handler::schema, time::whole_millis,
-};
-use call_text::{labels_of, unique_value};
-use executor::function_executor;
+use crate::{Arguments, Error, Icon, RequestContext, ServerHandle, time::whole_millis};
 use handler::BoxedToolHandler;
 use longhaul_command::in_process;
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, StartRate, TaskPolicy};
@@ -63,6 +60,8 @@ pub struct Tool {
     unique: Option<String>,
     /// Names and templates.
     labels: Vec<(String, String)>,
+    /// The template of what has its own concurrency.
+    concurrency_key: Option<String>,
 }
 
 /// Makes the intake once its server is known.
@@ -156,11 +155,16 @@ impl Tool {
         let mut settings = ToolSettings::new(name, in_process::KIND, RawJson::trusted("{}"), implementation);
         settings.input_schema = H::input_schema();
         settings.output_schema = H::Output::output_schema();
+        Self::with(settings)
+    }
+
+    fn with(settings: ToolSettings<Implementation>) -> Self {
         Self {
             settings,
             intake: None,
             unique: None,
             labels: Vec::new(),
+            concurrency_key: None,
         }
     }
 
@@ -200,12 +204,7 @@ impl Tool {
     ) -> Self {
         let mut settings = ToolSettings::new(name, kind, definition, Implementation::Executor(executor));
         settings.input_schema = input_schema;
-        Self {
-            settings,
-            intake: None,
-            unique: None,
-            labels: Vec::new(),
-        }
+        Self::with(settings)
     }
 
     /// What it does and when to use it, for the model. By default the doc comment of the arguments' type.
@@ -387,10 +386,26 @@ impl Tool {
         self
     }
 
-    /// How many calls may run at once; more wait in the queue. By default as many as the server allows.
+    /// How many calls may run at once; more wait in the queue. By default as many as the server allows. With a
+    /// [`concurrency_key`](Self::concurrency_key): how many with the same value.
     #[must_use]
     pub fn concurrency(mut self, limit: usize) -> Self {
         self.settings.concurrency = Some(limit.max(1));
+        self
+    }
+
+    /// Limits the calls with each value of `template`, in which `{name}` stands for an argument, to the tool's [`concurrency`](Self::concurrency), by default 1. The
+    /// tool as a whole has no limit then. A call counts until it is over, also while it is suspended; others with its value wait in the queue. So a task that starts
+    /// another one of its tool with the same value waits for itself.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy { branch: String }
+    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).concurrency_key("{branch}");
+    /// ```
+    #[must_use]
+    pub fn concurrency_key(mut self, template: impl Into<String>) -> Self {
+        self.concurrency_key = Some(template.into());
         self
     }
 
@@ -536,49 +551,6 @@ impl Tool {
         self
     }
 
-    /// Checks the tool and binds it to `server`.
-    pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
-        let Self {
-            mut settings,
-            intake,
-            unique,
-            labels,
-        } = self;
-        let name = Arc::clone(&settings.name);
-        let wrong = |why: String| DefinitionError {
-            what: format!("tool `{name}`"),
-            why,
-        };
-        name::check(&name).map_err(wrong)?;
-        schema::check_arguments(&mut settings.input_schema).map_err(wrong)?;
-        if unique.is_some() && intake.is_some() {
-            return Err(wrong(
-                "`unique` cannot be combined with `ask_before`, which completes the arguments later".to_owned(),
-            ));
-        }
-        if !settings.secrets.is_empty() && intake.is_some() {
-            return Err(wrong(
-                "`secrets` cannot be combined with `ask_before`, whose arguments are recorded".to_owned(),
-            ));
-        }
-        secrets::mark(&settings.secrets, &mut settings.input_schema).map_err(wrong)?;
-        let unique = unique.map(|text| unique_value(&text, &settings.input_schema, &settings.secrets));
-        settings.unique = unique.transpose().map_err(wrong)?;
-        settings.labels = labels_of(&labels, &settings.input_schema, &settings.secrets).map_err(wrong)?;
-        if settings.description.is_empty() {
-            settings.description = description_of(&settings.input_schema);
-        }
-        settings.intake = intake.map(|make| make(server.clone()));
-        let output = settings.output_schema.clone();
-        let settings = settings.map_executor(|implementation| match implementation {
-            Implementation::Executor(executor) => Ok(executor),
-            Implementation::Function { handler, durable } => {
-                function_executor(&name, handler, durable, output.as_ref(), server.clone())
-            }
-        });
-        longhaul_runtime::Tool::new(settings.map_err(wrong)?).map_err(|error| wrong(error.to_string()))
-    }
-
     pub(crate) fn hands_off(&self) -> bool {
         matches!(self.settings.handoff, Handoff::After(_))
     }
@@ -586,9 +558,4 @@ impl Tool {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.settings.name
     }
-}
-
-/// The description in the schema of the arguments.
-fn description_of(schema: &Value) -> String {
-    schema["description"].as_str().unwrap_or_default().to_owned()
 }

@@ -107,6 +107,8 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
         end_given_up_work(inner).await?;
     }
     while matches!(timers::fire(&inner.node).await?, timers::FireOutcome::Some) {}
+    // The limits may be other ones now, and an earlier release does not know groups.
+    inner.node.store.fill_groups().await?;
     let now = inner.node.now();
     for tool in inner.node.store.queued_tools().await? {
         if let Some(place) = inner.node.store.next_ready(&tool, now).await? {

@@ -109,6 +109,7 @@ impl Engine {
         new.outcome = Some(outcome);
         // It is never live, and its arguments were not taken.
         new.unique = None;
+        new.header.group = None;
         let created = self.0.node.create_until_known(new).await;
         let created = (self.0).with_same_secrets(created, &call.tool, &call.arguments).await?;
         if let Created::New(task) = &created {
@@ -283,10 +284,7 @@ impl Inner {
     fn arrive(&self, new: &mut NewTask) -> Arrival {
         let offered = self.catalog.tool(&new.tool);
         let concurrency = self.concurrency_of(&new.tool, offered.as_deref());
-        // With a rate only a claim from the queue may begin it.
-        let may_begin = offered
-            .as_deref()
-            .is_none_or(|tool| tool.settings().start_rate.is_none());
+        let may_begin = offered.as_deref().is_none_or(|tool| !tool.begins_from_queue());
         let take_slot = || may_begin.then(|| self.slot_to_begin(&new.tool, concurrency)).flatten();
         let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
@@ -302,8 +300,7 @@ impl Inner {
         let digest = keyed.then(|| digest(&call.arguments, &settings.secrets));
         // If nothing begins here, another node runs it.
         let is_for_others = !self.begins_work() && self.node.store.capabilities().many_nodes;
-        // The store counts the starts of a tool with a rate.
-        let is_counted = settings.start_rate.is_some();
+        let is_counted = call.tool.begins_from_queue();
         let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others && !is_counted;
         let at = self.node.now();
         let id = TaskId::mint(at, &*self.node.ports.entropy);
@@ -322,6 +319,7 @@ impl Inner {
                 retention: settings.retention_for(call.ttl),
                 lineage: None,
                 labels: (settings.labels.as_ref()).map_or_else(Labels::default, |labels_of| labels_of(&call.arguments)),
+                group: call.tool.group(&call.arguments),
             },
             announced,
             in_memory,

@@ -3,8 +3,8 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{
-    Json, Labels, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec, shorten,
-    store::Uniqueness,
+    ConcurrencyGroup, Json, Labels, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec,
+    shorten, store::Uniqueness,
 };
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
@@ -49,8 +49,17 @@ pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 /// The usual timeout of a question: 7 days.
 pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
-/// The value that makes calls of a tool unique, of their arguments, which were checked before.
-pub type UniqueValue = Arc<dyn Fn(&Json) -> String + Send + Sync>;
+/// A value that calls of a tool are compared by, of their arguments, which were checked before.
+pub type CallValue = Arc<dyn Fn(&Json) -> String + Send + Sync>;
+
+/// Limits how many tasks of a tool with the same value are in progress at once.
+#[derive(Clone)]
+pub struct ConcurrencyKey {
+    /// The value.
+    pub value: CallValue,
+    /// So many. A task is in progress from when it could begin until it is over and its work has stopped, also while it waits for its next attempt or is suspended.
+    pub limit: usize,
+}
 
 /// The labels of a task, of its arguments.
 pub type LabelsOf = Arc<dyn Fn(&Json) -> Labels + Send + Sync>;
@@ -106,8 +115,11 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub max_retention: Option<Millis>,
     /// How many of its tasks run at once, over all nodes that share the store; `None` for no limit of its own.
     pub concurrency: Option<usize>,
+    /// How many of its tasks with the same value are in progress at once, over all nodes that share the store; others wait in its queue. Its plain calls are
+    /// stored from their beginning.
+    pub concurrency_key: Option<ConcurrencyKey>,
     /// Makes of a call's arguments what no two of its live tasks have in common, over all nodes that share the store.
-    pub unique: Option<UniqueValue>,
+    pub unique: Option<CallValue>,
     /// Makes the labels of a call's task, by which operators find and count it.
     pub labels: Option<LabelsOf>,
     /// Arguments that the store has encrypted only.
@@ -176,6 +188,7 @@ impl<E> ToolSettings<E> {
             retention: ToolSettings::RETENTION,
             max_retention: None,
             concurrency: None,
+            concurrency_key: None,
             unique: None,
             labels: None,
             secrets: BTreeSet::new(),
@@ -215,6 +228,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            concurrency_key,
             priority,
             start_rate,
             unique,
@@ -247,6 +261,7 @@ impl<E> ToolSettings<E> {
             retention,
             max_retention,
             concurrency,
+            concurrency_key,
             priority,
             start_rate,
             unique,
@@ -317,6 +332,23 @@ impl Tool {
             value: Sha256::digest(value).into(),
             arguments: digest,
         })
+    }
+
+    /// The tasks of the tool that a call with these arguments shares a limit with, if the tool has a concurrency key.
+    pub(crate) fn group(&self, arguments: &Json) -> Option<ConcurrencyGroup> {
+        let key = self.settings.concurrency_key.as_ref()?;
+        Some(ConcurrencyGroup(Sha256::digest((key.value)(arguments)).into()))
+    }
+
+    /// How many of its tasks may be in progress at once: in all, and in each group.
+    pub(crate) fn limits(&self) -> (Option<usize>, Option<usize>) {
+        let key = self.settings.concurrency_key.as_ref();
+        (self.settings.concurrency, key.map(|key| key.limit))
+    }
+
+    /// Whether only a claim from the queue may begin its tasks, so that the store holds them to their rate, or their group's limit.
+    pub(crate) fn begins_from_queue(&self) -> bool {
+        self.settings.start_rate.is_some() || self.settings.concurrency_key.is_some()
     }
 
     /// Its settings.

@@ -393,6 +393,7 @@ impl TaskContext {
                 header: TaskHeader {
                     created_at: self.now(),
                     lineage: Some(self.lineage_of_child(seq)),
+                    group: None,
                     ..new.header.clone()
                 },
                 parent: Some(parent),

@@ -1,9 +1,15 @@
 //! Changing which tools are offered while the engine runs.
 
-use super::{Engine, changed_code};
+use super::{Engine, Inner, changed_code};
 use crate::catalog::Tool;
 use longhaul_core::store::StoreError;
 use std::sync::Arc;
+
+/// Lets tasks into their groups whose limit has changed. A node that stops before it is done does so at its next start.
+async fn fill_groups(inner: Arc<Inner>) {
+    let fill = || async { Ok(inner.node.store.fill_groups().await?) };
+    let _ = inner.node.retry_store("letting tasks into their groups", fill).await;
+}
 
 impl Engine {
     /// Adds a tool, or replaces the one of the same name. Its definition is stored first, since its tasks may outlive it.
@@ -13,8 +19,13 @@ impl Engine {
     pub async fn put_tool(&self, tool: Tool) -> Result<(), StoreError> {
         self.0.node.store.put_spec(tool.spec().clone()).await?;
         let name = Arc::clone(tool.name());
-        self.0.node.store.put_limit(&name, tool.settings().concurrency).await?;
+        let (concurrency, per_group) = tool.limits();
+        self.0.node.store.put_limit(&name, concurrency, per_group).await?;
+        let before = self.0.catalog.tool(&name).and_then(|before| before.limits().1);
         self.0.catalog.put_tool(tool);
+        if before != per_group {
+            self.0.node.spawn(fill_groups(Arc::clone(&self.0)));
+        }
         // Its tasks may have waited for a node that has it, or for the rate that it had.
         self.0.node.queues.look_again_at(&name);
         self.0

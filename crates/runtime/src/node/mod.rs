@@ -39,7 +39,7 @@ use change_feed::ChangeFeed;
 use failed_starts::FailedStarts;
 use isolated_retry::IsolationLock;
 use longhaul_core::{
-    BoxFuture, CancelMode, NodeId, State, Store, Task, TaskId, UnixMillis,
+    BoxFuture, CancelMode, NodeId, Store, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, NewNode, QueuePlace, Record, StoreError},
 };
 use progress_stream::ProgressStreams;
@@ -287,7 +287,7 @@ impl Node {
         {
             self.active.stop(&task.id, stop.reason);
         }
-        if task.state == State::Queued {
+        if task.is_in_queue() {
             self.queues.offer(&task.tool, QueuePlace::of(task));
         }
         children::parent_or_child_changed(self, task);

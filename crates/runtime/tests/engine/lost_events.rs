@@ -337,6 +337,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         retention: 3_600_000,
         lineage: None,
         labels: longhaul_core::Labels::default(),
+        group: None,
     };
     let new = NewTask {
         header,

@@ -9,6 +9,7 @@ mod cancellation;
 mod catalog;
 mod checkpoints;
 mod clocks;
+mod concurrency_keys;
 mod cordons;
 mod crash_budget;
 mod deadlines;

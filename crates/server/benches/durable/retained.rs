@@ -80,6 +80,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
             retention: DAY,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

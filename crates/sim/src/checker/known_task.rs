@@ -189,6 +189,8 @@ impl KnownTask {
         }
         let task = disk::record(disk, id)?.task;
         let due = match (task.state, task.stop) {
+            // As long as others of its group take, which is checked with each write.
+            (State::Queued, _) if task.waits_for_group => None,
             (State::Queued, _) => Some(format!("is queued since {:?}", task.ready_at)),
             (_, Some(stop)) => Some(format!("is asked to stop since {:?}", stop.at)),
             _ => None,

@@ -13,8 +13,8 @@ use crate::{
     log::Log,
 };
 use known_task::KnownTask;
-pub(crate) use limits::LIMIT;
 use limits::Limits;
+pub(crate) use limits::{GROUP_LIMIT, LIMIT};
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Json, NodeId, Priority, State, Task,
     TaskId, UnixMillis, Verdict,
@@ -163,6 +163,7 @@ impl Checker {
         if let Some(start) = &new.schedule {
             self.schedule_started(disk, new, start);
         }
+        self.check_group(disk, &new.tool, new.group);
         self.check_task(disk, &new.id);
     }
 
@@ -222,6 +223,7 @@ impl Checker {
             }
         }
         self.check_task(disk, &change.task);
+        self.check_group(disk, &before.tool, before.group);
         if let Some(lineage) = &before.lineage {
             self.check_task(disk, &lineage.parent);
         }

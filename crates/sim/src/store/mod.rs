@@ -234,9 +234,19 @@ impl StoreLayer for NodeStore {
         self.write(move |world, _| disk::now(world.disk.put_spec(spec)))
     }
 
-    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_limit(
+        &self,
+        tool: &str,
+        concurrency: Option<usize>,
+        per_group: Option<usize>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let tool = tool.to_owned();
-        self.write(move |world, _| disk::now(world.disk.put_limit(&tool, concurrency)))
+        let per_group = per_group.filter(|_| self.world.plant != Some(PlantedFault::UnlimitedGroups));
+        self.write(move |world, _| disk::now(world.disk.put_limit(&tool, concurrency, per_group)))
+    }
+
+    fn fill_groups(&self) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.write(|world, _| disk::now(world.disk.fill_groups()))
     }
 
     fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {

@@ -4,7 +4,7 @@ pub(crate) mod command;
 mod run_context;
 
 use crate::{
-    checker::{LIMIT, RATED},
+    checker::{GROUP_LIMIT, LIMIT, RATED},
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
@@ -16,8 +16,8 @@ use longhaul_core::{
     BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Priority, Retry, RetryOn, StopReason, TaskId, text_result,
 };
 use longhaul_runtime::{
-    AskError, Backoff, ChildError, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy, Polled, Question,
-    StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
+    AskError, Backoff, ChildError, ConcurrencyKey, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy,
+    Polled, Question, StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
 use run_context::{GRACE, RunContext};
 use serde_json::json;
@@ -36,10 +36,16 @@ pub(crate) const UNIQUE: &str = "unique";
 
 /// What schedules start. It ends soon.
 pub(crate) const SCHEDULED: &str = "scheduled";
+/// As [`PLAIN`], with a concurrency of [`GROUP_LIMIT`] for each of [`GROUPS`] values.
+pub(crate) const GROUPED: &str = "grouped";
+/// As [`DURABLE`], with the same.
+pub(crate) const DURABLE_GROUPED: &str = "durable_grouped";
 
 /// A command, which runs outside of the nodes.
 pub(crate) const COMMAND: &str = "command";
 
+/// How many concurrency values the calls of a tool have.
+const GROUPS: u64 = 2;
 /// Longer than all clock jumps of a run, so that no blocked task times out.
 const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
 
@@ -74,10 +80,7 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         ..settings(LIMITED, Arc::new(Plain(run.clone(), true)))
     };
     let unique = ToolSettings {
-        unique: Some(Arc::new(|arguments| {
-            let arguments: serde_json::Value = serde_json::from_str(arguments.as_str()).unwrap_or_default();
-            arguments["program"].to_string()
-        })),
+        unique: Some(Arc::new(|arguments| seed(arguments).to_string())),
         ..settings(UNIQUE, Arc::new(Durable(run.clone())))
     };
     // As `PLAIN`, with a start rate.
@@ -85,8 +88,22 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         start_rate: "30/m".parse().ok(),
         ..settings(RATED, Arc::new(Plain(run.clone(), false)))
     };
+    let concurrency_key = Some(ConcurrencyKey {
+        value: Arc::new(|arguments| (seed(arguments) / 10 % GROUPS).to_string()),
+        limit: GROUP_LIMIT,
+    });
+    let grouped = ToolSettings {
+        concurrency_key: concurrency_key.clone(),
+        ..settings(GROUPED, Arc::new(Plain(run.clone(), true)))
+    };
+    let durable_grouped = ToolSettings {
+        concurrency_key,
+        ..settings(DURABLE_GROUPED, Arc::new(Durable(run.clone())))
+    };
     let all = [
         unique,
+        grouped,
+        durable_grouped,
         rated,
         settings(SCHEDULED, Arc::new(Quick(run.clone()))),
         settings(DURABLE, Arc::new(Durable(run.clone()))),
@@ -147,7 +164,7 @@ impl Executor for Durable {
     }
 }
 
-/// `1`: whether it is [`LIMITED`].
+/// `1`: whether it is [`LIMITED`] or [`GROUPED`].
 struct Plain(RunContext, bool);
 
 impl Executor for Plain {

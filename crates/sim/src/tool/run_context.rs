@@ -33,7 +33,8 @@ impl RunContext {
     /// Some work during which the attempt holds its slot.
     pub(crate) async fn limited_work(&self, attempt: &ExecutorAttempt) {
         let world = &self.world;
-        let nth = world.check(|checker| checker.limited_work_begins(self.process, &attempt.task, attempt.epoch));
+        let nth =
+            world.check(|checker| checker.limited_work_begins(&world.disk, self.process, &attempt.task, attempt.epoch));
         let _work = LimitedWork {
             world: Arc::clone(world),
             nth,

@@ -5,7 +5,7 @@
 //! for each table, and commits. In between every change is decided here, one after the other, each on what those before it have left.
 
 use super::{
-    Ledger, Part, Request, RequestAnswer,
+    Ledger, Part, Request, RequestAnswer, groups,
     quota_turns::{NearQuotas, QuotaTurns, TAKE_TURNS},
     schedules,
     writes::Writes,
@@ -18,7 +18,7 @@ use crate::{
     statement::{Execute, Fault, Param, Then, Tx, encode, row, row::InsertedRow, select_tasks, texts},
 };
 use longhaul_core::{
-    NodeId, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
+    ConcurrencyGroup, NodeId, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
     store::{CreateError, Created, Idempotency, NewTask, ScheduleRecord, StoreError, Uniqueness},
 };
 use longhaul_store::{
@@ -131,7 +131,9 @@ pub(crate) async fn run(
     let mut batch = Batch::load(&tx, requests, specs, near, pauses).await?;
     let answers = requests.iter().map(|request| batch.decide(request)).collect();
     near.learn(&batch.turns)?;
-    batch.commit(&tx, part).await?;
+    batch.writes.groups.check()?;
+    let filled = batch.commit(&tx, part).await?;
+    groups::note(&filled, &mut batch.effects)?;
     Ok(Done {
         answers,
         effects: batch.effects,
@@ -178,6 +180,11 @@ impl Batch {
         let unknown = unknown_specs(requests, specs);
         let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
 
+        let groups: BTreeSet<&[u8]> = new.iter().filter_map(|new| group(new)).collect();
+        let groups: Vec<&[u8]> = groups.into_iter().collect();
+        let may_regroup: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.may_regroup()).collect();
+        let may_regroup = texts(may_regroup);
+
         let starts = new.iter().filter_map(|new| new.schedule.as_deref());
         let scheduled: BTreeSet<&str> = starts.map(|start| &*start.name).collect();
         let scheduled: Vec<Cow<'_, str>> = scheduled.into_iter().map(encode).collect();
@@ -194,6 +201,8 @@ impl Batch {
         let (names, alone) = turns.columns();
         // Before any row, so that nobody who holds one waits for a turn.
         ask(!names.is_empty(), TAKE_TURNS, vec![&names, &alone]);
+        let has_groups = !groups.is_empty() || !may_regroup.is_empty();
+        let groups_at = ask(has_groups, groups::LOCK, vec![&groups, &may_regroup]);
         // Locked first: see `take`.
         let nodes_at = ask(!nodes.is_empty(), LOCK_NODES, vec![&nodes]);
         let claims = new.iter().any(|new| new.claim.is_some());
@@ -212,6 +221,7 @@ impl Batch {
 
         batch.dead_nodes = dead(&answer(nodes_at))?;
         batch.turns = turns;
+        batch.writes.groups.locked(&answer(groups_at))?;
         batch.have_pauses_changed = pauses.have_changed(&answer(pauses_at))?;
         for row in &answer(schedules_at) {
             let loaded = schedules::loaded(row)?;
@@ -323,8 +333,8 @@ impl Batch {
         replaced
     }
 
-    /// Writes all that has changed, and commits.
-    async fn commit(&self, tx: &Tx<'_>, part: Part) -> Result<(), Fault> {
+    /// Writes all that has changed, fills groups, and commits. Returns what was let in.
+    async fn commit(&self, tx: &Tx<'_>, part: Part) -> Result<Vec<tokio_postgres::Row>, Fault> {
         let new = self.tasks.values().filter_map(|kept| match &kept.row {
             RowState::New(idempotency, unique) => Some(InsertedRow {
                 task: &kept.task,
@@ -439,6 +449,12 @@ impl Backend for Batch {
         Ok(())
     }
 
+    /// All at once, before the commit.
+    fn fill_group(&mut self, tool: &Arc<str>, group: ConcurrencyGroup) -> Result<(), Infallible> {
+        self.writes.groups.add(tool, group);
+        Ok(())
+    }
+
     fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>, Infallible> {
         Ok(self.schedules.get(name).cloned())
     }
@@ -468,6 +484,10 @@ fn call(new: &NewTask) -> Option<Call> {
 
 fn unique<'a>(new: &&'a NewTask) -> Option<(&'a str, &'a [u8])> {
     Some((&*new.tool, &new.unique.as_ref()?.value[..]))
+}
+
+fn group<'a>(new: &&'a NewTask) -> Option<&'a [u8]> {
+    Some(&new.group.as_ref()?.0[..])
 }
 
 /// The principals of new tasks that a quota limits.

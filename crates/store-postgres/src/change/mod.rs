@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod deletion;
+pub(crate) mod groups;
 pub(crate) mod ledger;
 pub(crate) mod quota_turns;
 pub(crate) mod request;

@@ -126,6 +126,14 @@ impl Request {
         }
     }
 
+    /// The tasks after whose change their groups may have to be filled. What only a worker may write and ends nothing is about a task that is in its group and stays there.
+    pub(crate) fn may_regroup(&self) -> Option<&TaskId> {
+        match self {
+            Self::Apply(change) if change.fence.is_none() => Some(&change.task),
+            _ => self.may_end(),
+        }
+    }
+
     /// The entries of journals that it may give another value.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&TaskId, u32)> {
         let (events, start) = match self {

@@ -1,6 +1,10 @@
 //! What a batch writes beside the rows of tasks, collected while its changes are decided.
 
-use super::{ledger::Changes, schedules::StartedSchedules};
+use super::{
+    groups::{self, Groups},
+    ledger::Changes,
+    schedules::StartedSchedules,
+};
 use crate::statement::{
     Fault, Param, Then, Tx, encode,
     row::{INSERT, InsertedRow, TaskRows, UPDATE},
@@ -69,6 +73,8 @@ pub(crate) struct Writes {
     rewritten: BTreeMap<(TaskId, u32), RewrittenEntry>,
     hosts: BTreeSet<(TaskId, HostId)>,
     schedules: BTreeMap<Arc<str>, ScheduleRecord>,
+    /// What is filled at last.
+    pub(crate) groups: Groups,
 }
 
 impl Writes {
@@ -162,7 +168,7 @@ impl Writes {
         }
     }
 
-    /// Writes everything, and the rows of tasks. What other transactions may wait for comes first, and in one order.
+    /// Writes everything, and the rows of tasks; then fills groups, and returns the tasks that were let in. What other transactions may wait for comes first, and in one order.
     ///
     /// # Errors
     /// [`Fault::Conflict`] also if one of the new tasks was written by another transaction meanwhile, under its id, its
@@ -175,10 +181,11 @@ impl Writes {
         sessions: &'a BTreeMap<SessionKey, UnixMillis>,
         usage: &Changes<'_>,
         then: Then,
-    ) -> Result<(), Fault> {
+    ) -> Result<Vec<tokio_postgres::Row>, Fault> {
         let (new, changed) = (TaskRows::inserted(new), TaskRows::updated(changed));
         let columns = Columns::of(self, sessions);
         let schedules = StartedSchedules::of(&self.schedules);
+        let filled = self.groups.columns();
         let mut statements: Vec<(&str, Vec<Param<'_>>)> = Vec::new();
         schedules.add_to(&mut statements);
         // First, since a task that ends here gives up its unique value. No other transaction is waited for: its row is locked.
@@ -193,7 +200,14 @@ impl Writes {
             statements.push((END_SESSIONS, vec![&columns.sessions, &columns.until]));
         }
         usage.add_to(&mut statements);
-        tx.execute_all(&statements, then).await.map(drop)
+        if self.groups.is_empty() {
+            tx.execute_all(&statements, then).await?;
+            return Ok(Vec::new());
+        }
+        // Last, since it counts what the others have left.
+        statements.push((groups::FILL, filled.params()));
+        let rows = tx.query_all(&statements, then).await?;
+        Ok(rows.into_iter().last().unwrap_or_default())
     }
 }
 
@@ -269,6 +283,7 @@ impl<'a> Columns<'a> {
             rewritten,
             hosts,
             schedules: _,
+            groups: _,
         } = writes;
         let stored = |(task, outcome): &'a (TaskId, Outcome)| Some((task.as_str(), outcome_columns(outcome)?));
         let outcomes: Vec<_> = outcomes.iter().filter_map(stored).collect();

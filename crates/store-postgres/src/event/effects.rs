@@ -3,7 +3,7 @@
 use super::{pauses::KnownPauses, traffic::EventTraffic};
 use longhaul_core::{
     NodeId, Outcome, SessionKey, Task, UnixMillis,
-    store::{CommitCounter, StoreEvent, StoreListener},
+    store::{CommitCounter, QueuePlace, StoreEvent, StoreListener},
 };
 use longhaul_store::EndedSessions;
 use parking_lot::{Mutex, RwLock};
@@ -27,6 +27,11 @@ impl Effects {
     pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
         self.events.push(StoreEvent::of_change(task, outcome));
         self.events.extend(StoreEvent::queue_ready(task));
+    }
+
+    /// A tool has a task in its queue that was not there before.
+    pub(crate) fn queue_ready(&mut self, tool: Arc<str>, place: QueuePlace) {
+        self.events.push(StoreEvent::QueueReady { tool, place });
     }
 
     /// Tools were paused, or resumed.

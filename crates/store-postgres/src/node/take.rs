@@ -27,11 +27,12 @@ use std::{
 const CLAIM: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "JOIN arguments ON arguments.task = tasks.id \
-     WHERE tasks.state = 0 AND tool = $1 \
-     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $4) \
+     WHERE tasks.state = 0 AND waits_for_group = 0 AND tool = $1 \
+     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND waits_for_group = 0 AND tool = $1 AND priority < $4) \
      AND ready_at <= $2 ORDER BY ready_at, tasks.id LIMIT $3 FOR UPDATE OF tasks SKIP LOCKED"
 );
-const NEXT_PRIORITY: &str = "SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $2";
+const NEXT_PRIORITY: &str =
+    "SELECT max(priority) FROM tasks WHERE state = 0 AND waits_for_group = 0 AND tool = $1 AND priority < $2";
 const ORPHANS: &str = "SELECT id, attempt_node FROM tasks WHERE attempt_state < 3 AND (attempt_host IS NULL OR attempt_host = $1) \
      AND attempt_node IN (SELECT nodes.id FROM nodes WHERE lost_at IS NOT NULL) ORDER BY attempt_node, id LIMIT $2";
 /// Those whose host has not had a node that runs tasks since `$2`; of those that are asked to stop, whose host has none now. `$4` is the role of a front.

@@ -51,8 +51,8 @@ const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks \
 const QUEUED_ABOVE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks \
      WHERE state = 0 AND tool = $1 AND principal = $2 AND priority > $3 LIMIT $4) AS queued";
 /// Of the highest priority below the second parameter that has queued tasks.
-const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks WHERE state = 0 AND tool = $1 \
-     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND tool = $1 AND priority < $2) ORDER BY ready_at LIMIT 1";
+const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks WHERE state = 0 AND waits_for_group = 0 AND tool = $1 \
+     AND priority = (SELECT max(priority) FROM tasks WHERE state = 0 AND waits_for_group = 0 AND tool = $1 AND priority < $2) ORDER BY ready_at LIMIT 1";
 /// Of dead nodes, unless the one that asks is dead itself.
 const ORPHANED_CALLS: &str = select_tasks!(
     "",
@@ -66,9 +66,9 @@ const HELD: &str = select_tasks!(
 );
 /// Jumps from tool to tool in the index instead of walking through every queue.
 const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
-         SELECT min(tool) FROM tasks WHERE state = 0 \
+         SELECT min(tool) FROM tasks WHERE state = 0 AND waits_for_group = 0 \
          UNION ALL \
-         SELECT (SELECT min(tasks.tool) FROM tasks WHERE state = 0 AND tasks.tool > queued.tool) FROM queued WHERE queued.tool IS NOT NULL \
+         SELECT (SELECT min(tasks.tool) FROM tasks WHERE state = 0 AND waits_for_group = 0 AND tasks.tool > queued.tool) FROM queued WHERE queued.tool IS NOT NULL \
      ) SELECT tool FROM queued WHERE tool IS NOT NULL";
 const CHILDREN: &str = select_tasks!(
     "",

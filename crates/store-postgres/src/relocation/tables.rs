@@ -151,7 +151,11 @@ fn other_tables() -> Vec<Table> {
             vec![("part", "0"), ("live", "live"), ("bytes", "bytes")],
             "FROM usage_in_all",
         ),
-        table("tool_limits", same(["tool", "concurrency"]), "FROM tool_limits"),
+        table(
+            "tool_limits",
+            same(["tool", "concurrency", "per_group"]),
+            "FROM tool_limits",
+        ),
         table("start_times", same(["tool", "last_start"]), "FROM start_times"),
         table("paused_tools", same(["tool"]), "FROM paused_tools"),
         table(

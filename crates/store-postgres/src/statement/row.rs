@@ -60,6 +60,12 @@ impl task_row::Row for PostgresRow<'_> {
         Ok(text.map(|text| read(&decode(text))))
     }
 
+    fn digest(&self, column: usize) -> Result<Option<[u8; 32]>, Fault> {
+        let digest: Option<&[u8]> = self.get(column)?;
+        let whole = |digest: &[u8]| digest.try_into().map_err(|_| self.meaningless(column));
+        digest.map(whole).transpose()
+    }
+
     fn meaningless(&self, column: usize) -> Fault {
         let name = self.0.columns().get(column).map_or("", |column| column.name());
         StoreError::Failed(format!("the column `{name}` has a value that has no meaning here")).into()
@@ -234,7 +240,7 @@ fn kind(column: &str) -> &'static str {
         "id" | "principal" | "session" | "tool" | "spec" | "idempotency_key" | "parent" | "root" | "attempt_host"
         | "status" | "open_inputs" | "blocked" | "labels" => "text",
         "progress" | "progress_total" => "double precision",
-        "idempotency_digest" | "unique_value" | "unique_arguments" => "bytea",
+        "idempotency_digest" | "unique_value" | "unique_arguments" | "concurrency_group" => "bytea",
         _ => "bigint",
     }
 }

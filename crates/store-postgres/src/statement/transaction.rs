@@ -158,7 +158,12 @@ impl Tx<'_> {
         self.query_all(statements, Then::Continue).await
     }
 
-    async fn query_all(&self, statements: &[(&str, Vec<Param<'_>>)], then: Then) -> Result<Vec<Vec<Row>>, Fault> {
+    /// As [`rows_of_all`](Self::rows_of_all), with what comes behind them.
+    pub(crate) async fn query_all(
+        &self,
+        statements: &[(&str, Vec<Param<'_>>)],
+        then: Then,
+    ) -> Result<Vec<Vec<Row>>, Fault> {
         let ready = self.prepare_all(statements).await?;
         let running = ready.iter().zip(statements);
         let running = running.map(|(ready, (sql, params))| self.query(ready, sql, params));

@@ -11,6 +11,7 @@ mod copies;
 mod crash;
 mod deaf;
 mod events;
+mod groups;
 mod locked;
 mod pooler;
 mod relocation;

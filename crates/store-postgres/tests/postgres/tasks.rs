@@ -43,6 +43,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
             retention: 3_600_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

@@ -155,6 +155,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
             retention: HOUR,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

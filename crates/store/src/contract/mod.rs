@@ -89,6 +89,9 @@ macro_rules! with_promises {
                 a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
+            groups: a_group_has_no_more_tasks_than_its_limit, a_task_is_in_its_group_until_its_attempt_has_stopped,
+                the_first_of_the_queue_is_let_in, what_waits_for_its_group_ends_as_other_queued_tasks,
+                a_replaced_task_leaves_its_group, another_limit_lets_tasks_in, groups_are_kept_apart, of_concurrent_changes_a_group_has_no_more_than_its_limit;
             hints: events_are_never_wrong, versions_are_read_together;
             idempotent_creation: the_same_call_is_made_once, a_key_is_not_used_for_another_call, a_key_belongs_to_principal_and_tool,
                 a_key_lives_as_long_as_its_task, of_concurrent_calls_one_is_made, a_caller_with_a_key_can_return;

@@ -15,7 +15,8 @@ use crate::{
     refusal, usage,
 };
 use longhaul_core::{
-    Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    ConcurrencyGroup, Event, HostId, NodeId, Principal, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, NewSchedule, NewTask, NodeStatus,
         PermitReport, Permits, QueuePlace, ScheduleRecord, SigningKey, StoreError, StoreEvent, StoreListener,
@@ -34,7 +35,7 @@ use std::{
 pub(super) struct Contents {
     pub(super) tasks: Tasks,
     pub(super) specs: foldhash::HashMap<SpecId, ToolSpec>,
-    pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
+    pub(super) limits: BTreeMap<Arc<str>, Limits>,
     pub(super) paused: BTreeSet<Arc<str>>,
     pub(super) last_starts: BTreeMap<Arc<str>, UnixMillis>,
     pub(super) nodes: Nodes,
@@ -44,6 +45,13 @@ pub(super) struct Contents {
     pub(super) ended_sessions: EndedSessions,
     pub(super) tombstones: Tombstones,
     pub(super) listeners: Vec<StoreListener>,
+}
+
+/// How many tasks of a tool may run at once.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) concurrency: Option<usize>,
+    pub(super) per_group: Option<usize>,
 }
 
 impl Contents {
@@ -141,7 +149,8 @@ impl Contents {
             ..
         } = self;
         let limit_of = |tool: &str| {
-            let limit = limits.get(tool).copied().flatten().unwrap_or(usize::MAX);
+            let limit = limits.get(tool).and_then(|limits| limits.concurrency);
+            let limit = limit.unwrap_or(usize::MAX);
             let held = tasks.index().held.of(&());
             let lost = held.filter(|(holder, _)| !nodes.may_claim(*holder));
             let of_tool = lost.filter(|(_, id)| tasks.task(id).is_some_and(|task| *task.tool == *tool));
@@ -157,6 +166,31 @@ impl Contents {
             self.notify_all(&events);
         }
         Ok(permits)
+    }
+
+    /// [`longhaul_core::store::QueueStore::fill_groups`].
+    pub(super) fn fill_groups(&mut self) -> usize {
+        let waiting = self.tasks.index().waiting_for_group.groups();
+        let groups: Vec<index::Group> = waiting.map(|(group, _)| group.clone()).collect();
+        groups.iter().map(|group| self.fill(group)).sum()
+    }
+
+    /// Lets tasks into a group, and returns how many.
+    fn fill(&mut self, group: &index::Group) -> usize {
+        let index = self.tasks.index();
+        let limit = self.limits.get(&group.0).and_then(|limits| limits.per_group);
+        let limit = limit.unwrap_or(usize::MAX);
+        let room = limit - index.in_group.of(group).take(limit).count();
+        let first = self.found(index.waiting_for_group.of(group).take(room));
+        let first: Vec<Task> = first.cloned().collect();
+        for task in &first {
+            let mut task = task.clone();
+            task.waits_for_group = false;
+            let queued = StoreEvent::queue_ready(&task);
+            self.tasks.write(&Decision::of(task));
+            self.notify_all(queued.as_slice());
+        }
+        first.len()
     }
 
     /// The nodes that live, and those that are dead and hold attempts.
@@ -353,6 +387,11 @@ impl Backend for Contents {
         if let Some(events) = self.tasks.write(decision) {
             self.notify(events);
         }
+        Ok(())
+    }
+
+    fn fill_group(&mut self, tool: &Arc<str>, group: ConcurrencyGroup) -> Result<(), Infallible> {
+        self.fill(&(Arc::clone(tool), group));
         Ok(())
     }
 

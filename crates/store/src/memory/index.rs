@@ -4,7 +4,9 @@
 //! position in a line, and what it returns.
 
 use super::{lines::Lines, queues::Queues, stored_task::IndexedTask};
-use longhaul_core::{Label, NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::QueuePlace};
+use longhaul_core::{
+    ConcurrencyGroup, Label, NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::QueuePlace,
+};
 use std::sync::Arc;
 
 /// A principal's session.
@@ -15,11 +17,14 @@ pub(super) type Call = (Principal, Arc<str>, Arc<str>);
 /// A unique value of a tool.
 pub(super) type UniqueValue = (Arc<str>, [u8; 32]);
 
+/// A group of a tool.
+pub(super) type Group = (Arc<str>, ConcurrencyGroup);
+
 #[derive(Default, PartialEq)]
 pub(super) struct Index {
     /// Each tool's queue.
     pub(super) queued: Queues,
-    /// Each principal's part of each tool's queue.
+    /// Each principal's queued tasks of each tool, also those that wait for their groups.
     pub(super) queued_of_principal: Lines<(Arc<str>, Principal), QueuePlace>,
     /// Active attempts, by their node.
     pub(super) held: Lines<(), NodeId>,
@@ -49,6 +54,10 @@ pub(super) struct Index {
     pub(super) unique: Lines<UniqueValue, ()>,
     /// All with a label.
     pub(super) labelled: Lines<Label, ()>,
+    /// Those that count towards the limits of their groups.
+    pub(super) in_group: Lines<Group, ()>,
+    /// Queued ones that wait for their groups.
+    pub(super) waiting_for_group: Lines<Group, QueuePlace>,
 }
 
 impl Index {
@@ -64,11 +73,20 @@ impl Index {
                 self.labelled.shift(id, before.map(line), after.map(line));
             }
         }
-        self.queued.shift(id, before.filter(is_queued), after.filter(is_queued));
+        let is_in_queue = |task: &&Task| task.is_in_queue();
+        self.queued
+            .shift(id, before.filter(is_in_queue), after.filter(is_in_queue));
         self.queued_of_principal.shift(
             id,
             before.and_then(queued_of_principal),
             after.and_then(queued_of_principal),
+        );
+        self.in_group
+            .shift(id, before.and_then(in_group), after.and_then(in_group));
+        self.waiting_for_group.shift(
+            id,
+            before.and_then(waiting_for_group),
+            after.and_then(waiting_for_group),
         );
         self.held.shift(id, before.and_then(held), after.and_then(held));
         self.orphanable
@@ -89,13 +107,20 @@ impl Index {
     }
 }
 
-fn is_queued(task: &&Task) -> bool {
-    task.state == State::Queued
+fn queued_of_principal(task: &Task) -> Option<((Arc<str>, Principal), QueuePlace)> {
+    let part = || (Arc::clone(&task.tool), task.owner.principal.clone());
+    (task.state == State::Queued).then(|| (part(), QueuePlace::of(task)))
 }
 
-fn queued_of_principal(task: &Task) -> Option<((Arc<str>, Principal), QueuePlace)> {
-    let group = || (Arc::clone(&task.tool), task.owner.principal.clone());
-    is_queued(&task).then(|| (group(), QueuePlace::of(task)))
+fn in_group(task: &Task) -> Option<(Group, ())> {
+    let group = task.group.filter(|_| task.is_in_group())?;
+    Some(((Arc::clone(&task.tool), group), ()))
+}
+
+fn waiting_for_group(task: &Task) -> Option<(Group, QueuePlace)> {
+    let is_waiting = task.state == State::Queued && task.waits_for_group;
+    let group = task.group.filter(|_| is_waiting)?;
+    Some(((Arc::clone(&task.tool), group), QueuePlace::of(task)))
 }
 
 fn held(task: &Task) -> Option<((), NodeId)> {

@@ -16,7 +16,7 @@ mod tombstones;
 pub use plain_calls::PlainCallStore;
 
 use crate::backend;
-use contents::Contents;
+use contents::{Contents, Limits};
 use longhaul_core::{
     BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
@@ -191,19 +191,29 @@ impl QueueStore for MemoryStore {
         answer(Ok(self.lock().specs.get(id).cloned()))
     }
 
-    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().limits.insert(tool.into(), concurrency);
+    fn put_limit(
+        &self,
+        tool: &str,
+        concurrency: Option<usize>,
+        per_group: Option<usize>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let limits = Limits { concurrency, per_group };
+        self.lock().limits.insert(tool.into(), limits);
         answer(Ok(()))
+    }
+
+    fn fill_groups(&self) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().fill_groups()))
     }
 
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
         let all = self.lock();
         let limits = all.limits.iter();
         answer(Ok(limits
-            .filter_map(|(tool, most)| {
+            .filter_map(|(tool, limits)| {
                 Some(ToolLimit {
                     tool: Arc::clone(tool),
-                    concurrency: (*most)?,
+                    concurrency: limits.concurrency?,
                 })
             })
             .collect()))

@@ -1,7 +1,8 @@
 //! The cost of a read must not grow with the number of ended tasks, so every statement must use its index.
 
 use super::{
-    SqliteOptions, SqliteStore, change::ledger, change::schedules, query::journal, query::search, read, write,
+    SqliteOptions, SqliteStore, change::groups, change::ledger, change::schedules, query::journal, query::search, read,
+    write,
 };
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, TaskHeader, TaskId, ToolSpec, UnixMillis,
@@ -22,7 +23,10 @@ fn ended_tasks() -> usize {
 /// Steps that are not a search by index, and why they are allowed.
 const OTHERS: &[(&str, &[&str])] = &[
     // Walk through what is queued, and what is being worked on: partial indices, covering, without what is over.
-    (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
+    (
+        read::COUNT_QUEUED,
+        &["SCAN tasks USING COVERING INDEX tasks_queued_of_principal"],
+    ),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
     (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
     // Groups what is live, and reads no other row.
@@ -33,6 +37,13 @@ const OTHERS: &[(&str, &[&str])] = &[
     // As many of the first entries of a principal's part of a queue as are counted.
     (read::QUEUED_BEFORE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
     (read::QUEUED_ABOVE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
+    // Counts within the limit of a group.
+    (groups::COUNT, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
+    // Walks through what waits: only at a start, and when a limit has changed.
+    (
+        groups::GROUPS,
+        &["SCAN tasks USING COVERING INDEX tasks_waiting_for_group"],
+    ),
     // The highest priority, by the same index.
     (write::CLAIM, &["SCALAR SUBQUERY 1"]),
     (read::NEXT_READY, &["SCALAR SUBQUERY 1"]),
@@ -162,6 +173,11 @@ fn statements() -> Vec<&'static str> {
         write::WITHDRAW,
         write::FREE_UNIQUE,
         write::FORGET_SESSIONS,
+        groups::LIMIT,
+        groups::COUNT,
+        groups::WAITING,
+        groups::LET_IN,
+        groups::GROUPS,
         write::HASTEN,
         schedules::REMOVE,
         ledger::ADD_TOTAL_USAGE,
@@ -216,6 +232,7 @@ fn finished(n: usize) -> NewTask {
             retention: 1_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

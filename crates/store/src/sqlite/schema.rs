@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0020_unique.sql"),
     include_str!("migrations/0021_schedules.sql"),
     include_str!("migrations/0022_labels.sql"),
+    include_str!("migrations/0023_concurrency_groups.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

@@ -1,6 +1,8 @@
 //! [`Store`] over SQLite.
 
-use super::{NEEDS_ROOM, Needs, SqliteStore, change::schedules, query::journal, query::search, read, write};
+use super::{
+    NEEDS_ROOM, Needs, SqliteStore, change::groups, change::schedules, query::journal, query::search, read, write,
+};
 use crate::{backend, decision::Decision, usage};
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
@@ -167,9 +169,18 @@ impl QueueStore for SqliteStore {
         self.at_once(|connection| read::spec(connection, id))
     }
 
-    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_limit(
+        &self,
+        tool: &str,
+        concurrency: Option<usize>,
+        per_group: Option<usize>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let tool = tool.to_owned();
-        Box::pin(self.write(0, move |tx| write::put_limit(tx, &tool, concurrency)))
+        Box::pin(self.write(0, move |tx| write::put_limit(tx, &tool, concurrency, per_group)))
+    }
+
+    fn fill_groups(&self) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.write(0, groups::fill_all))
     }
 
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {

@@ -8,6 +8,7 @@ mod crash;
 mod deleted;
 mod directory;
 mod full;
+mod groups;
 mod locked;
 #[path = "../../../private-dir/tests/planted/mod.rs"]
 mod planted;

@@ -61,6 +61,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
             retention: 60_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

@@ -35,6 +35,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
             retention: ttl,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         },
         announced: true,
         in_memory: false,

@@ -140,6 +140,7 @@ max_log = "1GB"
 artifacts = ["out/*.pdf", "report"]
 max_artifacts = "2MiB"
 concurrency = 2
+concurrency_key = "{path}"
 priority = 4
 start_rate = "10/m"
 unique = "{path}"
@@ -243,6 +244,7 @@ task_after = "5s"
     let mut read = tool.labels.clone();
     read.sort();
     assert_eq!(read, labels);
+    assert_eq!(tool.queue.concurrency_key.as_deref(), Some("{path}"));
     let expected = (64 << 10, 1_000_000_000, Some(2));
     assert_eq!(
         (tool.output.max_output, tool.output.max_log, tool.queue.concurrency),

@@ -27,6 +27,19 @@ fn assert_warned(folder: &TempDir, part: &str, is_warned: bool, row: &str) {
 }
 
 #[test]
+fn a_concurrency_key_without_an_argument_is_pointed_out() {
+    let of_key = |key: &str| {
+        let input = "command = [\"true\", \"--branch={branch}\"]\ninput = { branch = { type = \"string\" } }";
+        of_tool(&format!("{input}\nconcurrency_key = \"{key}\"\n"))
+    };
+    assert_said(
+        &of_key("branch"),
+        &["`concurrency_key`: `branch` has no argument in it, so all calls have the same value"],
+    );
+    assert_said(&of_key("{branch}"), &[]);
+}
+
+#[test]
 fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
     let at = |schema: &str, argument: &str| {
         let input = format!("input = {{ n = {schema} }}");

@@ -5,13 +5,16 @@ use super::{
     template::{Rules, TemplateUse},
 };
 use crate::config::section::{Entry, Section};
+use longhaul_command::Template;
 use longhaul_core::{Priority, StartRate};
 
 /// What a tool says of calls that wait for their turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueueSettings {
-    /// The largest number of attempts of this tool at once; `None` for no limit of its own.
+    /// The largest number of attempts of this tool at once; `None` for no limit of its own. With a key, of tasks with the same value.
     pub(crate) concurrency: Option<u32>,
+    /// Template of the value whose calls have their own concurrency.
+    pub(crate) concurrency_key: Option<String>,
     /// Template of what no two live tasks of this tool have in common.
     pub(crate) unique: Option<String>,
     /// The priority of its calls, and the highest that a client can ask for.
@@ -23,14 +26,26 @@ pub(crate) struct QueueSettings {
 /// Reads what is said of the queue; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, rules: &Rules<'_>) -> Option<QueueSettings> {
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
-    let unique = section.optional("unique", |entry| {
+    let template = |entry: &Entry<'_>| {
         let text = entry.filled_text()?;
         rules.check(entry, text, TemplateUse::Key).then(|| text.to_owned())
+    };
+    let concurrency_key = section.optional("concurrency_key", |entry| {
+        let text = template(entry)?;
+        let names_arguments = Template::parse(&text).is_ok_and(|parsed| parsed.properties().next().is_some());
+        if !names_arguments {
+            entry.warn(format!(
+                "`concurrency_key`: `{text}` has no argument in it, so all calls have the same value: write for example \"{{branch}}\", or leave it out"
+            ));
+        }
+        Some(text)
     });
+    let unique = section.optional("unique", template);
     let priority = section.get_or("priority", Priority::default(), read_priority);
     let start_rate = section.optional("start_rate", read_start_rate);
     Some(QueueSettings {
         concurrency: concurrency?,
+        concurrency_key: concurrency_key?,
         unique: unique?,
         priority: priority?,
         start_rate: start_rate?,

@@ -87,6 +87,7 @@ impl HostedTasks {
                 retention: ttl,
                 lineage: None,
                 labels: longhaul_core::Labels::default(),
+                group: None,
             },
             announced: true,
             in_memory: true,

@@ -16,7 +16,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// which must be legal for a parent that is not asked to stop; if the child is created as ended, its parent gets
     /// [`Event::ChildEnded`](crate::Event::ChildEnded). A task that [replaces](NewTask::replaces) another one is written together with the end of that, whose
     /// share of the quota it takes over. The start of a [schedule](NewTask::schedule) is written together with its row, as
-    /// [`ScheduleRecord::start`](crate::store::ScheduleRecord::start) says. A repeated call writes neither the parent nor the replaced task nor the schedule. The cost does not grow with the number of tasks.
+    /// [`ScheduleRecord::start`](crate::store::ScheduleRecord::start) says. A task with a [group](crate::TaskHeader::group) is let into it if there is room and no other one
+    /// waits for it; the answer does not say so. A repeated call writes neither the parent nor the replaced task nor the schedule. The cost does not grow with the number of tasks.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
     /// The task of a call of `tool` that `principal` made before under this key: the one that a [`create`](Self::create) of the same call would find
@@ -41,7 +42,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
     /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
     /// journal, if their epoch is the fence's. A change that ends a child also gives its parent [`Event::ChildEnded`](crate::Event::ChildEnded), with a
-    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if that is legal there; each task gets its own event.
+    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if that is legal there; each task gets its own event. A change after which a task
+    /// [is not in](crate::Task::is_in_group) its group lets as many others into it as there is room for, in the order of the queue.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
     /// The active attempt of a task, with what its worker needs, if `node` holds it. Used when the answer of a claim was lost.

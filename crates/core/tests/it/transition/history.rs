@@ -158,6 +158,7 @@ prop_compose! {
                 retention: retention.unwrap_or(60_000),
                 lineage: None,
                 labels: longhaul_core::Labels::default(),
+                group: None,
             },
             announced,
             in_memory: false,

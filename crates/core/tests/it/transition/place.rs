@@ -70,10 +70,12 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             retention: 60_000,
             lineage: None,
             labels: longhaul_core::Labels::default(),
+            group: None,
         }),
         announced: true,
         keyed: false,
         state,
+        waits_for_group: false,
         stop: (attempt == Some(AttemptState::Stopping)).then_some(Stop {
             reason: StopReason::Cancel,
             at: UnixMillis(3_000),

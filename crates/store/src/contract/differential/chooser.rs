@@ -1,6 +1,7 @@
 //! Chooses the next step: likely ones, unlikely ones, and sometimes an illegal one.
 
 mod events;
+mod keys;
 mod schedules;
 
 use super::step::{Refusal, StepAnswer, StoreCall};
@@ -11,8 +12,8 @@ use longhaul_core::{
     InputState, Json, Label, Labels, Lineage, NodeId, Origin, Outcome, Owner, Principal, Priority, Quota, RpcFailure,
     Scope, SessionKey, SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
-        Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey,
-        TaskFilter, TaskLookup, TaskSearch, TaskStore, Uniqueness,
+        Change, Claim, Created, History, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey, TaskFilter,
+        TaskLookup, TaskSearch, TaskStore,
     },
 };
 
@@ -20,7 +21,6 @@ const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
 const PRINCIPALS: [&str; 3] = ["alice", "bob", "local"];
 const SESSIONS: [&str; 2] = ["s1", "s2"];
 const SPECS: [&str; 3] = ["one", "two", "never put"];
-const KEYS: [&str; 4] = ["k1", "k2", "k3", "k4"];
 const NAMES: [&str; 2] = ["which licence", "who"];
 const LABELS: [&str; 4] = ["team=infra", "team=web", "env=prod", "env=a b, c"];
 const HOSTS: [&str; 2] = ["here", "there"];
@@ -54,6 +54,8 @@ impl Chooser {
                 StoreCall::OpenNode(NodeId(0), HostId(HOSTS[0].into()), UnixMillis(1)),
                 StoreCall::PutSpec(spec(SPECS[0])),
                 StoreCall::PutSpec(spec(SPECS[1])),
+                StoreCall::PutLimit(TOOLS[0].into(), Some(1)),
+                StoreCall::PutLimit(TOOLS[1].into(), Some(2)),
                 // Later there are always some.
                 StoreCall::Find(TaskLookup::ChildrenOfFinishedParents, 1),
             ],
@@ -189,7 +191,8 @@ impl Chooser {
             }
             950..960 => StoreCall::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
             960..975 => StoreCall::SessionEnded(self.session()),
-            975..983 => StoreCall::PutSpec(spec(self.pick(&SPECS[..2]))),
+            975..979 => StoreCall::PutSpec(spec(self.pick(&SPECS[..2]))),
+            979..983 => self.group_call(),
             983..990 => self.schedule_call(model).await,
             990..993 => StoreCall::Spec(SpecId::named(self.pick(&SPECS))),
             _ => StoreCall::Reopen,
@@ -440,24 +443,6 @@ impl Chooser {
         }
     }
 
-    fn idempotency(&mut self) -> Option<Idempotency> {
-        self.one_in(4).then(|| self.any_idempotency())
-    }
-
-    fn any_idempotency(&mut self) -> Idempotency {
-        Idempotency {
-            key: self.pick(&KEYS).into(),
-            digest: [u8::from(self.one_in(3)); 32],
-        }
-    }
-
-    fn uniqueness(&mut self) -> Option<Uniqueness> {
-        self.one_in(5).then(|| Uniqueness {
-            value: [self.rng.u8(0..4); 32],
-            arguments: [u8::from(self.one_in(3)); 32],
-        })
-    }
-
     fn any_task(&mut self) -> NewTask {
         let taken = !self.ids.is_empty() && self.one_in(40);
         let claimed = self.one_in(4);
@@ -483,6 +468,7 @@ impl Chooser {
                 retention: self.pick(&[0, 1, 50, 1_000, 90_000, u64::MAX]),
                 lineage: None,
                 labels: Labels::new((0..self.rng.u32(0..3)).map(|_| self.label()).collect::<Vec<_>>()),
+                group: self.group(),
             },
             announced: !self.one_in(4),
             in_memory: false,

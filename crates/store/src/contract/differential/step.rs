@@ -26,6 +26,9 @@ pub(crate) enum StoreCall {
     Create(Box<NewTask>),
     Apply(Change),
     Claim(Claim),
+    /// Of each group.
+    PutLimit(Arc<str>, Option<usize>),
+    FillGroups,
     Adopt(NodeId, HostId, usize, UnixMillis),
     QueuedTools,
     NextReady(Arc<str>, UnixMillis),
@@ -129,6 +132,11 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<StepA
         StoreCall::Spec(id) => StepAnswer::Spec(store.spec(&id).await?),
         StoreCall::Create(new) => StepAnswer::Created(store.create(*new).await?),
         StoreCall::Apply(change) => StepAnswer::Task(store.apply(change).await?),
+        StoreCall::PutLimit(tool, per_group) => {
+            store.put_limit(&tool, None, per_group).await?;
+            StepAnswer::Nothing
+        }
+        StoreCall::FillGroups => StepAnswer::Number(store.fill_groups().await?),
         StoreCall::Claim(claim) => StepAnswer::Claimed(store.claim(claim).await?),
         StoreCall::Adopt(node, host, limit, at) => StepAnswer::Claimed(store.adopt(node, &host, limit, at).await?),
         StoreCall::QueuedTools => {

@@ -1,6 +1,7 @@
 //! What nodes do with tasks: queues, claims, leases, permits and recovery.
 
 pub mod claims;
+pub mod groups;
 pub mod leases;
 pub mod permits;
 pub mod queues;

@@ -39,7 +39,7 @@ pub async fn nodes_share_the_limit_of_a_tool(new_subject: NewSubject) {
     if !fixture.store.capabilities().many_nodes {
         return;
     }
-    fixture.store.put_limit("tool", Some(3)).await.expect("a limit");
+    fixture.store.put_limit("tool", Some(3), None).await.expect("a limit");
     let (one, two) = (fixture.node, fixture.node_of("there").await);
     assert_eq!(fixture.report(one, 1, 0, 3).await, Ok(3));
     assert_eq!(fixture.report(two, 1, 0, 3).await, Ok(0));
@@ -66,7 +66,7 @@ pub async fn a_late_report_changes_nothing(new_subject: NewSubject) {
     if !fixture.store.capabilities().many_nodes {
         return;
     }
-    fixture.store.put_limit("tool", Some(1)).await.expect("a limit");
+    fixture.store.put_limit("tool", Some(1), None).await.expect("a limit");
     let (one, two) = (fixture.node, fixture.node_of("there").await);
     assert_eq!(fixture.report(one, 2, 0, 1).await, Ok(1));
     for number in [1, 2] {
@@ -84,7 +84,7 @@ pub async fn attempts_of_dead_nodes_keep_their_permits(new_subject: NewSubject) 
     if !fixture.store.capabilities().many_nodes {
         return;
     }
-    fixture.store.put_limit("tool", Some(3)).await.expect("a limit");
+    fixture.store.put_limit("tool", Some(3), None).await.expect("a limit");
     let (one, two) = (fixture.node, fixture.node_of("there").await);
     assert_eq!(fixture.report(one, 1, 0, 3).await, Ok(3));
     fixture.running("a", 1).await;

@@ -138,7 +138,7 @@ pub async fn limits_are_kept_by_tool(new_subject: NewSubject) {
         ("hash", None),
         ("look", None),
     ] {
-        fixture.store.put_limit(tool, most).await.expect("it is written");
+        fixture.store.put_limit(tool, most, None).await.expect("it is written");
     }
     let fixture = fixture.restart().await;
     assert_eq!(

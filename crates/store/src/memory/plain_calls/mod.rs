@@ -204,6 +204,7 @@ impl StoreLayer for PlainCallStore {
             && !new.announced
             && new.idempotency.is_none()
             && new.unique.is_none()
+            && new.group.is_none()
             && new.parent.is_none()
             && new.replaces.is_none()
             && new.outcome.is_none();

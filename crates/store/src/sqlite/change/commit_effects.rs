@@ -4,10 +4,11 @@ use super::ended::EndedRecords;
 use crate::ended_sessions::EndedSessions;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{CommitCounter, StoreEvent, StoreListener},
+    store::{CommitCounter, QueuePlace, StoreEvent, StoreListener},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
+use std::sync::Arc;
 
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
@@ -29,6 +30,12 @@ impl CommitEffects {
     pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
         self.events.push(StoreEvent::of_change(task, outcome));
         self.events.extend(StoreEvent::queue_ready(task));
+    }
+
+    /// A tool has a task in its queue that was not there before.
+    pub(crate) fn queue_ready(&mut self, tool: &Arc<str>, place: QueuePlace) {
+        let tool = Arc::clone(tool);
+        self.events.push(StoreEvent::QueueReady { tool, place });
     }
 
     pub(crate) fn deleted(&mut self, id: &TaskId) {

@@ -119,6 +119,7 @@ mod tests {
                 retention: 1,
                 lineage: None,
                 labels: longhaul_core::Labels::default(),
+                group: None,
             },
             announced: true,
             in_memory: false,

@@ -2,6 +2,7 @@
 
 pub(super) mod commit_effects;
 pub(super) mod ended;
+pub(super) mod groups;
 pub(super) mod ledger;
 pub(super) mod operation;
 pub(super) mod refused_writes;

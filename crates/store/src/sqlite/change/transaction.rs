@@ -2,8 +2,9 @@
 
 use super::{commit_effects::CommitEffects, ledger::Ledger};
 use crate::usage::UsageChange;
-use longhaul_core::{Outcome, Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
+use longhaul_core::{Outcome, Principal, SessionKey, Task, TaskId, UnixMillis, Usage, store::QueuePlace};
 use rusqlite::{Connection, Error};
+use std::sync::Arc;
 
 /// The transaction that a change runs in.
 pub(crate) struct Tx<'c> {
@@ -40,6 +41,10 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
         self.effects.changed(after, outcome);
+    }
+
+    pub(crate) fn queue_ready(&mut self, tool: &Arc<str>, place: QueuePlace) {
+        self.effects.queue_ready(tool, place);
     }
 
     pub(crate) fn deleted(&mut self, id: &TaskId) {

@@ -3,7 +3,7 @@
 //! A change answers `Ok(Ok(_))` when it was made, `Ok(Err(_))` when it was refused and *nothing was written*, and `Err(_)` when SQLite
 //! failed, in which case the whole transaction is rolled back.
 
-use super::{Tx, schedules};
+use super::{Tx, groups, schedules};
 use crate::{
     backend::{Backend, Insertion},
     code::{self, ANSWERED_BY},
@@ -16,8 +16,8 @@ use crate::{
     usage::{self, UsageChange},
 };
 use longhaul_core::{
-    Event, HostId, InputState, NodeId, Principal, Priority, QuotaScope, SessionKey, Task, TaskId, ToolSpec, UnixMillis,
-    Usage,
+    ConcurrencyGroup, Event, HostId, InputState, NodeId, Principal, Priority, QuotaScope, SessionKey, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
     store::{Claim, Claimed, History, Idempotency, NewTask, ScheduleRecord, SigningKey, StoreError, Uniqueness},
     transition,
 };
@@ -28,12 +28,11 @@ use std::sync::Arc;
 pub(crate) const CLAIM: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_queued CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
-     WHERE tasks.state = 0 AND tool = ?1 \
-     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?4) \
+     WHERE tasks.state = 0 AND waits_for_group = 0 AND tool = ?1 \
+     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 AND tool = ?1 AND priority < ?4) \
      AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
 );
-pub(crate) const NEXT_PRIORITY: &str =
-    "SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?2";
+pub(crate) const NEXT_PRIORITY: &str = "SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 AND tool = ?1 AND priority < ?2";
 pub(crate) const ADOPT: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
@@ -134,6 +133,10 @@ impl Backend for Tx<'_> {
             self.changed(&decision.task, decision.outcome.as_ref());
         }
         Ok(())
+    }
+
+    fn fill_group(&mut self, tool: &Arc<str>, group: ConcurrencyGroup) -> Result<()> {
+        groups::fill(self, tool, group).map(drop)
     }
 
     fn load_schedule(&mut self, name: &str) -> Result<Option<(ScheduleRecord, bool)>> {
@@ -412,14 +415,20 @@ pub(crate) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), St
 }
 
 /// [`longhaul_core::store::QueueStore::put_limit`].
-pub(crate) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>) -> Result<Result<(), StoreError>> {
-    let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+pub(crate) fn put_limit(
+    tx: &mut Tx<'_>,
+    tool: &str,
+    concurrency: Option<usize>,
+    per_group: Option<usize>,
+) -> Result<Result<(), StoreError>> {
+    let [concurrency, per_group] = [concurrency, per_group].map(|most| most.map(bound));
     tx.connection
         .prepare_cached(
-            "INSERT INTO tool_limits (tool, concurrency) VALUES (?, ?) \
-             ON CONFLICT DO UPDATE SET concurrency = excluded.concurrency WHERE concurrency IS NOT excluded.concurrency",
+            "INSERT INTO tool_limits (tool, concurrency, per_group) VALUES (?, ?, ?) \
+             ON CONFLICT DO UPDATE SET concurrency = excluded.concurrency, per_group = excluded.per_group \
+             WHERE (concurrency, per_group) IS NOT (excluded.concurrency, excluded.per_group)",
         )?
-        .execute(params![tool, concurrency])?;
+        .execute(params![tool, concurrency, per_group])?;
     Ok(Ok(()))
 }
 

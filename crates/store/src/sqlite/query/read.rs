@@ -82,14 +82,14 @@ pub(crate) const HELD: &str = select_tasks!(
 );
 pub(crate) const LAST_START: &str = "SELECT last_start FROM start_times WHERE tool = ?1";
 /// Of the highest priority below the second parameter that has queued tasks.
-pub(crate) const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 \
-     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1 AND priority < ?2) \
+pub(crate) const NEXT_READY: &str = "SELECT priority, ready_at FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 AND tool = ?1 \
+     AND priority = (SELECT max(priority) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 AND tool = ?1 AND priority < ?2) \
      ORDER BY ready_at LIMIT 1";
 /// Jumps from tool to tool in the index instead of walking through every queue.
 pub(crate) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
-         SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 \
+         SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 \
          UNION ALL \
-         SELECT (SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool > queued.tool) \
+         SELECT (SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND waits_for_group = 0 AND tool > queued.tool) \
          FROM queued WHERE queued.tool IS NOT NULL \
      ) SELECT tool FROM queued WHERE tool IS NOT NULL";
 pub(crate) const CHILDREN: &str = select_tasks!(
@@ -110,7 +110,7 @@ pub(crate) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
      ) ORDER BY tasks.parent, tasks.id LIMIT ?1"
 );
 /// Reads live tasks only.
-pub(crate) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
+pub(crate) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued_of_principal WHERE state = 0";
 pub(crate) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
 pub(crate) const COUNT_SUSPENDED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
