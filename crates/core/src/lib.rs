@@ -47,6 +47,7 @@ pub use task::{
     blocked::{Block, BlockReason, Blocked, CodeFingerprint},
     child_entry::ChildEntry,
     concurrency_group::ConcurrencyGroup,
+    confirmation::{ConfirmBy, Confirmation},
     event::{AttemptEnd, CancelMode, Event},
     input::{AnsweredBy, Input, InputKey, InputState},
     labels::{InvalidLabel, Label, Labels},

@@ -49,9 +49,9 @@ pub use serving::{
 pub use tool::{IntoToolOutput, Json, Tool, ToolHandler, ToolOutput, ToolResult};
 
 pub use longhaul_core::{
-    BoxFuture, Capability, ClientCapabilities as Capabilities, EventLimits, EventStore, EventStream, InvalidStartRate,
-    Json as RawJson, KeptEvent, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, SessionKey, StartRate,
-    StopReason, TaskId, TaskPolicy, UnixMillis,
+    BoxFuture, Capability, ClientCapabilities as Capabilities, ConfirmBy, EventLimits, EventStore, EventStream,
+    InvalidStartRate, Json as RawJson, KeptEvent, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn,
+    SessionKey, StartRate, StopReason, TaskId, TaskPolicy, UnixMillis,
 };
 pub use longhaul_runtime::{JournalError, Question};
 pub use longhaul_server::{

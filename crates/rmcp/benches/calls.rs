@@ -174,6 +174,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             arguments: Json::trusted(r#"{"a":1,"b":2}"#),
             requestor: Json::trusted("{}"),
             claim: None,
+            confirmation: None,
             outcome: Some(Outcome::result(Json::trusted(r#"{"content":[]}"#))),
             idempotency: None,
             unique: None,

@@ -27,12 +27,12 @@ pub use call::{
 };
 pub use catalog::{
     ArgumentError, Audience, AuthorHandlers, BLOCKED_TIMEOUT, CallAnswer, CallHandler, CallRequest, CallValue, Catalog,
-    Completeness, Completer, ConcurrencyKey, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS, FallbackHandler,
-    FollowError, Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, LabelsOf,
-    ListClient, MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler, Resource, ResourceFollower,
-    ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber,
-    Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UriTemplate, UriVariables, Versions,
-    executor_definition,
+    Completeness, Completer, ConcurrencyKey, ConfirmSettings, CustomMethod, DEFAULT_HANDOFF, Duplicate, FOLLOW_TOOLS,
+    FallbackHandler, FollowError, Followed, HandlerError, Handoff, INPUT_TIMEOUT, Intake, InvalidMethodName,
+    InvalidTemplate, LabelsOf, ListClient, MethodHandler, NotificationHandler, PendingTools, Prompt, PromptHandler,
+    Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog,
+    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, ToolVisibility, Unavailable, UriTemplate,
+    UriVariables, Versions, executor_definition,
 };
 pub use context::{
     ChildEnd, ChildError, Fork, PollPolicy, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext,

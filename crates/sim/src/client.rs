@@ -1,9 +1,9 @@
 //! Clients: they create, wait, leave, promote, answer, cancel, read, and try to access the tasks of others.
 
 use crate::{
-    checker::RATED,
+    checker::{CONFIRMATION, RATED},
     executor::Process,
-    tool::{COMMAND, DURABLE, DURABLE_GROUPED, GROUPED, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
+    tool::{COMMAND, CONFIRMED, DURABLE, DURABLE_GROUPED, GROUPED, LIMITED, PLAIN, UNIQUE, WITH_DEADLINE},
     world::{Node, World},
 };
 use futures_util::future::{Either, select};
@@ -120,8 +120,9 @@ impl Client {
                     LIMITED,
                     LIMITED,
                     RATED,
+                    CONFIRMED,
                 ];
-                let tool = usize::try_from(world.between(0..=8)).unwrap_or(0);
+                let tool = usize::try_from(world.between(0..=9)).unwrap_or(0);
                 (world.new_call(), world.between(0..=1_000_000) * 10, tools[tool])
             }
         };
@@ -258,7 +259,9 @@ impl Client {
 
     async fn answer(&self, node: &Node, id: &TaskId, key: &InputKey, request: &Json) {
         let world = &self.world;
-        let answer = Json::from(json!({"action": "accept", "content": {"answer": world.between(0..=1_000_000)}}));
+        let declines = request.as_str() == CONFIRMATION && world.one_in(3);
+        let action = if declines { "decline" } else { "accept" };
+        let answer = Json::from(json!({"action": action, "content": {"answer": world.between(0..=1_000_000)}}));
         let answers = BTreeMap::from([(key.clone(), answer)]);
         if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&self.scope(), id, answers)).await {
             world.note_client(self.nth, |checker| {

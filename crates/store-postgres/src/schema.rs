@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0011_schedules.sql"),
     include_str!("migrations/0012_labels.sql"),
     include_str!("migrations/0013_concurrency_groups.sql"),
+    include_str!("migrations/0014_confirmed.sql"),
 ];
 
 /// The version of the schema after all of them.

@@ -33,7 +33,7 @@ const PUT_SPEC: &str = "INSERT INTO specs (id, kind, definition) VALUES ($1, $2,
 const PUT_LIMIT: &str = "INSERT INTO tool_limits (tool, concurrency, per_group) VALUES ($1, $2, $3) \
      ON CONFLICT (tool) DO UPDATE SET concurrency = excluded.concurrency, per_group = excluded.per_group \
      WHERE (tool_limits.concurrency, tool_limits.per_group) IS DISTINCT FROM (excluded.concurrency, excluded.per_group)";
-const HASTEN: &str = "UPDATE tasks SET resume_at = $1, wake_at = least(wake_at, $1) WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > $1";
+const HASTEN: &str = "UPDATE tasks SET resume_at = $1, wake_at = least(wake_at, $1) WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > $1 AND attempt_epoch IS NOT NULL";
 const REMOVE_TOMBSTONES: &str = "DELETE FROM tombstones WHERE host = $1 AND task = ANY($2::text[])";
 
 impl PostgresStore {

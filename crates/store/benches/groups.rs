@@ -56,6 +56,7 @@ fn new_task(node: NodeId, group: Option<ConcurrencyGroup>) -> NewTask {
         arguments: Json::trusted(r#"{"branch":"main"}"#),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

@@ -56,6 +56,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome,
         idempotency: None,
         unique: None,

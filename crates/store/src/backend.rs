@@ -149,6 +149,8 @@ pub fn create<B: Backend>(backend: &mut B, new: &NewTask, created: &Decision<'_>
         Some(start) => Some(granted!(started(backend, start, new)?)),
         None => None,
     };
+    let asking = created.asking(new);
+    let created = asking.as_ref().unwrap_or(created);
     let usage = usage::of_new(new, created);
     granted!(admit(backend, new, usage::to_admit(usage, new.replaces.as_deref()))?);
     granted!(backend.insert(Insertion {

@@ -1,7 +1,7 @@
 //! The numbers that databases store for enum values. A value's number is its position in its table; tables only grow at their end.
 
 use longhaul_core::{
-    AnsweredBy, AttemptState, EntryKind, Origin, State, StopReason, Verdict,
+    AnsweredBy, AttemptState, ConfirmBy, EntryKind, Origin, State, StopReason, Verdict,
     store::{EventDelivery, NodeRole},
 };
 
@@ -33,6 +33,8 @@ pub const NODE_ROLES: [NodeRole; 3] = [NodeRole::Both, NodeRole::Front, NodeRole
 pub const DELIVERIES: [EventDelivery; 3] = [EventDelivery::Own, EventDelivery::Other, EventDelivery::Lost];
 /// Who answers questions.
 pub const ANSWERED_BY: [AnsweredBy; 3] = [AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server];
+/// Who confirms tasks.
+pub const CONFIRM_BY: [ConfirmBy; 2] = [ConfirmBy::Client, ConfirmBy::Operator];
 /// Kinds of entries of a journal.
 pub const ENTRY_KINDS: [EntryKind; 12] = [
     EntryKind::Step,
@@ -127,6 +129,13 @@ mod tests {
                 AnsweredBy::Server => 2,
             };
             assert_eq!(of(&ANSWERED_BY, by), expected);
+        }
+        for by in CONFIRM_BY {
+            let expected = match by {
+                ConfirmBy::Client => 0,
+                ConfirmBy::Operator => 1,
+            };
+            assert_eq!(of(&CONFIRM_BY, by), expected);
         }
         for kind in EntryKind::ALL {
             let expected = match kind {

@@ -20,13 +20,28 @@ pub struct Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// A new task, as it is first written.
+    /// A new task, as it is first written, without [what it asks](Self::asking).
     pub fn of_new(new: &NewTask) -> Self {
         let (task, outcome) = new.task();
         Self {
             outcome,
             ..Self::of(task)
         }
+    }
+
+    /// The same with the question that a task which has to be confirmed is written with; `None` for any other.
+    pub fn asking<'a>(&self, new: &'a NewTask) -> Option<Decision<'a>> {
+        let (key, confirmation) = new.asks()?;
+        let asked = InputWrite::Asked {
+            key,
+            name: None,
+            request: &confirmation.request,
+            at: new.created_at,
+        };
+        Some(Decision {
+            inputs: vec![asked],
+            ..Decision::of(self.task.clone())
+        })
     }
 
     /// A change of the task alone.

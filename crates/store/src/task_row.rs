@@ -1,10 +1,10 @@
 //! How a task is kept as the row of a table, in every database alike.
 
-use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
+use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, CONFIRM_BY, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    AnsweredBy, Attempt, Blocked, ConcurrencyGroup, HostId, InputKey, Json, Labels, Lineage, Millis, NodeId, Outcome,
-    Owner, Principal, Priority, Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId,
-    UnixMillis, Verdict,
+    AnsweredBy, Attempt, Blocked, ConcurrencyGroup, ConfirmBy, HostId, InputKey, Json, Labels, Lineage, Millis, NodeId,
+    Outcome, Owner, Principal, Priority, Progress, RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader,
+    TaskId, UnixMillis, Verdict,
     store::{Idempotency, Uniqueness},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -53,13 +53,13 @@ macro_rules! task_columns {
             ", origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority, labels, tasks.concurrency_group, waits_for_group"
+             inputs_asked, version, idempotency_key IS NOT NULL OR unique_arguments IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until, priority, labels, tasks.concurrency_group, waits_for_group, confirm_by"
         )
     };
 }
 
 /// The first column after those of the task.
-pub const MORE: usize = 46;
+pub const MORE: usize = 47;
 
 /// The columns that change in a task's life, in the order of [`changing`].
 pub const CHANGING: [&str; 29] = [
@@ -180,7 +180,7 @@ impl<'a> Cell<'a> {
 }
 
 /// The columns that never change, in the order of [`fixed`].
-pub const FIXED: [&str; 21] = [
+pub const FIXED: [&str; 22] = [
     "id",
     "principal",
     "session",
@@ -202,6 +202,7 @@ pub const FIXED: [&str; 21] = [
     "unique_arguments",
     "labels",
     "concurrency_group",
+    "confirm_by",
 ];
 
 /// The values of [`FIXED`].
@@ -209,7 +210,7 @@ pub fn fixed<'a>(
     task: &'a Task,
     idempotency: Option<&'a Idempotency>,
     unique: Option<&'a Uniqueness>,
-) -> [Cell<'a>; 21] {
+) -> [Cell<'a>; 22] {
     let lineage = task.lineage.as_ref();
     [
         Cell::text(Some(task.id.as_str())),
@@ -236,6 +237,7 @@ pub fn fixed<'a>(
             false => Cell::Text(Cow::Owned(task.labels.to_json().as_str().to_owned())),
         },
         Cell::digest(task.group.as_ref().map(|group| &group.0)),
+        Cell::integer(task.confirm_by.map(|by| code::of(&CONFIRM_BY, by))),
     ]
 }
 
@@ -279,6 +281,7 @@ pub fn task<R: Row>(row: &R) -> Result<Task, R::Error> {
         header: Arc::new(header),
         announced: number(row, 8)? != 0,
         keyed: number(row, 31)? != 0,
+        confirm_by: confirm_by(row)?,
         state: code::state(number(row, 9)?).ok_or_else(|| row.meaningless(9))?,
         waits_for_group: number(row, 45)? != 0,
         stop: stop(row)?,
@@ -379,6 +382,11 @@ pub fn count<R: Row>(row: &R, column: usize) -> Result<u32, R::Error> {
 pub fn answered_by<R: Row>(row: &R, column: usize) -> Result<Option<AnsweredBy>, R::Error> {
     let by = |number| code::word(&ANSWERED_BY, number).ok_or_else(|| row.meaningless(column));
     row.integer(column)?.map(by).transpose()
+}
+
+fn confirm_by<R: Row>(row: &R) -> Result<Option<ConfirmBy>, R::Error> {
+    let by = |number| code::word(&CONFIRM_BY, number).ok_or_else(|| row.meaningless(46));
+    row.integer(46)?.map(by).transpose()
 }
 
 /// Reads a timestamp.

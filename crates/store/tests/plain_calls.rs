@@ -192,6 +192,7 @@ impl Fixture {
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: None,
+            confirmation: None,
             outcome: None,
             idempotency: None,
             unique: None,

@@ -167,6 +167,25 @@ impl TaskAction {
         })
     }
 
+    /// What an answer says: whether it confirms a task is to be found in the audit log.
+    fn said(&self) -> &'static str {
+        #[derive(serde::Deserialize)]
+        struct AnswerAction<'a> {
+            #[serde(borrow)]
+            action: std::borrow::Cow<'a, str>,
+        }
+        let Self::Answer { answer, .. } = self else { return "" };
+        match serde_json::from_str::<AnswerAction<'_>>(answer.get())
+            .as_ref()
+            .map(|said| &*said.action)
+        {
+            Ok("accept") => "; accept",
+            Ok("decline") => "; decline",
+            Ok("cancel") => "; cancel",
+            _ => "",
+        }
+    }
+
     fn audited_as(&self) -> AuditAction {
         match self {
             Self::Cancel => AuditAction::Cancel,
@@ -191,11 +210,11 @@ impl AdminContext {
         id: &TaskId,
         action: TaskAction,
     ) -> Result<Option<Task>, ActionError> {
-        let audited_as = action.audited_as();
+        let (audited_as, said) = (action.audited_as(), action.said());
         // If the process dies before the line of its end, this one is there.
         let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
         begins.task = Some(id.clone());
-        self.record(&begins.with_detail(format!("{}; begins", actor.by)));
+        self.record(&begins.with_detail(format!("{}{said}; begins", actor.by)));
         let done = self.perform(id, action).await;
         // The store says nothing of a deletion.
         self.live.change();
@@ -210,6 +229,7 @@ impl AdminContext {
         match &done {
             Ok(Some(new)) => event.detail = Some(format!("{}; new task {}", actor.by, new.id)),
             Err(error) => event.detail = Some(format!("{}; {error}", actor.by)),
+            Ok(None) if !said.is_empty() => event.detail = Some(format!("{}{said}", actor.by)),
             Ok(None) => {}
         }
         self.record(&event);

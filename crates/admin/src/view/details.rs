@@ -273,7 +273,9 @@ impl AdminContext {
                 None => None,
             },
             deadline_at: task.deadline_at().map(time),
-            resumes_at: task.resume_at.filter(|_| !task.is_done()).map(time),
+            resumes_at: (task.resume_at)
+                .filter(|_| !task.is_done() && !task.awaits_confirmation())
+                .map(time),
             deleted_at: task.delete_at().map(time),
             client: caller_view(&requestor),
             traceparent: requestor.trace.and_then(|trace| trace.traceparent),

@@ -69,6 +69,9 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("max_retries", "retry"),
     ("parallel", "concurrency"),
     ("max_concurrency", "concurrency"),
+    ("confirmation", "confirm"),
+    ("approve", "confirm"),
+    ("approval", "confirm"),
     ("address", "listen"),
     ("bind", "listen"),
     ("host", "listen"),
@@ -86,10 +89,6 @@ const IDEAS: &[(&[&str], &str)] = &[
     (
         &["depends", "depends_on", "needs", "requires", "after", "before"],
         "calls do not wait for each other: run the steps in one script, or write a durable tool (docs/durable-tools.md)",
-    ),
-    (
-        &["confirm", "confirmation", "approve", "approval"],
-        "clients ask their user before a call: say what the tool does in `annotations`, such as { destructiveHint = true }; a durable tool can ask by itself",
     ),
     (
         &["secret", "secrets", "password", "token"],

@@ -80,6 +80,9 @@ fn build(mut tool: ToolConfig, queue_timeout: Millis, providers: &ToolProviders)
     if let Some(most) = tool.max_retention {
         built = built.max_retention(millis(most));
     }
+    if let Some(confirm) = tool.confirm {
+        built = built.confirm(confirm.question).confirm_by(confirm.by);
+    }
     if let Some(text) = tool.immediate_response {
         built = built.immediate_response(text);
     }

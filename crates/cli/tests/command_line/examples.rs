@@ -106,6 +106,9 @@ fn a_deployment_has_its_inputs_as_variables() {
         shown.contains("STAGE=production\nTAG=v1.2.3\nDRY_RUN=false\nNOTE=a b\n"),
         "{shown}"
     );
+    let id = example.call(&["release", "tag=v1.2.3", "--detach"]);
+    let waits = stdout(&run(&["task", &example.url, id.trim()])).to_owned();
+    assert!(waits.contains("waits for an operator to confirm it"), "{waits}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod audit;
 mod auth;
 mod calls;
 mod concurrency_key;
+mod confirm;
 mod content;
 mod doctor;
 mod examples;

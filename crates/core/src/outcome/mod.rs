@@ -388,6 +388,18 @@ pub enum Failure {
     /// No slot became free in time.
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
+    /// It had to be confirmed before it ran, and was declined.
+    #[error("declined by {by}: this call had to be confirmed, and was not run")]
+    Declined {
+        /// Who declined it, in words.
+        by: &'static str,
+    },
+    /// It had to be confirmed before it ran, and nobody has decided.
+    #[error("not confirmed: {why}, so this call was not run")]
+    Unconfirmed {
+        /// Why not.
+        why: String,
+    },
     /// Its attempts failed again and again at the same point.
     #[error("{attempts} attempts failed without forward progress; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
     Poisoned {
@@ -430,6 +442,8 @@ impl Failure {
             | Self::RestoredWhileWaiting { .. } => "interrupted",
             Self::AttemptsUsedUp { .. } => "attempts_used_up",
             Self::QueueTimeout => "queue_timeout",
+            Self::Declined { .. } => "declined",
+            Self::Unconfirmed { .. } => "not_confirmed",
             Self::Poisoned { .. } => "poisoned",
             Self::Diverged(_) => "diverged",
             Self::TooLongForParent { .. } => "too_long_for_parent",

@@ -1,7 +1,10 @@
 //! What is written when a task is created.
 
 use super::{Change, Record, ScheduledStart};
-use crate::{Entry, Event, Fence, HostId, Input, InputState, Json, NodeId, Outcome, Priority, Quota, Task, TaskHeader};
+use crate::{
+    Confirmation, Entry, Event, Fence, HostId, Input, InputKey, InputState, Json, NodeId, Outcome, Priority, Quota,
+    Task, TaskHeader,
+};
 use std::{ops::Deref, sync::Arc};
 
 /// The result of a creation.
@@ -76,6 +79,8 @@ pub struct NewTask {
     pub requestor: Json,
     /// Claim it in the same write, for a node that has a free slot. One with a [group](TaskHeader::group) is queued all the same.
     pub claim: Option<(NodeId, Option<HostId>)>,
+    /// What is asked before it runs: it is suspended until that is answered, and not claimed in the same write.
+    pub confirmation: Option<Box<Confirmation>>,
     /// End it in the same write: a legacy call with bad arguments gets a failed task.
     pub outcome: Option<Outcome>,
     /// The caller's name for the call, if it may be made twice.
@@ -163,13 +168,21 @@ impl NewTask {
         })
     }
 
-    /// The task as it is first written: queued, or claimed, or over and with its outcome.
+    /// The confirmation that the task awaits when it is first written: one that is over asks nothing.
+    pub fn asks(&self) -> Option<(InputKey, &Confirmation)> {
+        let confirmation = self.confirmation.as_deref().filter(|_| self.outcome.is_none())?;
+        let asked = self.history.as_ref().map_or(0, |history| history.inputs_asked);
+        Some((InputKey::nth(asked + 1), confirmation))
+    }
+
+    /// The task as it is first written: queued, or claimed, or suspended until it is confirmed, or over and with its outcome.
     pub fn task(&self) -> (Task, Option<Outcome>) {
         let now = self.created_at;
         let mut task = Task {
             header: Arc::new(self.header.clone()),
             announced: self.announced,
             keyed: self.idempotency.is_some() || self.unique.is_some(),
+            confirm_by: self.confirmation.as_ref().map(|confirmation| confirmation.by),
             state: crate::State::Queued,
             waits_for_group: self.group.is_some(),
             stop: None,
@@ -191,6 +204,14 @@ impl NewTask {
             blocked: None,
             version: 1,
         };
+        if let Some((key, confirmation)) = self.asks() {
+            task.state = crate::State::Suspended;
+            task.status = Some(confirmation.by.waits().into());
+            task.inputs_asked += 1;
+            task.open_inputs.push(key);
+            task.resume_at = Some(confirmation.until);
+            return (task, None);
+        }
         let event = match (&self.outcome, &self.claim) {
             (Some(outcome), _) => Some(Event::Abandoned(outcome.clone())),
             (None, Some((node, host))) => Some(Event::Claimed {

@@ -47,7 +47,7 @@ pub use schedule::{NewSchedule, ScheduleAdvance, ScheduleConflict, ScheduleCount
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
 
-use crate::{Input, Millis, Outcome, State, Task, UnixMillis};
+use crate::{Capability, ClientCapabilities, Input, Millis, Outcome, State, Task, UnixMillis};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
@@ -55,6 +55,9 @@ use std::{
 
 /// How long a [tombstone](LeaseStore::tombstones) is kept at least, in milliseconds: 90 days. A host that is away for longer keeps its files.
 pub const TOMBSTONE_RETENTION: Millis = 90 * 86_400_000;
+
+/// The status message of a task that awaits its confirmation, for a client that cannot be asked for it.
+const NOT_ASKED: &str = "waits for its confirmation, which this client cannot be asked for: an operator can give it";
 
 /// All that a reader may see of a task.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +68,34 @@ pub struct Record {
     pub outcome: Option<Outcome>,
     /// Its open questions, oldest first.
     pub inputs: Vec<Input>,
+}
+
+impl Record {
+    /// What clients may see of it: no question that only an operator may answer.
+    #[must_use]
+    pub fn for_clients(mut self) -> Self {
+        if self.task.is_confirmed_by_operators() {
+            self.hide_confirmation();
+        }
+        self
+    }
+
+    /// What a client with these capabilities may see of it: it is not shown the question whether the task may run, if it cannot be asked that.
+    #[must_use]
+    pub fn for_client(mut self, capabilities: &ClientCapabilities) -> Self {
+        if self.task.awaits_confirmation() && !capabilities.has(Capability::ElicitationForm) {
+            self.hide_confirmation();
+            if !self.task.is_confirmed_by_operators() {
+                self.task.status = Some(NOT_ASKED.into());
+            }
+        }
+        self.for_clients()
+    }
+
+    fn hide_confirmation(&mut self) {
+        self.task.hide_confirmation();
+        self.inputs.clear();
+    }
 }
 
 /// How many tasks of a tool may run at once.

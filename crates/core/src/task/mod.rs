@@ -5,6 +5,7 @@ pub(crate) mod attempt_outcome;
 pub(crate) mod blocked;
 pub(crate) mod child_entry;
 pub(crate) mod concurrency_group;
+pub(crate) mod confirmation;
 pub(crate) mod event;
 pub(crate) mod input;
 pub(crate) mod labels;
@@ -13,8 +14,8 @@ mod timer;
 pub(crate) mod transition;
 
 use crate::{
-    Attempt, AttemptState, Blocked, ConcurrencyGroup, Fence, HostId, InputKey, Labels, Lineage, Millis, NodeId, Owner,
-    Priority, SpecId, TaskId, UnixMillis, Verdict,
+    Attempt, AttemptState, Blocked, ConcurrencyGroup, ConfirmBy, Fence, HostId, InputKey, Labels, Lineage, Millis,
+    NodeId, Owner, Priority, SpecId, TaskId, UnixMillis, Verdict,
 };
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
@@ -117,6 +118,8 @@ pub struct Task {
     pub announced: bool,
     /// Whether the caller can come back for it by an idempotency key, or because it is [unique](crate::store::NewTask::unique). Then it is kept, also over a restart, even if it is not announced.
     pub keyed: bool,
+    /// Who confirms it before it runs for the first time, if somebody has to.
+    pub confirm_by: Option<ConfirmBy>,
     /// Where it stands.
     pub state: State,
     /// Whether it has a [group](TaskHeader::group) and is not in it yet. While it is queued nobody can claim it then; the store lets it into the group as soon as there
@@ -199,6 +202,23 @@ impl Task {
     /// Whether it waits without an attempt and without code in memory.
     pub fn is_suspended(&self) -> bool {
         self.state == State::Suspended
+    }
+
+    /// Whether it has never run, and does not before its only open question is [confirmed](ConfirmBy).
+    pub fn awaits_confirmation(&self) -> bool {
+        self.confirm_by.is_some() && self.is_suspended() && self.attempt.is_none()
+    }
+
+    /// Whether it [awaits its confirmation](Self::awaits_confirmation), and clients are not asked for it.
+    pub fn is_confirmed_by_operators(&self) -> bool {
+        self.confirm_by == Some(ConfirmBy::Operator) && self.awaits_confirmation()
+    }
+
+    /// Hides the question whether it may run, from clients that are not asked it.
+    pub fn hide_confirmation(&mut self) {
+        if self.awaits_confirmation() {
+            self.open_inputs.clear();
+        }
     }
 
     /// Why it cannot go on, while it is blocked.

@@ -65,6 +65,10 @@ impl Task {
         }
         if self.resume_at.is_some_and(|at| at <= now) {
             events.push(Event::TimerFired);
+            // Nobody has confirmed it in time, which ends it.
+            if self.awaits_confirmation() {
+                return events;
+            }
         }
         if self.extend_ttl_at().is_some_and(|at| at <= now) {
             events.push(Event::TtlExtended {

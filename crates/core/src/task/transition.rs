@@ -1,8 +1,9 @@
 //! The transition function: which event may happen in which state, and what it changes.
 
+use super::confirmation;
 use crate::{
-    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Entry, Event, Failure, HostId, InputKey, NodeId, Outcome,
-    Priority, Progress, State, Stop, StopReason, Task, UnixMillis,
+    AnsweredBy, Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Entry, Event, Failure, HostId, InputKey, Json,
+    NodeId, Outcome, Priority, Progress, State, Stop, StopReason, Task, UnixMillis,
 };
 use std::sync::Arc;
 
@@ -30,6 +31,9 @@ pub enum Reason {
     /// The task is asked to stop, and starts nothing more.
     #[error("the task is asked to stop")]
     Stopping,
+    /// Only an operator may answer the question.
+    #[error("only an operator may confirm the task")]
+    NotForClients,
 }
 
 /// An event that may not happen to a task in its present state. Nothing was changed.
@@ -55,9 +59,10 @@ pub struct IllegalEvent {
 /// | `Reported` | – | status, progress | – | – | – |
 /// | `InputRequested` | – | question open | – | – | – |
 /// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | question closed | – |
+/// | `InputAnswered` of a task that awaits its confirmation | – | – | Queued; Done(RpcError), unless it is accepted | – | – |
 /// | `Journaled` | – | new entry, which clears attempts and blocks before it; or a new value of an entry | – | – | – |
 /// | `Advanced` | – | attempts and blocks before it cleared | – | – | – |
-/// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
+/// | `TimerFired` | – | – | Queued, if it is time; Done(RpcError), if it awaits its confirmation | Queued, if it is time | – |
 /// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
 /// | `Raised` | ready earlier, with the highest priority | – | – | – | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
@@ -132,14 +137,15 @@ impl Task {
                 return Ok(self.after_attempt(end, at));
             }
             Event::InputRequested { key, .. } => self.open_input(key)?,
-            Event::InputAnswered { key, .. } | Event::InputWithdrawn { key } => self.close_input(key, at)?,
+            Event::InputAnswered { key, answer, by } => return self.answer_input(key, answer, *by, at),
+            Event::InputWithdrawn { key } => self.withdraw_input(key, at)?,
             Event::Journaled(entry) => self.journal(entry)?,
             Event::Advanced => {
                 self.require(State::Running)?;
                 self.advance();
             }
             Event::ChildEnded { entry, .. } => self.child_ended(*entry, at)?,
-            Event::TimerFired => self.fire_timer(at)?,
+            Event::TimerFired => return self.fire_timer(at),
             Event::Unblocked { ready_at } => self.unblock(*ready_at, at)?,
             Event::Raised { ready_at } => {
                 self.require(State::Queued)?;
@@ -216,6 +222,32 @@ impl Task {
         Ok(())
     }
 
+    fn answer_input(
+        &mut self,
+        key: &InputKey,
+        answer: &Json,
+        by: AnsweredBy,
+        at: UnixMillis,
+    ) -> Result<Option<Outcome>, Reason> {
+        let awaited = self.confirm_by.filter(|_| self.awaits_confirmation());
+        let is_open = self.open_inputs.contains(key);
+        if awaited.is_some_and(|confirm_by| is_open && !confirm_by.takes(by)) {
+            return Err(Reason::NotForClients);
+        }
+        self.close_input(key, at)?;
+        let Some(_) = awaited else { return Ok(None) };
+        self.status = None;
+        Ok(confirmation::refusal(answer, by).map(Outcome::from))
+    }
+
+    fn withdraw_input(&mut self, key: &InputKey, at: UnixMillis) -> Result<(), Reason> {
+        // Nobody has begun to work who could do without the answer.
+        if self.awaits_confirmation() {
+            return Err(Reason::WrongState);
+        }
+        self.close_input(key, at)
+    }
+
     fn close_input(&mut self, key: &InputKey, at: UnixMillis) -> Result<(), Reason> {
         self.require_live()?;
         let position = self.open_inputs.iter().position(|open| open == key);
@@ -240,6 +272,9 @@ impl Task {
 
     fn child_ended(&mut self, entry: u32, at: UnixMillis) -> Result<(), Reason> {
         self.require_live()?;
+        if self.awaits_confirmation() {
+            return Err(Reason::WrongState);
+        }
         if entry == 0 || entry > self.journaled {
             return Err(Reason::KeyOutOfOrder);
         }
@@ -247,15 +282,19 @@ impl Task {
         Ok(())
     }
 
-    fn fire_timer(&mut self, at: UnixMillis) -> Result<(), Reason> {
+    fn fire_timer(&mut self, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
         if self.state != State::Blocked {
             self.require(State::Suspended)?;
         }
         if self.resume_at.is_none_or(|resume| resume > at) {
             return Err(Reason::TooEarly);
         }
+        if self.awaits_confirmation() {
+            let why = "nobody answered in time".to_owned();
+            return Ok(Some(Failure::Unconfirmed { why }.into()));
+        }
         self.resume(at);
-        Ok(())
+        Ok(None)
     }
 
     fn unblock(&mut self, ready_at: UnixMillis, at: UnixMillis) -> Result<(), Reason> {
@@ -462,6 +501,9 @@ impl Task {
     }
 
     fn finish(&mut self, outcome: &Outcome, at: UnixMillis) {
+        if self.awaits_confirmation() {
+            self.status = None;
+        }
         self.state = State::Done(outcome.verdict());
         self.ended_at = Some(at);
         self.status = outcome.failure_line().or(self.status.take());

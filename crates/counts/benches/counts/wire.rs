@@ -58,6 +58,7 @@ fn record() -> Writing {
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: Some(outcome),
         idempotency: None,
         unique: None,

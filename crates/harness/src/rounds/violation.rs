@@ -37,6 +37,8 @@ impl Invariant {
     pub const FILES_GO: Self =
         Self::unnumbered("the files of a task are kept as long as the task, and then their host removes them");
     pub const UNIQUE: Self = Self::unnumbered("no two live tasks of a tool have the same unique value");
+    pub const CONFIRMED: Self =
+        Self::unnumbered("a task that has to be confirmed is asked once, and does not begin before that is accepted");
     pub const LIMITED: Self = Self::unnumbered("no more of a tool runs at once than its limit, on all nodes together");
     pub const SCHEDULED: Self =
         Self::unnumbered("each planned time of a schedule is started once, or passes as its rules say");

@@ -3,6 +3,7 @@
 use super::{
     Implementation, Tool,
     call_text::{call_value, labels_of},
+    confirm,
     executor::function_executor,
     name, secrets,
 };
@@ -19,6 +20,8 @@ impl Tool {
             unique,
             labels,
             concurrency_key,
+            confirm,
+            confirm_by,
         } = self;
         let name = Arc::clone(&settings.name);
         let wrong = |why: String| DefinitionError {
@@ -44,6 +47,8 @@ impl Tool {
             value,
             limit: settings.concurrency.take().unwrap_or(1),
         });
+        let confirm = confirm::settings(confirm.as_deref(), confirm_by, &settings, intake.is_some());
+        settings.confirm = confirm.map_err(wrong)?;
         if settings.description.is_empty() {
             // That in the schema of the arguments.
             settings.description = settings.input_schema["description"]

@@ -1,5 +1,6 @@
 //! Texts that are made of the arguments of a call: the values of `unique` and `concurrency_key`, and labels.
 
+use super::Tool;
 use longhaul_command::Template;
 use longhaul_core::{Label, Labels};
 use longhaul_runtime::{CallValue, LabelsOf};
@@ -8,6 +9,64 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+impl Tool {
+    /// Limits the calls with each value of `template`, in which `{name}` stands for an argument, to the tool's [`concurrency`](Self::concurrency), by default 1. The
+    /// tool as a whole has no limit then. A call counts until it is over, also while it is suspended; others with its value wait in the queue. So a task that starts
+    /// another one of its tool with the same value waits for itself.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy { branch: String }
+    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).concurrency_key("{branch}");
+    /// ```
+    #[must_use]
+    pub fn concurrency_key(mut self, template: impl Into<String>) -> Self {
+        self.concurrency_key = Some(template.into());
+        self
+    }
+
+    /// Lets at most one task of this tool be live with each value of `template`, in which `{name}` stands for an argument; a template without any lets one
+    /// task of the tool be live. The same call of the same principal joins the live task: it gets its id, or waits for its result. Another call with the
+    /// value is refused. A call of such a tool is not cancelled when its caller goes.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy {
+    ///     branch: String,
+    /// }
+    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).unique("{branch}");
+    /// ```
+    #[must_use]
+    pub fn unique(mut self, template: impl Into<String>) -> Self {
+        self.unique = Some(template.into());
+        self
+    }
+
+    /// A label of its tasks, by which operators find and count them; may be called several times, for up to 8 names. The value is a template of arguments. A task
+    /// has no label whose template names an argument that its call has not.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Deploy {
+    ///     team: Option<String>,
+    /// }
+    /// let tool = longhaul::Tool::new("deploy", async |_: Deploy| "deployed").label("team", "{team}").label("env", "prod");
+    /// ```
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
+        self.labels.push((name.into(), template.into()));
+        self
+    }
+
+    /// Makes these arguments secret. The store has them encrypted only, with the [cipher](crate::Server::argument_cipher) of the server, and each attempt gets them in
+    /// the clear. Their schemas say `"writeOnly": true`, so that hosts and the page of operators hide them. What the function does with them is up to it.
+    #[must_use]
+    pub fn secrets<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.settings.secrets = names.into_iter().map(Into::into).collect();
+        self
+    }
+}
 
 /// A template of single values, and what stands for those that are left out.
 struct CallText {
@@ -33,15 +92,20 @@ impl CallText {
                 ));
             }
         }
-        let defaults = template.properties().filter_map(|name| {
-            let property = &schema["properties"][name];
-            let own = property.get("default");
-            let default = own.or_else(|| referred(schema, property).get("default"))?;
-            Some((name.to_owned(), default.clone()))
-        });
-        let defaults = defaults.collect();
+        let defaults = defaults_of(&template, schema);
         Ok(Self { template, defaults })
     }
+}
+
+/// What stands for the arguments of a template that are left out.
+pub(super) fn defaults_of(template: &Template, schema: &Value) -> BTreeMap<String, Value> {
+    let defaults = template.properties().filter_map(|name| {
+        let property = &schema["properties"][name];
+        let own = property.get("default");
+        let default = own.or_else(|| referred(schema, property).get("default"))?;
+        Some((name.to_owned(), default.clone()))
+    });
+    defaults.collect()
 }
 
 /// What the `$ref` of a property names; the property itself if it has none.

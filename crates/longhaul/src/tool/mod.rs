@@ -3,6 +3,7 @@
 mod ask_before;
 mod build;
 mod call_text;
+mod confirm;
 mod executor;
 mod handler;
 mod name;
@@ -16,7 +17,7 @@ pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 use crate::{Arguments, Error, Icon, RequestContext, ServerHandle, time::whole_millis};
 use handler::BoxedToolHandler;
 use longhaul_command::in_process;
-use longhaul_core::{Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, StartRate, TaskPolicy};
+use longhaul_core::{ConfirmBy, Json as RawJson, OnNonDeterminism, Priority, Retry, RetryOn, StartRate, TaskPolicy};
 use longhaul_runtime::{Executor, Handoff, Intake, ToolSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -62,6 +63,9 @@ pub struct Tool {
     labels: Vec<(String, String)>,
     /// The template of what has its own concurrency.
     concurrency_key: Option<String>,
+    /// The template of the question whether a call may run.
+    confirm: Option<String>,
+    confirm_by: Option<ConfirmBy>,
 }
 
 /// Makes the intake once its server is known.
@@ -165,6 +169,8 @@ impl Tool {
             unique: None,
             labels: Vec::new(),
             concurrency_key: None,
+            confirm: None,
+            confirm_by: None,
         }
     }
 
@@ -391,62 +397,6 @@ impl Tool {
     #[must_use]
     pub fn concurrency(mut self, limit: usize) -> Self {
         self.settings.concurrency = Some(limit.max(1));
-        self
-    }
-
-    /// Limits the calls with each value of `template`, in which `{name}` stands for an argument, to the tool's [`concurrency`](Self::concurrency), by default 1. The
-    /// tool as a whole has no limit then. A call counts until it is over, also while it is suspended; others with its value wait in the queue. So a task that starts
-    /// another one of its tool with the same value waits for itself.
-    ///
-    /// ```
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Deploy { branch: String }
-    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).concurrency_key("{branch}");
-    /// ```
-    #[must_use]
-    pub fn concurrency_key(mut self, template: impl Into<String>) -> Self {
-        self.concurrency_key = Some(template.into());
-        self
-    }
-
-    /// Lets at most one task of this tool be live with each value of `template`, in which `{name}` stands for an argument; a template without any lets one
-    /// task of the tool be live. The same call of the same principal joins the live task: it gets its id, or waits for its result. Another call with the
-    /// value is refused. A call of such a tool is not cancelled when its caller goes.
-    ///
-    /// ```
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Deploy {
-    ///     branch: String,
-    /// }
-    /// let tool = longhaul::Tool::new("deploy", async |args: Deploy| args.branch).unique("{branch}");
-    /// ```
-    #[must_use]
-    pub fn unique(mut self, template: impl Into<String>) -> Self {
-        self.unique = Some(template.into());
-        self
-    }
-
-    /// A label of its tasks, by which operators find and count them; may be called several times, for up to 8 names. The value is a template of arguments. A task
-    /// has no label whose template names an argument that its call has not.
-    ///
-    /// ```
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Deploy {
-    ///     team: Option<String>,
-    /// }
-    /// let tool = longhaul::Tool::new("deploy", async |_: Deploy| "deployed").label("team", "{team}").label("env", "prod");
-    /// ```
-    #[must_use]
-    pub fn label(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
-        self.labels.push((name.into(), template.into()));
-        self
-    }
-
-    /// Makes these arguments secret. The store has them encrypted only, with the [cipher](crate::Server::argument_cipher) of the server, and each attempt gets them in
-    /// the clear. Their schemas say `"writeOnly": true`, so that hosts and the page of operators hide them. What the function does with them is up to it.
-    #[must_use]
-    pub fn secrets<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.settings.secrets = names.into_iter().map(Into::into).collect();
         self
     }
 

@@ -3,7 +3,7 @@
 use crate::{Engine, QuestionReply};
 use longhaul_core::{
     AnsweredBy, Event, InputKey, Json, Principal, RpcFailure, Scope, TaskId,
-    store::{ApplyError, Change, StoreError},
+    store::{ApplyError, Change, Record, StoreError},
 };
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Engine {
         id: &TaskId,
         answers: BTreeMap<InputKey, Json>,
     ) -> Result<Option<()>, StoreError> {
-        let Some(record) = self.0.node.store.get(scope, id).await? else {
+        let Some(record) = self.get(scope, id).await? else {
             return Ok(None);
         };
         for (key, answer) in answers {
@@ -54,6 +54,7 @@ impl Engine {
         key: &InputKey,
     ) -> Result<QuestionLookup, StoreError> {
         let record = self.0.node.store.get_unscoped(id).await?;
+        let record = record.map(Record::for_clients);
         let Some(record) = record.filter(|record| record.task.owner.principal == *principal) else {
             return Ok(QuestionLookup::UnknownTask);
         };

@@ -108,7 +108,7 @@ impl Engine {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
         // It is never live, and its arguments were not taken.
-        new.unique = None;
+        (new.unique, new.confirmation) = (None, None);
         new.header.group = None;
         let created = self.0.node.create_until_known(new).await;
         let created = (self.0).with_same_secrets(created, &call.tool, &call.arguments).await?;
@@ -284,7 +284,8 @@ impl Inner {
     fn arrive(&self, new: &mut NewTask) -> Arrival {
         let offered = self.catalog.tool(&new.tool);
         let concurrency = self.concurrency_of(&new.tool, offered.as_deref());
-        let may_begin = offered.as_deref().is_none_or(|tool| !tool.begins_from_queue());
+        let from_queue = offered.as_deref().is_some_and(Tool::begins_from_queue);
+        let may_begin = new.confirmation.is_none() && !from_queue;
         let take_slot = || may_begin.then(|| self.slot_to_begin(&new.tool, concurrency)).flatten();
         let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
@@ -304,6 +305,10 @@ impl Inner {
         let in_memory = !announced && !keyed && !executor.outlives_process() && !is_for_others && !is_counted;
         let at = self.node.now();
         let id = TaskId::mint(at, &*self.node.ports.entropy);
+        let confirmation = settings
+            .confirm
+            .as_ref()
+            .map(|confirm| confirm.of_call(&call.arguments, at, settings.input_timeout));
         NewTask {
             arguments: self.encrypt_secrets(&settings.secrets, &id, &call.arguments),
             header: TaskHeader {
@@ -322,12 +327,13 @@ impl Inner {
                 group: call.tool.group(&call.arguments),
             },
             announced,
-            in_memory,
+            in_memory: in_memory && confirmation.is_none(),
             priority: call
                 .priority
                 .map_or(settings.priority, |asked| asked.min(settings.priority)),
             requestor: call.requestor.to_json(),
             claim: None,
+            confirmation: confirmation.map(Box::new),
             outcome: None,
             idempotency: call
                 .idempotency_key

@@ -27,8 +27,8 @@ pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
 pub use tool::{
-    ArgumentError, BLOCKED_TIMEOUT, CallValue, ConcurrencyKey, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff, INPUT_TIMEOUT,
-    LabelsOf, Tool, ToolError, ToolSettings, executor_definition,
+    ArgumentError, BLOCKED_TIMEOUT, CallValue, ConcurrencyKey, ConfirmSettings, DEFAULT_HANDOFF, FOLLOW_TOOLS, Handoff,
+    INPUT_TIMEOUT, LabelsOf, Tool, ToolError, ToolSettings, executor_definition,
 };
 pub use tool_visibility::{ListClient, ToolVisibility};
 pub use unavailable::Unavailable;

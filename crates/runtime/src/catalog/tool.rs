@@ -3,8 +3,8 @@
 use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{
-    ConcurrencyGroup, Json, Labels, Millis, OnNonDeterminism, Priority, Retry, SpecId, StartRate, TaskPolicy, ToolSpec,
-    shorten, store::Uniqueness,
+    ConcurrencyGroup, ConfirmBy, Confirmation, Json, Labels, Millis, OnNonDeterminism, Priority, Retry, SpecId,
+    StartRate, TaskPolicy, ToolSpec, UnixMillis, shorten, store::Uniqueness,
 };
 use longhaul_json_schema::{Schema, SchemaAuthor, Unchecked, Violation, off_thread};
 use serde::Deserialize;
@@ -63,6 +63,25 @@ pub struct ConcurrencyKey {
 
 /// The labels of a task, of its arguments.
 pub type LabelsOf = Arc<dyn Fn(&Json) -> Labels + Send + Sync>;
+/// What is asked before a call of a tool runs.
+#[derive(Clone)]
+pub struct ConfirmSettings {
+    /// The elicitation about a call with these arguments, which were checked before: `{"method": …, "params": …}`.
+    pub request: Arc<dyn Fn(&Json) -> Json + Send + Sync>,
+    /// Who may answer it.
+    pub by: ConfirmBy,
+}
+
+impl ConfirmSettings {
+    /// What a task that is created now asks, for up to `timeout`.
+    pub(crate) fn of_call(&self, arguments: &Json, now: UnixMillis, timeout: Millis) -> Confirmation {
+        Confirmation {
+            by: self.by,
+            request: (self.request)(arguments),
+            until: now.plus(timeout),
+        }
+    }
+}
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
@@ -97,6 +116,8 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub listed: Option<Json>,
     /// Which calls become tasks.
     pub policy: TaskPolicy,
+    /// Has somebody confirm each call before it runs, once for all of its attempts. Then each call is a task, whatever `policy` says.
+    pub confirm: Option<ConfirmSettings>,
     /// Asks for what is missing before there is a task.
     pub intake: Option<Arc<dyn Intake>>,
     /// What a host may tell its model while a task of 2025-11-25 runs; a sentence with the tool's title if absent.
@@ -107,7 +128,7 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub deadline: Option<Millis>,
     /// The longest wait for a slot.
     pub queue_timeout: Option<Millis>,
-    /// The timeout of questions without one of their own, in milliseconds; [`INPUT_TIMEOUT`] is usual.
+    /// The timeout of questions without one of their own, and of a confirmation, in milliseconds; [`INPUT_TIMEOUT`] is usual.
     pub input_timeout: Millis,
     /// From the end to deletion.
     pub retention: Millis,
@@ -179,6 +200,7 @@ impl<E> ToolSettings<E> {
             meta: None,
             listed: None,
             policy: TaskPolicy::default(),
+            confirm: None,
             intake: None,
             immediate_response: None,
             handoff: Handoff::Off,
@@ -219,6 +241,7 @@ impl<E> ToolSettings<E> {
             meta,
             listed,
             policy,
+            confirm,
             intake,
             immediate_response,
             handoff,
@@ -252,6 +275,7 @@ impl<E> ToolSettings<E> {
             meta,
             listed,
             policy,
+            confirm,
             intake,
             immediate_response,
             handoff,
@@ -308,7 +332,10 @@ impl Tool {
     ///
     /// # Errors
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
-    pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
+    pub fn new(mut settings: ToolSettings) -> Result<Self, ToolError> {
+        if settings.confirm.is_some() {
+            settings.policy = TaskPolicy::Always;
+        }
         let compile = || {
             Schema::with_formats(&settings.input_schema, SchemaAuthor::Own, true).map_err(|error| {
                 ToolError::InputSchema {

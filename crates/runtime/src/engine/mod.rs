@@ -219,15 +219,19 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn get(&self, scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError> {
-        self.0.node.store.get(scope, id).await
+        let record = self.0.node.store.get(scope, id).await?;
+        Ok(record.map(Record::for_clients))
     }
 
-    /// A page of `scope`'s tasks, newest first, beginning after `before`.
+    /// A page of `scope`'s tasks as clients see them, newest first, beginning after `before`.
     ///
     /// # Errors
     /// The store's.
     pub async fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError> {
-        self.0.node.store.list(scope, before, limit).await
+        let mut page = self.0.node.store.list(scope, before, limit).await?;
+        let operators = page.tasks.iter_mut().filter(|task| task.is_confirmed_by_operators());
+        operators.for_each(Task::hide_confirmation);
+        Ok(page)
     }
 
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.

@@ -99,6 +99,8 @@ impl Engine {
         };
         let mut new = self.0.new_task(&call, true);
         new.history = Some(Box::new(history));
+        // What it continues was confirmed before its first entry.
+        new.confirmation = None;
         // One that waits, so that two do not go on from one journal.
         let end = || Change::of(id, Event::CancelRequested(CancelMode::Cooperative), new.created_at);
         new.replaces = (!task.is_done()).then(|| Box::new(end()));

@@ -347,6 +347,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

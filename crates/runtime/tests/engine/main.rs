@@ -10,6 +10,7 @@ mod catalog;
 mod checkpoints;
 mod clocks;
 mod concurrency_keys;
+mod confirmations;
 mod cordons;
 mod crash_budget;
 mod deadlines;

@@ -88,6 +88,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: Some(Outcome::result(result.clone())),
         idempotency: None,
         unique: None,

@@ -103,6 +103,11 @@ impl Caller {
         }
     }
 
+    /// What its client can be asked.
+    pub(crate) fn capabilities(&self) -> &ClientCapabilities {
+        &self.capabilities
+    }
+
     /// The sender as it is stored with its call.
     ///
     /// # Errors

@@ -178,9 +178,15 @@ fn default_wait(snapshot: &Snapshot, handoff: ConnectionHandoff) -> u64 {
 /// The response to a call whose work continues after it. If its tool has an output schema, the response has structured content.
 pub(crate) fn handed_off(task: &Task, tool: Option<&Tool>) -> Outcome {
     let (name, id) = (&task.tool, &task.id);
+    let stands = match task.awaits_confirmation() {
+        true => {
+            let waits = task.status.as_deref().unwrap_or("waits for its confirmation");
+            format!("{name} has not begun: task {id} {waits}. Then it runs whether or not anyone waits.")
+        }
+        false => format!("{name} is still running, as task {id}. It goes on whether or not anyone waits."),
+    };
     let text = format!(
-        "{name} is still running, as task {id}. It goes on whether or not anyone waits. To get its result, call task_wait with \
-         {{\"task\": \"{id}\"}}; task_status says how it stands, and task_cancel stops it, with the same."
+        "{stands} To get its result, call task_wait with {{\"task\": \"{id}\"}}; task_status says how it stands, and task_cancel stops it, with the same."
     );
     let has_schema = tool.is_some_and(|tool| tool.settings().output_schema.is_some());
     Outcome::result(match has_schema {
@@ -492,6 +498,7 @@ fn describe_all(page: &Page, now: UnixMillis) -> String {
             State::Done(Verdict::Cancelled) => "was cancelled",
             State::Done(_) => "has failed",
             _ if !task.open_inputs.is_empty() => "waits for an answer",
+            _ if task.awaits_confirmation() => "has not begun",
             State::Queued => "is queued",
             _ => "is running",
         };
@@ -511,6 +518,7 @@ fn describe(Record { task, inputs, outcome }: &Record) -> String {
     let call = json!({"task": task.id.as_str()});
     let mut text = match outcome {
         None if task.stop.is_some() => format!("{tool} was asked to stop."),
+        None if inputs.is_empty() && task.awaits_confirmation() => format!("{tool} has not begun."),
         None if inputs.is_empty() => format!("{tool} is still running."),
         None => format!("{tool} waits for an answer to its question: call task_wait with {call} to be asked."),
         Some(Outcome::Result { is_error: false, .. }) => {
@@ -538,8 +546,12 @@ fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: 
         _ if asked => " It waits for an answer to its question.",
         _ => " It waits for an answer that this client cannot be asked for.",
     };
+    let stands = match task.awaits_confirmation() {
+        true => "has not begun",
+        false => "is still running",
+    };
     format!(
-        "{} is still running after these {seconds} s.{line}{waits} Call task_wait with {} again to go on waiting.",
+        "{} {stands} after these {seconds} s.{line}{waits} Call task_wait with {} again to go on waiting.",
         task.tool,
         json!({"task": task.id.as_str(), "waited": waited})
     )

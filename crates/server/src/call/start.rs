@@ -52,7 +52,10 @@ pub(crate) async fn start_or_rejoin(
         (Err(wrong), ..) => Box::pin(start.fail(Outcome::tool_error(&wrong.to_string()))).await?,
         (Ok(()), Some(round), _) if round.is_of_a_call() => Box::pin(start.rejoin(round, notifications)).await?,
         // Its client must be given the task before anything else, and is asked within the task.
-        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.with_intake_in_task().run(notifications).await?,
+        // If the call has to be confirmed, that is asked with the arguments that the intake returns.
+        (Ok(()), None, Some(_)) if start.is_task_of_legacy() && tool.settings().confirm.is_none() => {
+            start.with_intake_in_task().run(notifications).await?
+        }
         (Ok(()), round, Some(intake)) => {
             let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
             let take = Box::new(move |cx| intake.take(arguments, cx));
@@ -417,9 +420,24 @@ pub(super) fn immediate_response_text(tool: &Tool) -> Cow<'_, str> {
         Some(text) => text.into(),
         None => {
             let name = settings.title.as_deref().unwrap_or(&settings.name);
-            format!("{name} has begun and goes on in the background; its result is not here yet.").into()
+            match settings.confirm {
+                Some(_) => format!(
+                    "{name} begins once it is confirmed, and goes on in the background; its result is not here yet."
+                ),
+                None => format!("{name} has begun and goes on in the background; its result is not here yet."),
+            }
+            .into()
         }
     }
+}
+
+/// A task that awaits its confirmation is created as `working`: its client is asked when it reads the task.
+pub(super) fn as_created(task: &Task) -> Cow<'_, Task> {
+    let mut task = Cow::Borrowed(task);
+    if task.awaits_confirmation() {
+        task.to_mut().hide_confirmation();
+    }
+    task
 }
 
 pub(super) fn created(
@@ -431,9 +449,10 @@ pub(super) fn created(
 ) -> FinalResponse {
     let now = calls.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
+    let task = as_created(task);
     write_result(&mut text, id.get(), |out| match generation {
-        Generation::Legacy => legacy::tasks::write_created(out, task, hint, now),
-        Generation::Modern => modern::tasks::write_created(out, task, &calls.server_info, now),
+        Generation::Legacy => legacy::tasks::write_created(out, &task, hint, now),
+        Generation::Modern => modern::tasks::write_created(out, &task, &calls.server_info, now),
     });
     FinalResponse::of(text)
 }

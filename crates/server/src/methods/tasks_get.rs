@@ -17,7 +17,8 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let id = request.task_id()?;
     let engine = &methods.engine;
     let record = engine.get(&request.caller.scope(), &id).await.map_err(store_failed)?;
-    let mut record = record.ok_or_else(RpcError::task_not_found)?;
+    let record = record.ok_or_else(RpcError::task_not_found)?;
+    let mut record = record.for_client(request.caller.capabilities());
     // A session that asks about a task gets its messages from then on, also if an earlier session created it.
     push_stream::follow_for(&methods.interaction, &request.caller, &record.task);
     say_what_it_waits_for(engine, &mut record.task).await?;
@@ -51,6 +52,7 @@ pub(super) async fn legacy_task(methods: &Methods, request: &AdmittedRequest<'_>
     record
         .map_err(store_failed)?
         .filter(|record| record.task.origin == Origin::Legacy)
+        .map(|record| record.for_client(request.caller.capabilities()))
         .ok_or_else(undeclared)
 }
 

@@ -10,6 +10,7 @@ mod stage;
 mod auth;
 mod batch;
 mod cancellation;
+mod confirmations;
 mod connection;
 mod cors;
 mod deletion;

@@ -1,9 +1,10 @@
 //! What the checker knows about one task, and which changes of it are allowed.
 
-use super::{HOST_LOST, Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
+use super::{CONFIRMATION, HOST_LOST, Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
 use crate::disk::{self, entries};
 use longhaul_core::{
-    Entry, EntryKind, InputKey, InputState, Json, Outcome, State, Task, TaskId, UnixMillis, Verdict, store::Record,
+    Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, State, Task, TaskId, UnixMillis, Verdict,
+    store::Record,
 };
 use longhaul_store::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,7 @@ impl KnownTask {
     pub(super) fn update(&mut self, disk: &MemoryStore, record: Record) -> Result<(), BrokenInvariant> {
         self.check_task(&record)?;
         self.check_questions(disk, &record)?;
+        check_confirmation(disk, &record)?;
         self.check_journal(entries(disk, &record.task.id))?;
         self.task = Some(record.task);
         Ok(())
@@ -254,6 +256,31 @@ fn visible_fields(task: &Task) -> impl PartialEq + std::fmt::Debug + use<> {
 
 fn epoch(task: &Task) -> u32 {
     task.attempt.as_ref().map_or(0, |attempt| attempt.epoch)
+}
+
+/// What has to be confirmed is asked once, and begins only if that was accepted.
+fn check_confirmation(disk: &MemoryStore, record: &Record) -> Result<(), BrokenInvariant> {
+    let task = &record.task;
+    if task.confirm_by.is_none() {
+        return Ok(());
+    }
+    let asked = disk::input(disk, &task.id, &InputKey::nth(1));
+    let is_accepted =
+        |input: &Input| matches!(&input.state, InputState::Answered(answer) if answer.as_str().contains("accept"));
+    if task.attempt.is_some() && !asked.as_ref().is_some_and(is_accepted) {
+        return Err((
+            Invariant::CONFIRMED,
+            format!("has begun, and its confirmation is {asked:?}"),
+        ));
+    }
+    let again = record.inputs.iter().filter(|input| input.key != InputKey::nth(1));
+    match again
+        .map(|input| &input.request)
+        .any(|request| request.as_str() == CONFIRMATION)
+    {
+        true => Err((Invariant::CONFIRMED, "is asked to be confirmed again".to_owned())),
+        false => Ok(()),
+    }
 }
 
 /// No task may fail with a non-determinism error: the programs are deterministic, and changed ones block their tasks.

@@ -31,6 +31,9 @@ use std::{
     sync::Arc,
 };
 
+/// What is asked before a task runs that has to be confirmed.
+pub(crate) const CONFIRMATION: &str = r#"{"method":"elicitation/create","params":{"message":"run it?"}}"#;
+
 /// How long a task may be queued after the last fault, in milliseconds.
 const MAX_QUEUED: u64 = 120_000;
 /// How long a task may take to stop after the last fault, in milliseconds: its node may have died, which others find out within some 20 seconds, and look

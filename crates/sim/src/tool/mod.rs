@@ -4,7 +4,7 @@ pub(crate) mod command;
 mod run_context;
 
 use crate::{
-    checker::{GROUP_LIMIT, LIMIT, RATED},
+    checker::{CONFIRMATION, GROUP_LIMIT, LIMIT, RATED},
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
@@ -13,11 +13,13 @@ use crate::{
 use command::Command;
 use futures_util::future::{Either, join, select};
 use longhaul_core::{
-    BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Priority, Retry, RetryOn, StopReason, TaskId, text_result,
+    BoxFuture, ConfirmBy, EntryKey, Fence, HostId, Json, Outcome, Priority, Retry, RetryOn, StopReason, TaskId,
+    text_result,
 };
 use longhaul_runtime::{
-    AskError, Backoff, ChildError, ConcurrencyKey, ExecutionEnd, Executor, ExecutorAttempt, JournalError, PollPolicy,
-    Polled, Question, StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
+    AskError, Backoff, ChildError, ConcurrencyKey, ConfirmSettings, ExecutionEnd, Executor, ExecutorAttempt,
+    JournalError, PollPolicy, Polled, Question, StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool,
+    ToolSettings,
 };
 use run_context::{GRACE, RunContext};
 use serde_json::json;
@@ -40,6 +42,8 @@ pub(crate) const SCHEDULED: &str = "scheduled";
 pub(crate) const GROUPED: &str = "grouped";
 /// As [`DURABLE`], with the same.
 pub(crate) const DURABLE_GROUPED: &str = "durable_grouped";
+/// As [`PLAIN`], and each call has to be confirmed.
+pub(crate) const CONFIRMED: &str = "confirmed";
 
 /// A command, which runs outside of the nodes.
 pub(crate) const COMMAND: &str = "command";
@@ -100,12 +104,21 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         concurrency_key,
         ..settings(DURABLE_GROUPED, Arc::new(Durable(run.clone())))
     };
+    let confirmed = ToolSettings {
+        confirm: Some(ConfirmSettings {
+            request: Arc::new(|_| Json::trusted(CONFIRMATION)),
+            by: ConfirmBy::Client,
+        }),
+        input_timeout: 30_000,
+        ..settings(CONFIRMED, Arc::new(Plain(run.clone(), false)))
+    };
     let all = [
         unique,
         grouped,
         durable_grouped,
         rated,
         settings(SCHEDULED, Arc::new(Quick(run.clone()))),
+        confirmed,
         settings(DURABLE, Arc::new(Durable(run.clone()))),
         settings(PLAIN, Arc::new(Plain(run.clone(), false))),
         limited,

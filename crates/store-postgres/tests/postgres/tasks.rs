@@ -51,6 +51,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId) -> NewTask {
         arguments: Json::trusted(r#"{"a":1}"#),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

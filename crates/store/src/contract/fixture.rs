@@ -163,6 +163,7 @@ pub(crate) fn new_task(name: &str, accepted_by: NodeId, at: i64) -> NewTask {
         arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
         requestor: Json::trusted(format!(r#"{{"by":"{name}"}}"#)),
         claim: None,
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

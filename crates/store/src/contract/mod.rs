@@ -87,6 +87,9 @@ macro_rules! with_promises {
                 a_refused_call_leaves_no_trace_and_a_written_one_is_counted, a_hint_of_an_end_may_carry_the_record;
             claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, starts_of_a_tool_with_a_rate_are_spaced,
                 a_task_may_be_claimed_as_it_is_created;
+            confirmation: a_task_waits_for_its_confirmation, what_is_not_confirmed_ends,
+                a_step_of_the_clock_does_not_end_a_confirmation, a_client_does_not_confirm_for_an_operator,
+                a_parent_learns_that_its_child_was_declined;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
             groups: a_group_has_no_more_tasks_than_its_limit, a_task_is_in_its_group_until_its_attempt_has_stopped,

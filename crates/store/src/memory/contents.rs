@@ -291,7 +291,8 @@ impl Contents {
 
     pub(super) fn make_timers_due(&mut self, at: UnixMillis) {
         let waking = self.found(self.tasks.index().waking.of(&()));
-        let later = waking.filter(|task| task.is_suspended() && task.resume_at.is_some_and(|resume| resume > at));
+        let waits = |task: &&Task| task.is_suspended() && !task.awaits_confirmation();
+        let later = waking.filter(|task| waits(task) && task.resume_at.is_some_and(|resume| resume > at));
         let later: Vec<Task> = later.cloned().collect();
         for mut task in later {
             task.resume_at = Some(at);

@@ -240,6 +240,7 @@ fn finished(n: usize) -> NewTask {
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: Some(Outcome::tool_error("no")),
         idempotency: None,
         unique: None,

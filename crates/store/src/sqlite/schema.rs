@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0021_schedules.sql"),
     include_str!("migrations/0022_labels.sql"),
     include_str!("migrations/0023_concurrency_groups.sql"),
+    include_str!("migrations/0024_confirmed.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

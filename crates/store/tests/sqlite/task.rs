@@ -69,6 +69,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         arguments: Json::from(serde_json::json!("x".repeat(bytes))),
         requestor: Json::trusted("{}"),
         claim: Some((node, None)),
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

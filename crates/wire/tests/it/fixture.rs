@@ -43,6 +43,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         claim: None,
+        confirmation: None,
         outcome: None,
         idempotency: None,
         unique: None,

@@ -4,10 +4,10 @@ use super::{environment, folder_with, folder_with_server, folder_with_tool, load
 use crate::config::{
     AuditConfig, Display, Environment, Listen, Output, ServerConfig, Stdin, load,
     server::{auth::AuthConfig, limits::LimitsConfig},
-    tool::AttemptSettings,
+    tool::{AttemptSettings, ConfirmConfig},
 };
 use longhaul_command::{ArtifactSettings, StopSettings, StopSignal, SuccessCodes};
-use longhaul_core::{Retry, RetryOn, TaskPolicy};
+use longhaul_core::{ConfirmBy, Retry, RetryOn, TaskPolicy};
 use longhaul_gateway::Target;
 use longhaul_runtime::Handoff;
 use longhaul_server::{Limits, http::HttpOptions};
@@ -159,6 +159,8 @@ allow_placeholders_in_scripts = true
 input_schema = "in.json"
 artifacts = true
 task = "always"
+confirm = "Run {word}?"
+confirm_by = "operator"
 
 [[tool]]
 name = "third"
@@ -240,6 +242,11 @@ task_after = "5s"
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
     assert_eq!(tool.queue.unique.as_deref(), Some("{path}"));
+    let confirm = ConfirmConfig {
+        question: "Run {word}?".to_owned(),
+        by: ConfirmBy::Operator,
+    };
+    assert_eq!((&tool.confirm, &config.tools[1].confirm), (&None, &Some(confirm)));
     let labels = [("env", "prod"), ("where", "{path}")].map(|(name, text)| (name.to_owned(), text.to_owned()));
     let mut read = tool.labels.clone();
     read.sort();

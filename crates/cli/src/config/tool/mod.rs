@@ -3,6 +3,7 @@
 mod artifacts;
 mod attempt;
 pub(super) mod command;
+mod confirm;
 mod http;
 pub(super) mod job;
 mod labels;
@@ -23,6 +24,7 @@ use crate::config::{
     section::{Entry, Section},
 };
 use command::Stdin;
+pub(crate) use confirm::ConfirmConfig;
 pub(crate) use http::HttpTool;
 use longhaul_command::{CommandElement, HarmlessValues};
 use longhaul_core::{Millis, TaskPolicy};
@@ -92,6 +94,8 @@ pub(crate) struct ToolConfig {
     pub(crate) output: OutputSettings,
     /// Which calls become tasks.
     pub(crate) task: TaskPolicy,
+    /// The question whether a call may run.
+    pub(crate) confirm: Option<ConfirmConfig>,
     /// The text that a host may give its model while the task runs.
     pub(crate) immediate_response: Option<String>,
     /// How long a client without tasks waits before the hand-off, in milliseconds.
@@ -224,20 +228,12 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         check_code(section, command, stdin, &rules);
     }
     let labels = section.get_or("labels", Vec::new(), |entry| labels::read(entry, &rules));
-    let of_context = process_context.templates();
-    let other_templates = of_context.as_ref().zip(labels.as_ref()).map(|(templates, labels)| {
-        let of_labels = labels.iter().map(|(_, text)| text.as_str());
-        templates.iter().copied().chain(of_labels).collect::<Vec<_>>()
-    });
-    warn(
-        section,
-        &command_entry,
-        command.as_deref(),
-        (stdin.as_ref(), other_templates.as_deref()),
-        input_schema.as_ref(),
-    );
-    let output = output::read(section, input_schema.as_ref(), environment);
     let task = read_task_policy(section);
+    let confirm = confirm::read(section, &rules, task);
+    let others = other_templates(process_context.templates(), labels.as_ref(), confirm.as_ref());
+    let (command_texts, texts) = (command.as_deref(), (stdin.as_ref(), others.as_deref()));
+    warn(section, &command_entry, command_texts, texts, input_schema.as_ref());
+    let output = output::read(section, input_schema.as_ref(), environment);
     let immediate_response = section.optional_text("immediate_response");
     let handoff = section.optional("handoff", |entry| read_handoff(entry, task));
     let deadline = section.optional("deadline", Entry::positive_duration);
@@ -273,6 +269,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
         output: output?,
         task: task?,
+        confirm: confirm?,
         immediate_response: immediate_response?,
         handoff: handoff?.unwrap_or(Handoff::Default),
         deadline: deadline?,
@@ -283,6 +280,18 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         labels: labels?,
         annotations: annotations?,
     })
+}
+
+/// The templates of a tool beside its command and standard input; `None` if they could not be read.
+fn other_templates<'a>(
+    of_context: Option<Vec<&'a str>>,
+    labels: Option<&'a Vec<(String, String)>>,
+    confirm: Option<&'a Option<ConfirmConfig>>,
+) -> Option<Vec<&'a str>> {
+    let mut templates = of_context?;
+    templates.extend(labels?.iter().map(|(_, text)| text.as_str()));
+    templates.extend(confirm?.as_ref().map(|confirm| confirm.question.as_str()));
+    Some(templates)
 }
 
 fn read_handoff(entry: &Entry<'_>, task: Option<TaskPolicy>) -> Option<Handoff> {

@@ -29,6 +29,8 @@ pub(crate) enum TemplateUse {
     Key,
     /// A value that operators see.
     Label,
+    /// A question to a person.
+    Question,
 }
 
 /// What the templates of a tool are checked against.
@@ -160,10 +162,20 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
             "`{placeholder}` is no single value: name a property that is a text, a number or a boolean, without `:json` or `:file`"
         ));
     }
-    if usage == TemplateUse::Label && schema::is_hidden(input_schema, name) {
+    let shown = match usage {
+        TemplateUse::Label => Some("labels"),
+        TemplateUse::Question => Some("this question"),
+        _ => None,
+    };
+    if let Some(shown) = shown.filter(|_| schema::is_hidden(input_schema, name)) {
         return Some(format!(
-            "the schema of `{name}` says that operators do not see it, and they see labels: name another property"
+            "the schema of `{name}` says that operators do not see it, and they see {shown}: name another property"
         ));
+    }
+    if usage == TemplateUse::Question {
+        return (placeholder.form == ValueForm::File).then(|| {
+            format!("`{placeholder}` is the path of a file, which says nothing to who is asked: write `{{{name}}}`, whose beginning is shown")
+        });
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;
     match schema::kind(input_schema, name) {
@@ -193,6 +205,7 @@ fn exposure(form: ValueForm, usage: TemplateUse) -> Option<&'static str> {
         TemplateUse::Folder => Some("every user of this machine may see in which folder a command runs"),
         TemplateUse::Key => Some("calls are not compared by secrets"),
         TemplateUse::Label => Some("operators see labels"),
+        TemplateUse::Question => Some("who is asked would see it"),
     }
 }
 

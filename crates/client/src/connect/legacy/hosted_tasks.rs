@@ -95,6 +95,7 @@ impl HostedTasks {
             arguments: Json::from(Value::Null),
             requestor: Json::from(Value::Null),
             claim: Some((NODE, None)),
+            confirmation: None,
             outcome: None,
             idempotency: None,
             unique: None,

@@ -7,6 +7,7 @@ pub(crate) mod env_file;
 pub(crate) mod files;
 mod json_text;
 mod number;
+mod question;
 pub(crate) mod script;
 pub(crate) mod secrets;
 pub(crate) mod template;

@@ -8,7 +8,7 @@ pub trait TimerStore: Send + Sync + 'static {
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
     /// Makes the timers of all suspended tasks due at `at`, if they are not earlier: their code must read the system's clock again, which was
-    /// set. Costs as much as there are live tasks.
+    /// set. A task that awaits its [confirmation](crate::Task::awaits_confirmation) has no code that does. Costs as much as there are live tasks.
     fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// When the task with the greatest id was created.

@@ -1,12 +1,13 @@
 //! The laws under random events.
 
 use super::{
-    invariants::{keeps_its_block, keeps_its_wake_ups, keeps_the_invariants},
+    invariants::{ACCEPTED, keeps_its_block, keeps_its_confirmation, keeps_its_wake_ups, keeps_the_invariants},
     place::{block, entry, transition},
 };
 use longhaul_core::{
-    AnsweredBy, AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
-    Owner, Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId, UnixMillis,
+    AnsweredBy, AttemptEnd, CancelMode, ConfirmBy, Confirmation, EntryKind, Event, HostId, InputKey, Json, Millis,
+    NodeId, Origin, Outcome, Owner, Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId,
+    UnixMillis,
     store::{Idempotency, NewTask},
 };
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 enum Next {
     Say(Event),
     Ask,
-    Answer,
+    Answer(Json, AnsweredBy),
     Journal(EntryKind),
     /// With `woken` as it is, or as it was some wake-ups ago.
     Suspend {
@@ -95,11 +96,7 @@ fn event() -> impl Strategy<Value = Event> {
             name: None,
             request
         }),
-        (key(), json()).prop_map(|(key, answer)| Event::InputAnswered {
-            key,
-            answer,
-            by: AnsweredBy::Client
-        }),
+        (key(), answer(), answered_by()).prop_map(|(key, answer, by)| Event::InputAnswered { key, answer, by }),
         key().prop_map(|key| Event::InputWithdrawn { key }),
         (0u32..4).prop_map(|seq| Event::Journaled(entry(seq, EntryKind::Step))),
         Just(Event::Advanced),
@@ -122,12 +119,20 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn answer() -> impl Strategy<Value = Json> {
+    prop_oneof![2 => Just(ACCEPTED), 1 => Just(r#"{"action":"decline"}"#), 1 => Just("{}")].prop_map(Json::trusted)
+}
+
+fn answered_by() -> impl Strategy<Value = AnsweredBy> {
+    proptest::sample::select(&[AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server][..])
+}
+
 fn next() -> impl Strategy<Value = Next> {
     prop_oneof![
         10 => event().prop_map(Next::Say),
         3 => (1i64..4).prop_map(|node| Next::Say(Event::Claimed { node: NodeId(node), host: None })),
         2 => Just(Next::Ask),
-        2 => Just(Next::Answer),
+        2 => (answer(), answered_by()).prop_map(|(answer, by)| Next::Answer(answer, by)),
         3 => proptest::sample::select(&EntryKind::ALL[..]).prop_map(Next::Journal),
         3 => (proptest::option::of(0u64..5_000), prop_oneof![3 => Just(0u32), 1 => 1u32..3])
             .prop_map(|(until, late)| Next::Suspend { until, late }),
@@ -143,6 +148,8 @@ prop_compose! {
         retention in length(),
         claim in any::<bool>(),
         keyed in any::<bool>(),
+        confirm_by in proptest::option::of(proptest::sample::select(&[ConfirmBy::Client, ConfirmBy::Operator][..])),
+        confirmed_until in moment(),
     ) -> Task {
         let new = NewTask {
             header: TaskHeader {
@@ -166,6 +173,7 @@ prop_compose! {
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: claim.then_some((NodeId(1), None)),
+            confirmation: confirm_by.map(|by| Box::new(Confirmation { by, request: Json::trusted("{}"), until: confirmed_until })),
             outcome: None,
             unique: None,
             idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),
@@ -191,7 +199,7 @@ proptest! {
     fn any_history_keeps_the_invariants(task in new_task(), history in proptest::collection::vec((next(), step()), 0..40)) {
         let mut task = task;
         let mut now = UnixMillis(0);
-        let mut asked = BTreeSet::new();
+        let mut asked: BTreeSet<InputKey> = task.open_inputs.iter().cloned().collect();
         for (next, step) in history {
             now = UnixMillis(now.0 + step);
             let events = match next {
@@ -201,11 +209,10 @@ proptest! {
                     name: None,
                     request: Json::trusted("{}"),
                 }],
-                Next::Answer => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {
-                    key,
-                    answer: Json::trusted("{}"),
-                    by: AnsweredBy::Client,
-                }).collect(),
+                Next::Answer(answer, by) => {
+                    let first = task.open_inputs.first().cloned();
+                    first.into_iter().map(|key| Event::InputAnswered { key, answer: answer.clone(), by }).collect()
+                }
                 Next::Journal(kind) => vec![Event::Journaled(entry(task.journaled + 1, kind))],
                 Next::Suspend { until, late } => vec![Event::AttemptEnded(AttemptEnd::Suspended {
                     until: until.map(|length| now.plus(length)),
@@ -229,6 +236,7 @@ proptest! {
                 let Ok((after, outcome)) = transition(&task, &event, now) else { continue };
                 keeps_the_invariants(&task, &after);
                 keeps_its_block(&task, &event, &after);
+                keeps_its_confirmation(&task, &event, &after);
                 keeps_its_wake_ups(&task, &event, &after, now);
                 prop_assert_eq!(outcome.is_some(), after.is_done() && !task.is_done());
                 if let Event::InputRequested { key, .. } = &event {

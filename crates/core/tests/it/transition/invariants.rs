@@ -1,8 +1,13 @@
 //! What holds whatever happens.
 
 use super::place::{PLACES, attempt_name, state_name};
-use longhaul_core::{AttemptEnd, Event, InputKey, MAX_STATUS_BYTES, State, Task, UnixMillis, Verdict};
+use longhaul_core::{
+    AnsweredBy, AttemptEnd, ConfirmBy, Event, InputKey, MAX_STATUS_BYTES, State, Task, UnixMillis, Verdict,
+};
 use std::collections::BTreeSet;
+
+/// An answer that confirms.
+pub(crate) const ACCEPTED: &str = r#"{"action":"accept"}"#;
 
 /// What holds between any task and what any legal event makes of it.
 pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
@@ -24,6 +29,14 @@ pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
     if after.is_done() {
         assert!(after.open_inputs.is_empty());
     }
+    assert_eq!(
+        after.awaits_confirmation(),
+        after.is_suspended() && after.attempt.is_none()
+    );
+    assert!(
+        !after.awaits_confirmation() || after.open_inputs.len() == 1,
+        "it asks once"
+    );
     if matches!(after.state, State::Done(Verdict::ToolError | Verdict::RpcError)) {
         let why = after.status.as_deref().unwrap_or_default();
         assert!(
@@ -81,6 +94,7 @@ pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
         before.retention,
         before.accepted_by,
         &before.lineage,
+        before.confirm_by,
     );
     assert_eq!(
         (
@@ -90,7 +104,8 @@ pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
             after.deadline,
             after.retention,
             after.accepted_by,
-            &after.lineage
+            &after.lineage,
+            after.confirm_by,
         ),
         unchanged
     );
@@ -116,6 +131,20 @@ pub(crate) fn keeps_its_block(before: &Task, event: &Event, after: &Task) {
         after.is_done() || after.blocked == before.blocked,
         "it is forgiven by an entry only"
     );
+}
+
+/// Nothing but an answer that says so lets a task begin that has to be confirmed.
+pub(crate) fn keeps_its_confirmation(before: &Task, event: &Event, after: &Task) {
+    if !before.awaits_confirmation() {
+        assert!(!after.awaits_confirmation(), "it asks once");
+    } else if !after.awaits_confirmation() && !after.is_done() {
+        let Event::InputAnswered { answer, by, .. } = event else {
+            panic!("{event:?} lets it begin")
+        };
+        assert_eq!(answer.as_str(), ACCEPTED);
+        assert!(before.confirm_by == Some(ConfirmBy::Client) || *by != AnsweredBy::Client);
+        assert_eq!((after.state, &after.status), (State::Queued, &None));
+    }
 }
 
 /// Nothing that suspended work waits for passes unnoticed, whether it comes before or after the work is suspended.

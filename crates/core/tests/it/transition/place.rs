@@ -1,9 +1,9 @@
 //! Where a task can stand, and tasks that stand there.
 
 use longhaul_core::{
-    Attempt, AttemptState, Block, BlockReason, Blocked, Entry, EntryKey, EntryKind, Event, Failure, IllegalEvent,
-    InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task,
-    TaskHeader, UnixMillis, Verdict,
+    Attempt, AttemptState, Block, BlockReason, Blocked, ConfirmBy, Entry, EntryKey, EntryKind, Event, Failure,
+    IllegalEvent, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason,
+    Task, TaskHeader, UnixMillis, Verdict,
 };
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ pub(crate) fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(
     changed.map(|outcome| (next, outcome))
 }
 
-/// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_invariants` says so.
-pub(crate) const PLACES: [(&str, &str); 10] = [
+/// Where a task and its attempt can stand together: suspended without an attempt it awaits its confirmation. No other pair can arise; `any_history_keeps_the_invariants` says so.
+pub(crate) const PLACES: [(&str, &str); 11] = [
     ("Queued", "None"),
     ("Queued", "Ended"),
     ("Running", "Starting"),
     ("Running", "Live"),
     ("Running", "Stopping"),
+    ("Suspended", "None"),
     ("Suspended", "Ended"),
     ("Blocked", "Ended"),
     ("Done", "None"),
@@ -53,6 +54,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         _ => State::Done(Verdict::Succeeded),
     };
     let begun = matches!(state, State::Running | State::Suspended | State::Blocked);
+    let awaits = state == State::Suspended && attempt.is_none();
     Task {
         header: Arc::new(TaskHeader {
             id: "task".parse().unwrap(),
@@ -74,6 +76,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         }),
         announced: true,
         keyed: false,
+        confirm_by: awaits.then_some(ConfirmBy::Client),
         state,
         waits_for_group: false,
         stop: (attempt == Some(AttemptState::Stopping)).then_some(Stop {
@@ -101,7 +104,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         }),
         open_inputs: if begun { vec![InputKey::nth(1)] } else { Vec::new() },
         inputs_asked: 1,
-        journaled: u32::from(begun),
+        journaled: u32::from(begun && !awaits),
         woken: 3,
         resume_at: matches!(state, State::Suspended | State::Blocked).then_some(NOW),
         blocked: (state == State::Blocked).then(|| blocked_until(NOW)),

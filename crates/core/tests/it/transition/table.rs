@@ -5,8 +5,8 @@ use super::{
     place::{NODE, NOW, PLACES, block, blocked_until, entry, task_at, transition},
 };
 use longhaul_core::{
-    AnsweredBy, AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Json, Outcome, Reason, State,
-    StopReason, Task, UnixMillis, Verdict,
+    AnsweredBy, AttemptEnd, AttemptState, CancelMode, ConfirmBy, EntryKind, Event, InputKey, Json, Outcome, Reason,
+    State, StopReason, Task, UnixMillis, Verdict,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,62 +18,65 @@ use std::sync::Arc;
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 53] = [
-    //                      Queued          Running                 Suspended  Blocked Done
-    //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
-    ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
-    ("claimed too early",  "early   early   state   state   state   state   state   done    done    done"),
-    ("adopted",            "attempt attempt RS      RL      RT      attempt attempt attempt DT      attempt"),
-    ("reclaimed",          "attempt attempt RS      RL      RT      attempt attempt attempt DT      attempt"),
-    ("started",            "attempt attempt RL      attempt RT      attempt attempt attempt DT      attempt"),
-    ("reported",           "state   state   RS      RL      RT      state   state   done    done    done"),
-    ("asked",              "state   state   RS      RL      RT      state   state   done    done    done"),
-    ("asked out of order", "state   state   key     key     key     state   state   done    done    done"),
-    ("answered",           "input   input   RS      RL      RT      QE      BE      done    done    done"),
-    ("answered, kept",     "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
-    ("answered another",   "input   input   input   input   input   input   input   done    done    done"),
-    ("withdrawn",          "input   input   RS      RL      RT      QE      BE      done    done    done"),
-    ("journaled",          "state   state   RS      RL      RT      state   state   done    done    done"),
-    ("journaled again",    "state   state   RS      RL      RT      state   state   done    done    done"),
-    ("came further",       "state   state   RS      RL      RT      state   state   done    done    done"),
-    ("journaled, a gap",   "state   state   key     key     key     state   state   done    done    done"),
-    ("journaled, place 0", "state   state   key     key     key     state   state   done    done    done"),
-    ("timer fired",        "state   state   state   state   state   QE      QE      done    done    done"),
-    ("timer too early",    "state   state   state   state   state   early   early   done    done    done"),
-    ("unblocked, later",   "state   state   state   state   state   state   BE      done    done    done"),
-    ("unblocked",          "state   state   state   state   state   state   QE      done    done    done"),
-    ("raised",             "QN      QE      state   state   state   state   state   done    done    done"),
-    ("child ended",        "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
-    ("child of no place",  "key     key     key     key     key     key     key     done    done    done"),
-    ("finished",           "attempt attempt sE      sE      sE      attempt attempt attempt DE      attempt"),
-    ("failed",             "attempt attempt eE      eE      cE      attempt attempt attempt DE      attempt"),
-    ("failed, to retry",   "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
-    ("stopped",            "attempt attempt cE      cE      cE      attempt attempt attempt DE      attempt"),
-    ("stopped, deadline",  "attempt attempt eE      eE      eE      attempt attempt attempt DE      attempt"),
-    ("never started",      "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
-    ("suspended",          "attempt attempt PE      PE      cE      attempt attempt attempt DE      attempt"),
-    ("suspended, late",    "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
-    ("suspended too long", "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
-    ("blocked",            "attempt attempt BE      BE      cE      attempt attempt attempt DE      attempt"),
-    ("cancel at once",     "cN      cE      cT      cT      cT      cE      cE      done    done    done"),
-    ("cancel",             "cN      cE      RT      RT      RT      cE      cE      done    done    done"),
-    ("deadline",           "eN      eE      RT      RT      RT      eE      eE      done    done    done"),
-    ("deadline too early", "early   early   early   early   early   early   early   done    done    done"),
-    ("deadline, not set",  "state   state   state   state   state   state   state   done    done    done"),
-    ("queue timeout",      "rN      rE      state   state   state   state   state   done    done    done"),
-    ("queue, too early",   "early   early   state   state   state   state   state   done    done    done"),
-    ("queue, journal",     "early   early   state   state   state   state   state   done    done    done"),
-    ("blocked too long",   "state   state   state   state   state   state   rE      done    done    done"),
-    ("blocked, too early", "state   state   state   state   state   state   early   done    done    done"),
-    ("promoted",           "QN      QE      RS      RL      state   PE      BE      done    done    done"),
-    ("promoted again",     "state   state   state   state   state   state   state   done    done    done"),
-    ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      BE      DN      DT      DE"),
-    ("abandoned",          "rN      rE      state   state   state   rE      rE      done    done    done"),
-    ("retry awaited",      "QN      QE      RS      RL      stopping PE      BE      done    done    done"),
-    ("no later retry",     "early   early   early   early   stopping early   early   done    done    done"),
-    ("retry of a task",    "state   state   state   state   state   state   state   done    done    done"),
-    ("kept longer",        "QN      QE      RS      RL      RT      PE      BE      done    done    done"),
-    ("kept no longer",     "early   early   early   early   early   early   early   done    done    done"),
+const TABLE: [(&str, &str); 56] = [
+    //                      Queued          Running                 Suspended       Blocked Done
+    //                      None    Ended   Start   Live    Stop    None    Ended   Ended   None    Stop    Ended
+    ("claimed",            "RS      RS      state   state   state   state   state   state   done    done    done"),
+    ("claimed too early",  "early   early   state   state   state   state   state   state   done    done    done"),
+    ("adopted",            "attempt attempt RS      RL      RT      attempt attempt attempt attempt DT      attempt"),
+    ("reclaimed",          "attempt attempt RS      RL      RT      attempt attempt attempt attempt DT      attempt"),
+    ("started",            "attempt attempt RL      attempt RT      attempt attempt attempt attempt DT      attempt"),
+    ("reported",           "state   state   RS      RL      RT      state   state   state   done    done    done"),
+    ("asked",              "state   state   RS      RL      RT      state   state   state   done    done    done"),
+    ("asked out of order", "state   state   key     key     key     state   state   state   done    done    done"),
+    ("answered",           "input   input   RS      RL      RT      QN      QE      BE      done    done    done"),
+    ("answered, kept",     "QN      QE      RS      RL      RT      QN      QE      BE      done    done    done"),
+    ("declined",           "input   input   RS      RL      RT      rN      QE      BE      done    done    done"),
+    ("dismissed",          "input   input   RS      RL      RT      rN      QE      BE      done    done    done"),
+    ("answered by another","input   input   RS      RL      RT      clients QE      BE      done    done    done"),
+    ("answered another",   "input   input   input   input   input   input   input   input   done    done    done"),
+    ("withdrawn",          "input   input   RS      RL      RT      state   QE      BE      done    done    done"),
+    ("journaled",          "state   state   RS      RL      RT      state   state   state   done    done    done"),
+    ("journaled again",    "state   state   RS      RL      RT      state   state   state   done    done    done"),
+    ("came further",       "state   state   RS      RL      RT      state   state   state   done    done    done"),
+    ("journaled, a gap",   "state   state   key     key     key     state   state   state   done    done    done"),
+    ("journaled, place 0", "state   state   key     key     key     state   state   state   done    done    done"),
+    ("timer fired",        "state   state   state   state   state   rN      QE      QE      done    done    done"),
+    ("timer too early",    "state   state   state   state   state   early   early   early   done    done    done"),
+    ("unblocked, later",   "state   state   state   state   state   state   state   BE      done    done    done"),
+    ("unblocked",          "state   state   state   state   state   state   state   QE      done    done    done"),
+    ("raised",             "QN      QE      state   state   state   state   state   state   done    done    done"),
+    ("child ended",        "QN      QE      RS      RL      RT      state   QE      BE      done    done    done"),
+    ("child of no place",  "key     key     key     key     key     state   key     key     done    done    done"),
+    ("finished",           "attempt attempt sE      sE      sE      attempt attempt attempt attempt DE      attempt"),
+    ("failed",             "attempt attempt eE      eE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("failed, to retry",   "attempt attempt QE      QE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("stopped",            "attempt attempt cE      cE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("stopped, deadline",  "attempt attempt eE      eE      eE      attempt attempt attempt attempt DE      attempt"),
+    ("never started",      "attempt attempt QE      QE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("suspended",          "attempt attempt PE      PE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("suspended, late",    "attempt attempt QE      QE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("suspended too long", "attempt attempt QE      QE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("blocked",            "attempt attempt BE      BE      cE      attempt attempt attempt attempt DE      attempt"),
+    ("cancel at once",     "cN      cE      cT      cT      cT      cN      cE      cE      done    done    done"),
+    ("cancel",             "cN      cE      RT      RT      RT      cN      cE      cE      done    done    done"),
+    ("deadline",           "eN      eE      RT      RT      RT      eN      eE      eE      done    done    done"),
+    ("deadline too early", "early   early   early   early   early   early   early   early   done    done    done"),
+    ("deadline, not set",  "state   state   state   state   state   state   state   state   done    done    done"),
+    ("queue timeout",      "rN      rE      state   state   state   state   state   state   done    done    done"),
+    ("queue, too early",   "early   early   state   state   state   state   state   state   done    done    done"),
+    ("queue, journal",     "early   early   state   state   state   state   state   state   done    done    done"),
+    ("blocked too long",   "state   state   state   state   state   state   state   rE      done    done    done"),
+    ("blocked, too early", "state   state   state   state   state   state   state   early   done    done    done"),
+    ("promoted",           "QN      QE      RS      RL      state   PN      PE      BE      done    done    done"),
+    ("promoted again",     "state   state   state   state   state   state   state   state   done    done    done"),
+    ("promoted, keyed",    "QN      QE      RS      RL      RT      PN      PE      BE      DN      DT      DE"),
+    ("abandoned",          "rN      rE      state   state   state   rN      rE      rE      done    done    done"),
+    ("retry awaited",      "QN      QE      RS      RL      stopping PN      PE      BE      done    done    done"),
+    ("no later retry",     "early   early   early   early   stopping early   early   early   done    done    done"),
+    ("retry of a task",    "state   state   state   state   state   state   state   state   done    done    done"),
+    ("kept longer",        "QN      QE      RS      RL      RT      PN      PE      BE      done    done    done"),
+    ("kept no longer",     "early   early   early   early   early   early   early   early   done    done    done"),
 ];
 
 #[test]
@@ -159,6 +162,15 @@ fn reason(reason: Reason) -> &'static str {
         Reason::KeyOutOfOrder => "key",
         Reason::TooEarly => "early",
         Reason::Stopping => "stopping",
+        Reason::NotForClients => "clients",
+    }
+}
+
+fn answered(answer: &str, by: AnsweredBy) -> Event {
+    Event::InputAnswered {
+        key: InputKey::nth(1),
+        answer: Json::parse(answer).unwrap(),
+        by,
     }
 }
 
@@ -194,11 +206,13 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
             name: None,
             request: json(),
         },
-        "answered" => Event::InputAnswered {
-            key: InputKey::nth(1),
-            answer: json(),
-            by: AnsweredBy::Client,
-        },
+        "answered" => answered(r#"{"action":"accept"}"#, AnsweredBy::Client),
+        "declined" => answered(r#"{"action":"decline"}"#, AnsweredBy::Operator),
+        "dismissed" => answered("{}", AnsweredBy::Client),
+        "answered by another" => {
+            task.confirm_by = task.confirm_by.map(|_| ConfirmBy::Operator);
+            answered(r#"{"action":"accept"}"#, AnsweredBy::Client)
+        }
         "answered another" => Event::InputAnswered {
             key: InputKey::nth(2),
             answer: json(),
@@ -208,11 +222,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
             if task.state == State::Queued {
                 (task.journaled, task.open_inputs) = (1, vec![InputKey::nth(1)]);
             }
-            Event::InputAnswered {
-                key: InputKey::nth(1),
-                answer: json(),
-                by: AnsweredBy::Client,
-            }
+            answered(r#"{"action":"accept"}"#, AnsweredBy::Client)
         }
         "journaled" => Event::Journaled(entry(2, EntryKind::Step)),
         "journaled again" => Event::Journaled(entry(1, EntryKind::Step)),

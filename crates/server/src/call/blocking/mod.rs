@@ -377,7 +377,9 @@ impl BlockingCall {
             PlainCallState::Changed(record) => {
                 // Its attempt may not have begun after all.
                 self.knows_drain &= record.task.state != State::Queued;
-                self.open = record.inputs;
+                // Whether it may run is asked once it is a task, which a call that has to be confirmed becomes at once.
+                let is_asked = !record.task.awaits_confirmation();
+                self.open = if is_asked { record.inputs } else { Vec::new() };
                 self.questions.keep(&self.open);
             }
         }

@@ -203,6 +203,7 @@ impl PushStream {
             else {
                 return Ok(());
             };
+            let record = record.for_client(&self.session.capabilities);
             messages.update(&record).await?;
             if self.is_newest()
                 && let Some(text) = status.due(&record, clock)

@@ -3,7 +3,7 @@
 mod tasks;
 
 use crate::{
-    admission::identity::Identity,
+    admission::{caller::Caller, identity::Identity},
     interaction::Interaction,
     response::{
         OwnedRequestId,
@@ -11,7 +11,7 @@ use crate::{
     },
     session::preferences::SubscriptionGuard,
 };
-use longhaul_core::{BoxFuture, Json, Scope, TaskId, store::StoreError};
+use longhaul_core::{BoxFuture, Json, TaskId, store::StoreError};
 use longhaul_runtime::{ResourceUpdate, Versions};
 use longhaul_wire::{modern::subscription, notification, notification::ListChange, params::SubscriptionFilter};
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -240,10 +240,10 @@ fn version(versions: &Versions, list: ListChange) -> u64 {
 /// The store's.
 pub(crate) async fn accepted_tasks(
     interaction: &Interaction,
-    scope: Scope,
+    caller: &Caller,
     ids: Vec<TaskId>,
 ) -> Result<SubscribedTasks, StoreError> {
-    let mut tasks = SubscribedTasks::of(scope);
+    let mut tasks = SubscribedTasks::of(caller);
     for id in ids {
         tasks.accept(interaction, id).await?;
     }

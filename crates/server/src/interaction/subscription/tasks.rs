@@ -1,10 +1,10 @@
 //! The tasks of a subscription: read again at each hint of a change, so that a notification shows the state at that time. Several
 //! changes may be one notification; the last, which ends the task, is never left out.
 
-use crate::interaction::Interaction;
+use crate::{admission::caller::Caller, interaction::Interaction};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use longhaul_core::{
-    BoxFuture, Scope, TaskId,
+    BoxFuture, ClientCapabilities, Scope, TaskId,
     store::{Record, StoreError},
 };
 use longhaul_runtime::{Engine, TaskWatch};
@@ -21,6 +21,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Those that are watched.
 pub(crate) struct SubscribedTasks {
     scope: Scope,
+    /// What the client can be asked.
+    capabilities: ClientCapabilities,
     /// In the order they were asked for.
     accepted: Vec<TaskId>,
     /// Those that are to be sent: at first as they were when they were accepted.
@@ -48,9 +50,10 @@ impl ChangedTask {
 }
 
 impl SubscribedTasks {
-    pub(super) fn of(scope: Scope) -> Self {
+    pub(super) fn of(caller: &Caller) -> Self {
         Self {
-            scope,
+            scope: caller.scope(),
+            capabilities: *caller.capabilities(),
             accepted: Vec::new(),
             pending: VecDeque::new(),
             watched: FuturesUnordered::new(),
@@ -66,6 +69,7 @@ impl SubscribedTasks {
         let watch = interaction.engine.watch(&id);
         if let Some(record) = interaction.engine.get(&self.scope, &id).await? {
             self.accepted.push(id);
+            let record = record.for_client(&self.capabilities);
             self.pending.push_back((Box::new(record), watch));
         }
         Ok(())
@@ -80,7 +84,9 @@ impl SubscribedTasks {
     pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<ChangedTask> {
         while self.pending.is_empty() {
             // A deleted task has no more changes.
-            self.pending.extend(self.watched.next().await?);
+            let changed = self.watched.next().await?;
+            let shown = changed.map(|(record, watch)| (Box::new(record.for_client(&self.capabilities)), watch));
+            self.pending.extend(shown);
         }
         let (record, _) = self.pending.front()?;
         let exit = interaction.cancelled_exits.of(&interaction.engine, &record.task).await;

@@ -7,7 +7,7 @@ use crate::{
     response::{Answer, store_failed},
     signer::{Signer, VerifiedBody},
 };
-use longhaul_core::{Scope, TaskId};
+use longhaul_core::{Capability, Scope, Task, TaskId};
 use longhaul_wire::{RpcError, legacy};
 
 const PAGE: usize = 50;
@@ -26,7 +26,10 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         None => None,
     };
     let page = methods.engine.list(&scope, before.as_ref(), PAGE).await;
-    let page = page.map_err(store_failed)?;
+    let mut page = page.map_err(store_failed)?;
+    if !request.caller.capabilities().has(Capability::ElicitationForm) {
+        page.tasks.iter_mut().for_each(Task::hide_confirmation);
+    }
     let last = page.tasks.last().filter(|_| page.more);
     let next = last.map(|task| cursor_after(&task.id, &scope, signer));
     let now = methods.engine.ports().clock.read();

@@ -29,7 +29,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let names_something = !params.task_ids.is_empty() || !params.resource_subscriptions.is_empty();
     // What cannot be an id names nothing.
     let ids: Vec<TaskId> = params.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
-    let tasks = accepted_tasks(interaction, request.caller.scope(), ids.clone())
+    let tasks = accepted_tasks(interaction, &request.caller, ids.clone())
         .await
         .map_err(store_failed)?;
     count_and_record(request, &ids, tasks.accepted(), interaction)?;

@@ -20,8 +20,14 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         .collect();
     let (engine, scope) = (&methods.engine, request.caller.scope());
     let record = engine.get(&scope, &id).await.map_err(store_failed)?;
+    let record = record.ok_or_else(RpcError::task_not_found)?;
+    if record.task.is_confirmed_by_operators() && !answers.is_empty() {
+        return Err(RpcError::invalid_params(
+            "The task waits for an operator to confirm it, and its clients cannot",
+        ));
+    }
     // All of them are checked before any is written: a request is refused as a whole.
-    for input in record.ok_or_else(RpcError::task_not_found)?.inputs {
+    for input in record.inputs {
         if let Some(answer) = answers.get(&input.key) {
             check_answer(&input.request, answer)?;
         }

@@ -1,6 +1,7 @@
-//! How tasks are created: definitions, arguments, quotas, parents, repeated calls, and calls that were in memory.
+//! How tasks are created: definitions, arguments, quotas, parents, repeated calls, confirmations, and calls that were in memory.
 
 pub mod calls;
+pub mod confirmation;
 pub mod idempotent_creation;
 pub mod lineage;
 pub mod quotas;

@@ -9,8 +9,8 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AnsweredBy, AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
-    InputState, Json, Label, Labels, Lineage, NodeId, Origin, Outcome, Owner, Principal, Priority, Quota, RpcFailure,
-    Scope, SessionKey, SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    InputState, Json, Label, Labels, Lineage, NodeId, Origin, Owner, Principal, Priority, Quota, Scope, SessionKey,
+    SpecId, State, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, NewTask, ParentEntry, SearchOrder, SearchStore, SigningKey, TaskFilter,
         TaskLookup, TaskSearch, TaskStore,
@@ -480,6 +480,7 @@ impl Chooser {
             } else {
                 None
             },
+            confirmation: self.confirmation().map(Box::new),
             outcome: over.then(|| self.outcome()),
             idempotency: self.idempotency(),
             unique: self.uniqueness(),
@@ -529,19 +530,6 @@ impl Chooser {
     fn json(&mut self, name: &str) -> Json {
         let text = "\u{e4}\u{1F40C}x".repeat(self.rng.usize(0..40));
         Json::from(serde_json::json!({ name: text, "n": self.rng.u32(..) }))
-    }
-
-    fn outcome(&mut self) -> Outcome {
-        match self.rng.u32(0..5) {
-            0 => Outcome::Cancelled,
-            1 => Outcome::tool_error("no"),
-            2 => Outcome::RpcError(RpcFailure {
-                code: self.rng.i32(..),
-                message: "broken".into(),
-                data: self.rng.bool().then(|| self.json("data")),
-            }),
-            _ => Outcome::result(self.json("content")),
-        }
     }
 
     async fn change(&mut self, model: &MemoryStore) -> Change {

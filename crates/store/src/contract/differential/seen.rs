@@ -20,6 +20,7 @@ const ALL: &[&str] = &[
     "create: queued",
     "create: claimed",
     "create: over",
+    "create: unconfirmed",
     "create: refused",
     "create: existing",
     "create: key taken",
@@ -52,6 +53,8 @@ const ALL: &[&str] = &[
     "apply: input_requested",
     "apply: input_answered",
     "apply: input_withdrawn",
+    "apply: confirmed",
+    "apply: not confirmed",
     "apply: journaled",
     "apply: timer_fired",
     "apply: child_ended",
@@ -83,6 +86,7 @@ const ALL: &[&str] = &[
     "put limit",
     "fill groups: some",
     "fill groups: none",
+    "illegal: not for clients",
     "claim: some",
     "claim: none",
     "adopt: some",
@@ -201,6 +205,7 @@ impl SeenCases {
                     Reason::InputNotOpen => "illegal: input not open",
                     Reason::KeyOutOfOrder => "illegal: key out of order",
                     Reason::TooEarly => "illegal: too early",
+                    Reason::NotForClients => "illegal: not for clients",
                     // An awaited retry of a task that is to stop: too rare to wait for it in each run.
                     Reason::Stopping => return,
                 },
@@ -244,6 +249,7 @@ impl SeenCases {
                 StepAnswer::Created(Created::New(task)) if task.lineage.is_some() => "create: child",
                 StepAnswer::Created(Created::New(task)) if task.is_done() => "create: over",
                 StepAnswer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
+                StepAnswer::Created(Created::New(task)) if task.awaits_confirmation() => "create: unconfirmed",
                 _ => "create: queued",
             },
             StoreCall::Apply(change) => return self.applied(change, answer),
@@ -313,6 +319,13 @@ impl SeenCases {
         if let StepAnswer::Task(task) = answer {
             if task.lineage.is_some() && task.is_done() && task.active_attempt().is_none() {
                 self.note("apply: a child's end");
+            }
+            let is_answered = matches!(&change.events[..], [Event::InputAnswered { .. }]);
+            if is_answered && task.confirm_by.is_some() && task.attempt.is_none() {
+                self.note(match task.state {
+                    State::Queued => "apply: confirmed",
+                    _ => "apply: not confirmed",
+                });
             }
             if let [Event::AttemptEnded(AttemptEnd::Suspended { .. })] = &change.events[..] {
                 self.note(match task.state {

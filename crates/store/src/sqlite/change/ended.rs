@@ -127,6 +127,7 @@ mod tests {
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             claim: None,
+            confirmation: None,
             outcome: Some(Outcome::result(Json::trusted("x".repeat(bytes)))),
             idempotency: None,
             unique: None,

@@ -50,7 +50,7 @@ pub(crate) const SET_ANSWER: &str =
     "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4, answered_by = ?5 WHERE task = ?1 AND key = ?2";
 pub(crate) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
 pub(crate) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
-     WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
+     WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1 AND attempt_epoch IS NOT NULL";
 pub(crate) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
 const SET_LAST_START: &str = "INSERT INTO start_times (tool, last_start) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET last_start = excluded.last_start";
 /// Of a task that another one with the same value replaces.

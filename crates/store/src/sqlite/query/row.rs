@@ -50,10 +50,10 @@ pub(crate) fn insert(
     unique: Option<&Uniqueness>,
 ) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
-         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, unique_value, unique_arguments, labels, concurrency_group, announced, state, waits_for_group, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
+         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, unique_value, unique_arguments, labels, concurrency_group, confirm_by, announced, state, waits_for_group, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempt_changes, attempts_used, updated_at, priority, ready_at, announced_until, retry_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
     let fixed = fixed(task, idempotency, unique);
     bind(&mut statement, fixed.iter().chain(&changing(task)))?;

@@ -111,7 +111,7 @@ impl Recipe {
         if has("[confirm") {
             let question = attributes.iter().find_map(|line| argument_of(line, "confirm"));
             let question = question.unwrap_or_else(|| format!("Run recipe `{}`?", self.name));
-            tool.left_out.push(format!("its question before it runs: {question}"));
+            tool.keys.push(("confirm", text::quoted(&literal(&question))));
         }
         draft.tools.push(tool);
     }

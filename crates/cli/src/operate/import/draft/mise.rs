@@ -58,7 +58,7 @@ fn tool(name: &str, task: &toml::Table, source: &Source<'_>) -> DraftedTool {
         .push(("cwd", text::quoted(&literal(&source.folder().display().to_string()))));
     tool.allow_plain_texts("mise", |_| true);
     if let Some(question) = words("confirm") {
-        tool.left_out.push(format!("its question before it runs: {question}"));
+        tool.keys.push(("confirm", text::quoted(&literal(question))));
     }
     tool
 }

@@ -112,10 +112,7 @@ fn recipes_of_just_are_run_by_just() {
         build.contains("optional = [\"flags\"]") && build.contains("default = \"debug\""),
         "{build}"
     );
-    assert!(
-        text.contains("# left out: its question before it runs: Sure?\n[[tool]]\nname = \"clean\""),
-        "{text}"
-    );
+    assert!(text.contains("confirm = \"Sure?\""), "{text}");
     assert!(section(&text, "test").contains("minItems = 1"));
     assert!(
         section(&text, "test").contains("pattern = ") && text.contains("since just may put"),

@@ -1,9 +1,9 @@
-//! Which events a change has, and under which fence.
+//! Which events a change has, and under which fence; which confirmations a new task asks for.
 
 use super::{Chooser, NAMES};
 use longhaul_core::{
-    AttemptEnd, Block, BlockReason, CancelMode, Event, Fence, InputKey, NodeId, Progress, RpcFailure, State,
-    StopReason, Task, UnixMillis,
+    AttemptEnd, Block, BlockReason, CancelMode, ConfirmBy, Confirmation, Event, Fence, InputKey, Json, NodeId, Outcome,
+    Progress, RpcFailure, State, StopReason, Task, UnixMillis,
 };
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Chooser {
             (State::Running, _, 3) => Event::Journaled(self.entry(Some(task))),
             (_, false, 1) => Event::InputAnswered {
                 key: self.open_key(Some(task)),
-                answer: self.json("answer"),
+                answer: self.answer(),
                 by: self.answered_by(),
             },
             (_, false, 2) => Event::InputWithdrawn {
@@ -105,7 +105,7 @@ impl Chooser {
             }
             40..52 => Event::InputAnswered {
                 key: self.open_key(task),
-                answer: self.json("answer"),
+                answer: self.answer(),
                 by: self.answered_by(),
             },
             52..56 => Event::InputWithdrawn {
@@ -128,6 +128,36 @@ impl Chooser {
             _ => Event::TtlExtended {
                 until: UnixMillis(self.now + self.rng.i64(-500..100_000)),
             },
+        }
+    }
+
+    pub(super) fn confirmation(&mut self) -> Option<Confirmation> {
+        self.one_in(8).then(|| Confirmation {
+            by: self.pick(&[ConfirmBy::Client, ConfirmBy::Client, ConfirmBy::Operator]),
+            request: self.json("confirm"),
+            until: UnixMillis(self.now + self.rng.i64(-10..5_000)),
+        })
+    }
+
+    /// Some of them confirm.
+    pub(super) fn answer(&mut self) -> Json {
+        match self.rng.u32(0..4) {
+            0 => self.json("answer"),
+            1 => Json::trusted(r#"{"action":"decline"}"#),
+            _ => Json::trusted(r#"{"action":"accept","content":{}}"#),
+        }
+    }
+
+    pub(super) fn outcome(&mut self) -> Outcome {
+        match self.rng.u32(0..5) {
+            0 => Outcome::Cancelled,
+            1 => Outcome::tool_error("no"),
+            2 => Outcome::RpcError(RpcFailure {
+                code: self.rng.i32(..),
+                message: "broken".into(),
+                data: self.rng.bool().then(|| self.json("data")),
+            }),
+            _ => Outcome::result(self.json("content")),
         }
     }
 
