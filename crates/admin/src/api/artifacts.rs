@@ -65,9 +65,9 @@ pub(super) async fn download(
         (header::ETAG, tag),
     ];
     let (status, part) = match asked {
-        Asked::All => (StatusCode::OK, 0..artifact.size),
-        Asked::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-        Asked::Beyond => {
+        RangeRequest::All => (StatusCode::OK, 0..artifact.size),
+        RangeRequest::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+        RangeRequest::Beyond => {
             let size = [(header::CONTENT_RANGE, format!("bytes */{}", artifact.size))];
             let message = format!("the file has {} bytes", artifact.size);
             let refused = ApiError::of(StatusCode::RANGE_NOT_SATISFIABLE, "invalid", message);
@@ -83,7 +83,7 @@ pub(super) async fn download(
 
 /// Which part of a file is asked for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum RangeRequest {
     All,
     Part(Range<u64>),
     /// None of it is there.
@@ -91,14 +91,14 @@ enum Asked {
 }
 
 /// The one range that a request names. One that is not understood, and several, count as none, and so does one of another file (RFC 9110, section 14.2).
-fn range(headers: &HeaderMap, size: u64, tag: &str) -> Asked {
+fn range(headers: &HeaderMap, size: u64, tag: &str) -> RangeRequest {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::IF_RANGE).is_some_and(|asked| asked != tag) {
-        return Asked::All;
+        return RangeRequest::All;
     }
     let range = text(header::RANGE).and_then(|text| text.trim().strip_prefix("bytes="));
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
-        return Asked::All;
+        return RangeRequest::All;
     };
     let number = |text: &str| {
         text.bytes()
@@ -109,11 +109,11 @@ fn range(headers: &HeaderMap, size: u64, tag: &str) -> Asked {
         ("", last, _, Some(Ok(suffix))) if !last.is_empty() => size.saturating_sub(suffix)..size,
         (_, "", Some(Ok(first)), _) => first..size,
         (_, _, Some(Ok(first)), Some(Ok(last))) if first <= last => first..last.saturating_add(1).min(size),
-        _ => return Asked::All,
+        _ => return RangeRequest::All,
     };
     match part.is_empty() {
-        true => Asked::Beyond,
-        false => Asked::Part(part),
+        true => RangeRequest::Beyond,
+        false => RangeRequest::Part(part),
     }
 }
 
@@ -181,27 +181,30 @@ mod tests {
             headers
         };
         for (text, expected) in [
-            ("bytes=0-3", Asked::Part(0..4)),
-            ("bytes=4-", Asked::Part(4..10)),
-            ("bytes=-3", Asked::Part(7..10)),
-            ("bytes=-30", Asked::Part(0..10)),
-            ("bytes=8-99", Asked::Part(8..10)),
-            ("bytes=0-18446744073709551615", Asked::Part(0..10)),
-            ("bytes=10-", Asked::Beyond),
-            ("bytes=-0", Asked::Beyond),
-            ("bytes=3-1", Asked::All),
-            ("bytes=0-1,3-4", Asked::All),
-            ("bytes=-", Asked::All),
-            ("bytes=+1-2", Asked::All),
-            ("lines=1-2", Asked::All),
+            ("bytes=0-3", RangeRequest::Part(0..4)),
+            ("bytes=4-", RangeRequest::Part(4..10)),
+            ("bytes=-3", RangeRequest::Part(7..10)),
+            ("bytes=-30", RangeRequest::Part(0..10)),
+            ("bytes=8-99", RangeRequest::Part(8..10)),
+            ("bytes=0-18446744073709551615", RangeRequest::Part(0..10)),
+            ("bytes=10-", RangeRequest::Beyond),
+            ("bytes=-0", RangeRequest::Beyond),
+            ("bytes=3-1", RangeRequest::All),
+            ("bytes=0-1,3-4", RangeRequest::All),
+            ("bytes=-", RangeRequest::All),
+            ("bytes=+1-2", RangeRequest::All),
+            ("lines=1-2", RangeRequest::All),
         ] {
             assert_eq!(range(&with(header::RANGE, text), 10, "\"a\""), expected, "{text}");
         }
-        assert_eq!(range(&with(header::RANGE, "bytes=0-"), 0, "\"a\""), Asked::Beyond);
+        assert_eq!(
+            range(&with(header::RANGE, "bytes=0-"), 0, "\"a\""),
+            RangeRequest::Beyond
+        );
         let mut headers = with(header::RANGE, "bytes=0-3");
         headers.insert(header::IF_RANGE, "\"b\"".parse().unwrap());
-        assert_eq!(range(&headers, 10, "\"a\""), Asked::All);
-        assert_eq!(range(&headers, 10, "\"b\""), Asked::Part(0..4));
+        assert_eq!(range(&headers, 10, "\"a\""), RangeRequest::All);
+        assert_eq!(range(&headers, 10, "\"b\""), RangeRequest::Part(0..4));
     }
 
     #[test]

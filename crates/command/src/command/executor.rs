@@ -12,7 +12,7 @@ use super::{
         verdict::{AttemptVerdict, connect, judge_and_clean},
     },
     definition::{
-        CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, script::HarmlessValues,
+        CommandDefinition, CommandTool, DefinitionError, Invocation, arguments::Arguments, harmless::HarmlessValues,
     },
     launch::{Launcher, process_context::ProcessContext, supervisor_process::SupervisorProcess},
     output::{self, unwritten::UnwrittenOutput},

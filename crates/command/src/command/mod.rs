@@ -35,9 +35,8 @@ pub use definition::{
     arguments::{ArgumentTexts, Arguments},
     element::{CommandElement, CommandSwitch, CommandWord, ElementPart, ElementProblem, command_words},
     env_file::{EnvFileError, parse_env_file},
-    script::{
-        HarmlessValues, ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words,
-    },
+    harmless::HarmlessValues,
+    script::{ScriptPlaceholder, StandardInput, placeholders_in_scripts, reads_stdin_as_code, script_words},
     secrets::{ExposedSecret, SHOWN_BY_PS},
     template::{Placeholder, Template, TemplateError, TemplatePart, TemplateProblem, ValueForm, literal_braces},
     variables::{CodeVariablePlaceholder, placeholder_in_code_variable},

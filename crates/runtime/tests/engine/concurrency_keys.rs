@@ -92,7 +92,6 @@ async fn another_limit_counts_at_once() {
 
 /// Over crashes of the server, whatever its tool then is.
 #[test]
-#[ignore = "its second life waits for an end that does not come; the same is tested by a killed server in the tests of the CLI"]
 fn no_task_waits_for_one_that_a_crash_has_ended() {
     let (directory, clock) = home();
     let life = |limit: Option<usize>, life: &dyn Fn(Engine, Runs, World) -> BoxFuture<'static, Vec<TaskId>>| {

@@ -1,6 +1,6 @@
 //! Placeholders whose values cannot change what a script does.
 
-use crate::command::definition::template::{Placeholder, ValueForm};
+use super::template::{Placeholder, ValueForm};
 use std::collections::BTreeSet;
 
 /// The properties whose values hold nothing that a shell gives a meaning, as far as the schema of the input says so.

@@ -3,20 +3,17 @@
 //! A value that is an argument stays one, whatever is in it. Inside a script it is code. So a placeholder in a script is refused unless the
 //! operator accepts it; in doubt it is refused.
 
-mod harmless;
 mod interpreters;
 mod lines;
 mod rewrite;
 mod started;
 
-pub use harmless::HarmlessValues;
-
 use super::{
     element::{CommandElement, command_words},
+    harmless::{HarmlessValues, Place},
     template::{Placeholder, Template, ValueForm},
     variables::placeholder_in_code_variable,
 };
-use harmless::Place;
 use interpreters::{Interpreter, Operands, basename};
 use lines::possible_lines;
 use std::collections::BTreeSet;

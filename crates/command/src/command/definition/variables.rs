@@ -4,7 +4,7 @@ use super::{
     CommandDefinition,
     argument_error::CommandArgumentError,
     arguments::Arguments,
-    script::HarmlessValues,
+    harmless::HarmlessValues,
     template::{Rules, Template},
 };
 use std::collections::BTreeMap;
