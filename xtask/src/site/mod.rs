@@ -19,12 +19,15 @@ use std::{
 };
 
 /// The pages of `docs`, in their order.
-const GUIDE: [&str; 25] = [
+const GUIDE: [&str; 28] = [
     "install.md",
     "first-task.md",
     "hosts.md",
     "tools.md",
     "tool-runs.md",
+    "confirmation.md",
+    "secrets.md",
+    "artifacts.md",
     "cookbook.md",
     "http-jobs.md",
     "resources.md",

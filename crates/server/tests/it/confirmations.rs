@@ -80,7 +80,7 @@ async fn a_modern_client_confirms_its_task() {
     assert!(unasked.get("inputRequests").is_none() && unasked["statusMessage"].as_str().unwrap().contains("operator"));
     assert_eq!(server.stage.begun.get(), 0);
     server.result(&update(&task, in_1("accept"))).await;
-    assert_eq!(server.text_of(&task).await, "say");
+    assert_eq!(server.text_of(&task).await, "done");
 
     let task = created(&server, "deploy").await;
     server.result(&update(&task, in_1("decline"))).await;
@@ -170,13 +170,13 @@ async fn plain_callers_are_handed_off_at_once() {
                 let still = server.result(&wait).await;
                 assert!(text(&still).starts_with("reset has not begun after"), "{still}");
                 by_operator(&server, &task, "accept").await;
-                assert_eq!(text(&server.result(&wait).await), "say");
+                assert_eq!(text(&server.result(&wait).await), "done");
             } else if era == 0 {
                 let mut client = server.stream(&wait).await;
                 let asked = request(&mut client).await;
                 assert_eq!(asked["params"]["message"], QUESTION);
                 server.answer(&session, &asked, json!({"action": "accept"})).await;
-                assert_eq!(text(&client.only_result(&wait).await), "say");
+                assert_eq!(text(&client.only_result(&wait).await), "done");
             } else {
                 let round = server.result(&wait).await;
                 assert_eq!(round["inputRequests"]["in-1"]["params"]["message"], QUESTION);

@@ -153,7 +153,6 @@ impl Batch {
     ) -> Result<Self, Fault> {
         let mut batch = Self::default();
         let new: Vec<&NewTask> = requests.iter().filter_map(|request| created(request)).collect();
-
         let nodes: BTreeSet<i64> = requests
             .iter()
             .flat_map(|request| request.writers())
@@ -165,8 +164,8 @@ impl Batch {
         let timed: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.timed()).collect();
         let timed = texts(timed.difference(&ids).copied());
         let ids = texts(ids);
-        let may_end: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.may_end()).collect();
-        let may_end = texts(may_end);
+        let may_end = requests.iter().filter_map(|request| request.may_end());
+        let may_end = texts(may_end.collect::<BTreeSet<_>>());
         let entries: BTreeSet<(&TaskId, u32)> = requests.iter().flat_map(|request| request.entries()).collect();
         let entry_tasks = texts(entries.iter().map(|(task, _)| *task));
         let entry_places: Vec<i64> = entries.iter().map(|(_, seq)| i64::from(*seq)).collect();
@@ -179,12 +178,10 @@ impl Batch {
         let unique_values: Vec<&[u8]> = unique.iter().map(|(_, value)| *value).collect();
         let unknown = unknown_specs(requests, specs);
         let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
-
         let groups: BTreeSet<&[u8]> = new.iter().filter_map(|new| group(new)).collect();
         let groups: Vec<&[u8]> = groups.into_iter().collect();
-        let may_regroup: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.may_regroup()).collect();
-        let may_regroup = texts(may_regroup);
-
+        let may_regroup = requests.iter().filter_map(|request| request.may_regroup());
+        let may_regroup = texts(may_regroup.collect::<BTreeSet<_>>());
         let starts = new.iter().filter_map(|new| new.schedule.as_deref());
         let scheduled: BTreeSet<&str> = starts.map(|start| &*start.name).collect();
         let scheduled: Vec<Cow<'_, str>> = scheduled.into_iter().map(encode).collect();

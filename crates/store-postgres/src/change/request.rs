@@ -155,14 +155,14 @@ impl Request {
     }
 }
 
-/// Whether a task can end with this event. Those that running work reports over and over are not among them, so that its parent is not locked for them.
+/// Whether a task can end with this event. Those that running work reports over and over are not among them, so that its parent is not locked for them. An answer can decline a
+/// confirmation.
 fn may_end(event: &Event) -> bool {
     !matches!(
         event,
         Event::Started
             | Event::Reported { .. }
             | Event::InputRequested { .. }
-            | Event::InputAnswered { .. }
             | Event::InputWithdrawn { .. }
             | Event::Journaled(_)
             | Event::Advanced

@@ -75,7 +75,7 @@ async fn a_migration_does_not_queue_behind_a_transaction() {
         .batch_execute(
             "ALTER TABLE nodes DROP COLUMN sender, DROP COLUMN sent, DROP COLUMN delivery; DROP TABLE pause_version; DROP TABLE forgotten_nodes; DROP TABLE start_times; DROP TABLE schedules; DROP TABLE task_labels; \
              ALTER TABLE tool_limits DROP COLUMN per_group; \
-             ALTER TABLE tasks DROP COLUMN concurrency_group, DROP COLUMN waits_for_group, DROP COLUMN unique_value, DROP COLUMN unique_arguments, DROP COLUMN priority, DROP COLUMN labels; \
+             ALTER TABLE tasks DROP COLUMN concurrency_group, DROP COLUMN waits_for_group, DROP COLUMN unique_value, DROP COLUMN unique_arguments, DROP COLUMN priority, DROP COLUMN labels, DROP COLUMN confirm_by; \
              CREATE INDEX tasks_queued ON tasks (tool, ready_at, id) WHERE state = 0; \
              CREATE INDEX tasks_queued_of_principal ON tasks (tool, principal, ready_at, id) WHERE state = 0; \
              UPDATE schema_version SET version = 6",

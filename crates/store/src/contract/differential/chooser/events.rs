@@ -47,7 +47,8 @@ impl Chooser {
                 host: self.host(),
             },
             (State::Running, _, 3) => Event::Journaled(self.entry(Some(task))),
-            (_, false, 1) => Event::InputAnswered {
+            (State::Suspended, false, 0) if !task.awaits_confirmation() => Event::TimerFired,
+            (State::Suspended, false, 0) | (_, false, 1) => Event::InputAnswered {
                 key: self.open_key(Some(task)),
                 answer: self.answer(),
                 by: self.answered_by(),
