@@ -92,7 +92,7 @@ macro_rules! with_promises {
                 a_parent_learns_that_its_child_was_declined;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
-            groups: a_group_has_no_more_tasks_than_its_limit, a_task_is_in_its_group_until_its_attempt_has_stopped,
+            groups: a_group_has_no_more_tasks_than_its_limit, a_task_enters_its_group_when_it_is_confirmed, a_task_is_in_its_group_until_its_attempt_has_stopped,
                 the_first_of_the_queue_is_let_in, what_waits_for_its_group_ends_as_other_queued_tasks,
                 a_replaced_task_leaves_its_group, another_limit_lets_tasks_in, groups_are_kept_apart, of_concurrent_changes_a_group_has_no_more_than_its_limit;
             hints: events_are_never_wrong, versions_are_read_together;

@@ -2,7 +2,8 @@
 
 use crate::contract::{NewSubject, execution::suspension::suspended, fixture::*};
 use longhaul_core::{
-    AttemptEnd, CancelMode, ConcurrencyGroup, Event, Outcome, Principal, Priority, State, Task, TaskId, UnixMillis,
+    AnsweredBy, AttemptEnd, CancelMode, ConcurrencyGroup, ConfirmBy, Confirmation, Event, InputKey, Json, Outcome,
+    Principal, Priority, State, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, NewTask, StoreEvent},
 };
 use std::{
@@ -58,6 +59,31 @@ async fn cancel(fixture: &Fixture, id: &TaskId, mode: CancelMode) -> Task {
 
 fn succeeded() -> AttemptEnd {
     AttemptEnd::Finished(answer_text("done"))
+}
+
+/// While it waits for its confirmation it keeps no other one waiting; then it waits as any other.
+pub async fn a_task_enters_its_group_when_it_is_confirmed(new_subject: NewSubject) {
+    let fixture = limited(new_subject, 1).await;
+    let mut asking = of_group("a", &fixture, 1);
+    asking.confirmation = Some(Box::new(Confirmation {
+        by: ConfirmBy::Client,
+        request: Json::trusted("{}"),
+        until: UnixMillis(9_000),
+    }));
+    assert!(fixture.create(asking).await.awaits_confirmation());
+    create(&fixture, &["b"]).await;
+    let running = claimed(&fixture).await;
+    assert_eq!(names(&running), ["b"]);
+    let accepted = Event::InputAnswered {
+        key: InputKey::nth(1),
+        answer: Json::trusted(r#"{"action":"accept"}"#),
+        by: AnsweredBy::Client,
+    };
+    let confirmed = fixture.apply(&id("a"), None, vec![accepted], 5).await;
+    assert_eq!(confirmed.expect("it is confirmed").state, State::Queued);
+    assert_eq!(claimed(&fixture).await, []);
+    end(&fixture, &running[0], succeeded()).await;
+    assert_eq!(names(&claimed(&fixture).await), ["a"]);
 }
 
 /// Over retries, suspensions, blocks and a restart; the others wait in the queue for every reader, and for nobody who claims.
