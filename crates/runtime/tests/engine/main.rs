@@ -26,6 +26,7 @@ mod pauses;
 mod permits;
 mod plain_calls;
 mod questions;
+mod queue_order;
 mod queues;
 mod quotas;
 mod races;
