@@ -12,10 +12,10 @@ pub use beneath::{open_file_beneath, open_folder_beneath, open_root, open_within
 pub use named_file::{check_named, open_named, read_named, read_named_text};
 pub use socket_path::SocketPath;
 
-use rustix::fs::{Access, OFlags};
+use rustix::fs::{Access, FlockOperation, OFlags, flock};
 use std::{
     fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -277,6 +277,37 @@ impl PrivateDir {
     /// The system's.
     pub fn sync(&self) -> io::Result<()> {
         self.opened.sync_all()
+    }
+
+    /// Waits for the lock of the file `name`, which is made if it is missing. Processes share the lock; it is held until the file is dropped.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub fn lock(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = self.file(name, &options)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    }
+
+    /// Puts a file with this content in the place of the file `name`, if there is one. A crash leaves the old one or the new one; the new one is on disk when this
+    /// returns. Whoever calls this must be alone, by a [`lock`](Self::lock) of another file, since this one is replaced.
+    ///
+    /// # Errors
+    /// The system's; the old file is as it was, unless the last sync has failed.
+    pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let new = self.path.join(format!("{name}.new"));
+        // Of a process that died here.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = open_file(&new, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(new, self.path.join(name))?;
+        self.sync()
     }
 }
 

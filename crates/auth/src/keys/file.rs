@@ -5,22 +5,17 @@ use super::{
     secret::{ApiKey, KeyDigest},
 };
 use longhaul_core::{Entropy, UnixMillis, whole_millis};
-use longhaul_private_dir::{PrivateDir, check_secret_file, make_file_private, open_file, read_file};
+use longhaul_private_dir::{PrivateDir, check_secret_file, make_file_private, read_file};
 use longhaul_server::auth::ToolPattern;
-use rustix::fs::{FlockOperation, flock};
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 /// The file in the data directory.
 pub(crate) const FILE: &str = "keys.json";
-/// What is written before it takes the place of [`FILE`].
-const NEW_FILE: &str = "keys.json.new";
-/// Whoever changes the file holds its lock. A file of its own, since the other one is replaced.
+/// Its lock is held by the process that changes [`FILE`], which is itself replaced.
 const LOCK_FILE: &str = "keys.lock";
 
 /// Why the keys cannot be read or changed.
@@ -284,42 +279,14 @@ impl KeyFile {
 
     /// Replaces the file by what `change` makes of it. A crash leaves the old one or the new one.
     fn change<T>(&self, change: impl FnOnce(&mut Document) -> Result<T, KeyFileError>) -> Result<T, KeyFileError> {
-        let _lock = self.lock()?;
+        let lock_path = self.dir.path().join(LOCK_FILE);
+        let _lock = self.dir.lock(LOCK_FILE).map_err(io_error("lock", &lock_path))?;
         let mut document = self.read()?;
         let value = change(&mut document)?;
-        let path = self.dir.path().join(NEW_FILE);
-        self.replace(&path, &document).map_err(io_error("write", &path))?;
+        let written = serde_json::to_string_pretty(&document).map_err(io::Error::from);
+        let replaced = written.and_then(|text| self.dir.replace(FILE, format!("{text}\n").as_bytes()));
+        replaced.map_err(io_error("write", &self.path()))?;
         Ok(value)
-    }
-
-    fn replace(&self, new: &Path, document: &Document) -> io::Result<()> {
-        // Of a process that died here: nobody else writes it while the lock is held.
-        match fs::remove_file(new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = open_file(new, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
-        serde_json::to_writer_pretty(&file, document)?;
-        file.write_all(b"\n")?;
-        file.sync_all()?;
-        fs::rename(new, self.path())?;
-        self.dir.sync()
-    }
-
-    /// Waits for other processes that change the file; that takes them milliseconds.
-    fn lock(&self) -> Result<File, KeyFileError> {
-        let options = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .clone();
-        let path = self.dir.path().join(LOCK_FILE);
-        let locked = self.dir.file(LOCK_FILE, &options).and_then(|file| {
-            flock(&file, FlockOperation::LockExclusive)?;
-            Ok(file)
-        });
-        locked.map_err(io_error("lock", &path))
     }
 }
 

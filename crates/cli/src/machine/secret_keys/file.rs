@@ -2,23 +2,17 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use longhaul_core::{Entropy, UnixMillis};
-use longhaul_private_dir::{PrivateDir, make_file_private, open_file, read_file};
-use rustix::fs::{FlockOperation, flock};
+use longhaul_private_dir::{PrivateDir, make_file_private, read_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
-    fmt, fs,
-    fs::{File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
 /// The file in the data directory.
 pub(crate) const FILE: &str = "secrets.key";
-/// What is written before it takes the place of [`FILE`].
-const NEW_FILE: &str = "secrets.key.new";
-/// Whoever changes the file holds its lock. A file of its own, since the other one is replaced.
+/// Its lock is held by the process that changes [`FILE`], which is itself replaced.
 const LOCK_FILE: &str = "secrets.lock";
 const VERSION: u32 = 1;
 /// The first key of a directory has the number 1, so that the key of another server on the same database goes before it. Later ones have the time, in seconds,
@@ -178,39 +172,17 @@ pub(crate) fn rotate(
 /// Replaces the file by what `change` makes of it. A crash leaves the old one or the new one.
 fn change(data_dir: &Path, change: impl FnOnce(&mut Vec<SecretKey>)) -> Result<Vec<SecretKey>, SecretKeyError> {
     let dir = PrivateDir::create(data_dir).map_err(io_error("open", data_dir))?;
-    let _lock = lock(&dir)?;
+    let _lock = dir
+        .lock(LOCK_FILE)
+        .map_err(io_error("lock", &data_dir.join(LOCK_FILE)))?;
     let mut keys = read(dir.path())?;
     change(&mut keys);
     let document = Document { version: VERSION, keys };
-    let path = dir.path().join(NEW_FILE);
-    replace(&dir, &path, &document).map_err(io_error("write", &path))?;
+    let path = dir.path().join(FILE);
+    let written = serde_json::to_string_pretty(&document).map_err(io::Error::from);
+    let replaced = written.and_then(|text| dir.replace(FILE, format!("{text}\n").as_bytes()));
+    replaced.map_err(io_error("write", &path))?;
     Ok(document.keys)
-}
-
-fn replace(dir: &PrivateDir, new: &Path, document: &Document) -> io::Result<()> {
-    // Of a process that died here: nobody else writes it while the lock is held.
-    match fs::remove_file(new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = open_file(new, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
-    serde_json::to_writer_pretty(&file, document)?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    fs::rename(new, dir.path().join(FILE))?;
-    dir.sync()
-}
-
-/// Waits for other processes that change the file; that takes them milliseconds.
-fn lock(dir: &PrivateDir) -> Result<File, SecretKeyError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let path = dir.path().join(LOCK_FILE);
-    let locked = dir.file(LOCK_FILE, &options).and_then(|file| {
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
-    });
-    locked.map_err(io_error("lock", &path))
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SecretKeyError {
