@@ -34,7 +34,7 @@ pub struct AdminSettings {
     pub metrics_key: bool,
     /// Names by which requests may call the address, besides those of this machine.
     pub allowed_hosts: Vec<HostName>,
-    /// The names of labels by whose values ended tasks are counted in the metrics: 50 values of each, and all others together.
+    /// The names of the labels by which the metrics count ended tasks. The first 50 values of a label are counted each, and all further ones as `other`.
     pub metrics_labels: BTreeSet<String>,
 }
 

@@ -255,7 +255,7 @@ async fn fetch(
     Ok(())
 }
 
-/// It goes on where it should, and is of the same file.
+/// Checks that a chunk continues the download and belongs to the same file.
 fn check(chunk: &ArtifactChunk, artifact: &Artifact, part: &Part) -> Result<(), Failure> {
     let goes_on = chunk.next == part.size + chunk.bytes.len() as u64 && !chunk.bytes.is_empty();
     let is_same = chunk.sha256 == artifact.sha256 && chunk.total == artifact.size;

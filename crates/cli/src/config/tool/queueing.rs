@@ -11,9 +11,9 @@ use longhaul_core::{Priority, StartRate};
 /// What a tool says of calls that wait for their turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueueSettings {
-    /// The largest number of attempts of this tool at once; `None` for no limit of its own. With a key, of tasks with the same value.
+    /// The largest number of attempts of this tool at once; `None` for no limit. With `concurrency_key`: the largest number of tasks in progress for each value.
     pub(crate) concurrency: Option<u32>,
-    /// Template of the value whose calls have their own concurrency.
+    /// The template of `concurrency_key`: calls with the same text share the limit.
     pub(crate) concurrency_key: Option<String>,
     /// Template of what no two live tasks of this tool have in common.
     pub(crate) unique: Option<String>,

@@ -174,7 +174,7 @@ fn mistake(placeholder: Placeholder<'_>, text: &str, input_schema: &Value, usage
     }
     if usage == TemplateUse::Question {
         return (placeholder.form == ValueForm::File).then(|| {
-            format!("`{placeholder}` is the path of a file, which says nothing to who is asked: write `{{{name}}}`, whose beginning is shown")
+            format!("`{placeholder}` is the path of a file, and the question would show that path: write `{{{name}}}`, which shows the beginning of the value")
         });
     }
     let alone = placeholder.is_whole && usage == TemplateUse::Argument;
