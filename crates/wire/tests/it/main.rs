@@ -20,3 +20,4 @@ mod retired;
 mod rounds;
 mod schema;
 mod subscriptions;
+mod wrong_params;

@@ -1,9 +1,13 @@
 //! Definitions and templates: what is refused and where, and what hostile arguments become.
 #![allow(clippy::unwrap_used)]
 
+mod elements;
+mod secrets;
+mod variables;
+
 use longhaul_command::{
     Arguments, CommandArgumentError, CommandDefinition, CommandElement, CommandTool, DEFINITION_VERSION,
-    DefinitionError, HarmlessValues, Invocation, OutputKind, StopSignal,
+    DefinitionError, Invocation, OutputKind, StopSignal,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,6 +65,16 @@ fn with_elements(elements: Value) -> CommandDefinition {
     let elements: Vec<CommandElement> = serde_json::from_value(elements).unwrap();
     wanted.command.extend(elements);
     wanted
+}
+
+fn with_variables(variables: &[(&str, &str)]) -> CommandDefinition {
+    let pairs = variables.iter();
+    CommandDefinition {
+        env_templates: pairs
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect(),
+        ..definition(&["cat"])
+    }
 }
 
 fn refused(definition: CommandDefinition) -> String {
@@ -222,159 +236,6 @@ fn stdin_is_a_template_too() {
 }
 
 #[test]
-fn a_list_stands_or_falls_with_its_values_and_repeats_for_an_array() {
-    for (elements, given, expected) in [
-        (
-            json!([["--tag", "{maybe}"], "{x}"]),
-            json!({"maybe": "a", "x": "b"}),
-            json!(["--tag", "a", "b"]),
-        ),
-        (json!([["--tag", "{maybe}"], "{x}"]), json!({"x": "b"}), json!(["b"])),
-        (
-            json!([["--tag", "{maybe}"], "{x}"]),
-            json!({"maybe": null, "x": "b"}),
-            json!(["b"]),
-        ),
-        (
-            json!([["--tag", "{maybe}"]]),
-            json!({"maybe": ""}),
-            json!(["--tag", ""]),
-        ),
-        (json!([["--tag", "{x}-{maybe}"]]), json!({"x": 1}), json!([])),
-        (
-            json!([["--tag", "{x}-{maybe}"]]),
-            json!({"x": 1, "maybe": true}),
-            json!(["--tag", "1-true"]),
-        ),
-        (
-            json!([["--x", "{l}"]]),
-            json!({"l": ["a", "b"]}),
-            json!(["--x", "a", "--x", "b"]),
-        ),
-        (
-            json!([["--x={l}"]]),
-            json!({"l": ["a", 2, ""]}),
-            json!(["--x=a", "--x=2", "--x="]),
-        ),
-        (json!([["--x", "{l}"], "end"]), json!({"l": []}), json!(["end"])),
-        (
-            json!([["{l}", "{x}", "{l}"]]),
-            json!({"l": ["a", "b"], "x": 0}),
-            json!(["a", "0", "a", "b", "0", "b"]),
-        ),
-        (json!([["--x", "{l}", "{maybe}"]]), json!({"l": ["a"]}), json!([])),
-        (json!([["--x", "{l:json}"]]), json!({"l": []}), json!(["--x", "[]"])),
-        (
-            json!([["{l}", "{l:json}"]]),
-            json!({"l": [1.0, 2]}),
-            json!(["1.0", "[1,2]", "2", "[1,2]"]),
-        ),
-    ] {
-        let argv = expand(with_elements(elements.clone()), &given.to_string())
-            .unwrap()
-            .argv;
-        assert_eq!(json!(argv[1..]), expected, "{elements} {given}");
-    }
-    use CommandArgumentError::*;
-    for (elements, given, expected) in [
-        (json!([["--tag", "{x}"]]), json!({}), Missing("x".into())),
-        (
-            json!([["{l}", "-n"]]),
-            json!({"l": ["a", "-rf"]}),
-            LeadingDash("l".into()),
-        ),
-        (json!([["--l", "{l}"]]), json!({"l": [["a"]]}), NotAWord("l".into())),
-        (
-            json!([["{l}", "{m}"]]),
-            json!({"l": ["a"], "m": ["b"]}),
-            ArrayInside("m".into()),
-        ),
-    ] {
-        let found = expand(with_elements(elements.clone()), &given.to_string());
-        assert_eq!(found.err(), Some(expected), "{elements} {given}");
-    }
-}
-
-#[test]
-fn a_switch_chooses_by_a_boolean() {
-    let both = json!([{"if": "maybe", "then": ["-v", "{x}"], "else": ["-q"]}, "end"]);
-    let argv = |elements: &Value, given: Value| {
-        let expanded = expand(with_elements(elements.clone()), &given.to_string());
-        expanded.map(|invocation| json!(invocation.argv[1..]))
-    };
-    for (given, expected) in [
-        (json!({"maybe": true, "x": "a"}), json!(["-v", "a", "end"])),
-        (json!({"maybe": false}), json!(["-q", "end"])),
-        (json!({"maybe": null}), json!(["end"])),
-        (json!({}), json!(["end"])),
-    ] {
-        assert_eq!(argv(&both, given.clone()), Ok(expected), "{given}");
-    }
-    let text = argv(&both, json!({"maybe": "true"}));
-    assert_eq!(text, Err(CommandArgumentError::NotABoolean("maybe".into())));
-    let required = argv(&json!([{"if": "x", "then": ["-v"]}]), json!({}));
-    assert_eq!(required, Err(CommandArgumentError::Missing("x".into())));
-}
-
-#[test]
-fn values_are_passed_as_json_and_as_files() {
-    let mut wanted = with_elements(json!([
-        "{x:json}",
-        "--in=@{y:file}",
-        "{maybe:file}",
-        "{y:file}",
-        "{z:file}"
-    ]));
-    wanted.stdin = "{y:json}\n".into();
-    let given =
-        r#"{"x": { "a\\\"" : [ 1.0, 1e2, 1.50, 1e300, "1.0 { ", null ] }, "y": "-rf\n\u0000", "z": [ true, 5.0 ]}"#;
-    let found = expand(wanted, given).unwrap();
-    let x = r#"{"a\\\"":[1,100,1.50,1e300,"1.0 { ",null]}"#;
-    assert_eq!(
-        found.argv[1..],
-        [
-            x,
-            "--in=@/attempt/argument.1",
-            "/attempt/argument.1",
-            "/attempt/argument.2"
-        ]
-    );
-    assert_eq!(found.stdin, "\"-rf\\n\\u0000\"\n");
-    let files: Vec<_> = found.files.iter().map(|file| (&*file.name, &*file.contents)).collect();
-    assert_eq!(files, [("argument.1", "-rf\n\0"), ("argument.2", "[true,5]\n")]);
-    use CommandArgumentError::*;
-    for (element, given, expected) in [
-        ("{x:json}", "-3", Negative("x".into())),
-        ("--x={x:json}", "[3.14159265358979323846]", Imprecise("x".into())),
-        ("{x:file}", r#""\ud800""#, NotText("x".into())),
-    ] {
-        let found = expand(definition(&["p", element]), &format!(r#"{{"x": {given}}}"#));
-        assert_eq!(found.err(), Some(expected), "{element} {given}");
-    }
-}
-
-#[test]
-fn all_arguments_with_their_defaults_can_be_the_standard_input() {
-    let mut wanted = definition(&["p", "{n}", "{maybe}"]);
-    wanted.stdin_json = true;
-    wanted.integers = names(&["n"]);
-    wanted.defaults = [("n".to_owned(), json!(5.0)), ("maybe".to_owned(), json!("d"))].into();
-    for (given, argv, stdin) in [
-        ("{}", &["5", "d"][..], r#"{"maybe":"d","n":5}"#),
-        (r#"{"maybe": null, "n": 1e2}"#, &["100"], r#"{"maybe":null,"n":100}"#),
-        (
-            r#"{"maybe": "x", "o": { "b\"": [ 7.0 ] }}"#,
-            &["5", "x"],
-            r#"{"maybe":"x","n":5,"o":{"b\"":[7]}}"#,
-        ),
-    ] {
-        let found = expand(wanted.clone(), given).unwrap();
-        assert_eq!(found.argv[1..], *argv, "{given}");
-        assert_eq!(found.stdin, format!("{stdin}\n"), "{given}");
-    }
-}
-
-#[test]
 fn a_wrong_definition_is_refused_with_its_place() {
     for (elements, expected) in [
         (json!(["a", []]), "`command` element 3: an empty list gives no argument"),
@@ -513,121 +374,6 @@ fn a_wrong_definition_is_refused_with_its_place() {
     );
 }
 
-fn with_variables(variables: &[(&str, &str)]) -> CommandDefinition {
-    let pairs = variables.iter();
-    CommandDefinition {
-        env_templates: pairs
-            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-            .collect(),
-        ..definition(&["cat"])
-    }
-}
-
-#[test]
-fn a_variable_can_hold_json() {
-    let definition = with_variables(&[("SPEC", "{spec:json}")]);
-    let made = expand(definition, r#"{"spec": {"a": [1, {}]}, "path": "x"}"#).unwrap();
-    assert_eq!(made.env["SPEC"], r#"{"a":[1,{}]}"#);
-}
-
-#[test]
-fn variables_and_the_folder_are_made_of_arguments() {
-    let variables = [
-        ("WHOLE", "{maybe}"),
-        ("PART", "v{maybe}/{path}"),
-        ("BRACES", "{{{path}}}"),
-    ];
-    let made = |cwd: &str, given: serde_json::Value| {
-        let definition = CommandDefinition {
-            cwd_template: Some(cwd.to_owned()),
-            ..with_variables(&variables)
-        };
-        let invocation = expand(definition, &given.to_string())?;
-        Ok((invocation.env.into_iter().collect::<Vec<_>>(), invocation.cwd.unwrap()))
-    };
-    let pairs = |pairs: &[(&str, &str)]| {
-        let pairs = pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        pairs.collect::<Vec<_>>()
-    };
-    // No program takes a value of a variable for an option.
-    let (env, cwd) = made("{path}/sub", json!({"path": "-a$(id)", "maybe": 1})).unwrap();
-    assert_eq!(
-        env,
-        pairs(&[("BRACES", "{-a$(id)}"), ("PART", "v1/-a$(id)"), ("WHOLE", "1")])
-    );
-    assert_eq!(cwd, "-a$(id)/sub");
-    let (env, cwd) = made("{maybe}/sub", json!({"path": "x", "maybe": null})).unwrap();
-    assert_eq!(env, pairs(&[("BRACES", "{x}"), ("PART", "v/x")]));
-    assert_eq!(cwd, "");
-    for (given, refusal) in [
-        (json!({}), CommandArgumentError::Missing("path".into())),
-        (json!({"path": "a\0b"}), CommandArgumentError::NotText("path".into())),
-        (json!({"path": ["a"]}), CommandArgumentError::ArrayInside("path".into())),
-    ] {
-        assert_eq!(made("{path}", given), Err(refusal));
-    }
-}
-
-#[test]
-fn variables_by_which_programs_load_code_take_no_free_values() {
-    let free = HarmlessValues::default();
-    let fixed = HarmlessValues {
-        fixed: names(&["path"]),
-        words: names(&["path"]),
-    };
-    let words = HarmlessValues {
-        fixed: names(&[]),
-        ..fixed.clone()
-    };
-    for name in [
-        "PATH",
-        "HOME",
-        "LD_PRELOAD",
-        "LD_LIBRARY_PATH",
-        "BASH_ENV",
-        "BASH_FUNC_ls%%",
-        "PYTHONSTARTUP",
-        "NODE_OPTIONS",
-        "GIT_SSH_COMMAND",
-        "GIT_CONFIG_KEY_0",
-        "npm_config_script_shell",
-    ] {
-        let definition = with_variables(&[(name, "x{path}")]);
-        for harmless in [&free, &words] {
-            let refused = definition.check_scripts(harmless).unwrap_err().to_string();
-            assert!(
-                refused.starts_with(&format!("`env.{name}`: `{{path}}` stands in")),
-                "{refused}"
-            );
-        }
-        assert!(definition.check_scripts(&fixed).is_ok(), "{name}");
-        let accepted = CommandDefinition {
-            allow_placeholders_in_scripts: true,
-            ..definition
-        };
-        assert!(accepted.check_scripts(&free).is_ok(), "{name}");
-        assert!(with_variables(&[(name, "x")]).check_scripts(&free).is_ok(), "{name}");
-    }
-    assert!(
-        with_variables(&[("TAG", "{path}"), ("GIT_AUTHOR_NAME", "{path}")])
-            .check_scripts(&free)
-            .is_ok()
-    );
-}
-
-/// A definition that an earlier release has stored: its variables are literal, whatever they look like.
-#[test]
-fn stored_variables_keep_their_meaning() {
-    let stored = r#"{"version":1,"command":["cat"],"env":{"FORMAT":"{path} ${HOME} {"},"cwd":"/tmp/{path}","output":"text","max_output":1,"max_log":1}"#;
-    let definition = CommandDefinition::from_json(stored).unwrap();
-    assert_eq!(definition.to_json(), stored);
-    let invocation = expand(definition.clone(), "{}").unwrap();
-    assert_eq!((invocation.env.len(), invocation.cwd), (0, None));
-    assert_eq!(definition.env["FORMAT"], "{path} ${HOME} {");
-}
-
 #[test]
 fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
     let mut stored = definition(&["find", "{path}"]);
@@ -684,16 +430,6 @@ fn a_definition_without_new_keys_has_the_text_that_it_always_had() {
     assert_eq!(CommandDefinition::from_json(text).unwrap(), expected);
     assert_eq!(expected.to_json(), text);
     assert_eq!(expand(expected, r#"{"path": "a"}"#).unwrap().stdin, "json");
-}
-
-#[test]
-fn secrets_are_not_printed() {
-    let printed = format!(
-        "{:?} {:?}",
-        definition(&["p", "hush"]),
-        expand(definition(&["p", "hush"]), "{}").unwrap()
-    );
-    assert!(!printed.contains("secret") && !printed.contains("hush"), "{printed}");
 }
 
 proptest! {
@@ -783,51 +519,5 @@ proptest! {
         if let Ok(template) = longhaul_command::Template::parse(&text) {
             prop_assert!(template.properties().all(|name| !name.is_empty() && text.contains(name)));
         }
-    }
-}
-
-#[test]
-fn secrets_are_apart_from_what_is_written_down() {
-    let secret = |definition| CommandDefinition {
-        secrets: names(&["token", "key"]),
-        optional: names(&["note"]),
-        ..definition
-    };
-    let tool = secret(CommandDefinition {
-        env_templates: [("TOKEN", "{token}"), ("NOTE", "{note}")]
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
-            .into(),
-        stdin_json: true,
-        ..definition(&["deploy", "{key:file}", "{note:file}"])
-    });
-    let invocation = expand(tool, r#"{"token":"t-1","key":"k-1","note":"n"}"#).unwrap();
-    assert_eq!(invocation.argv, ["deploy", "/attempt/secret.1", "/attempt/argument.2"]);
-    assert_eq!(invocation.env, [("NOTE".to_owned(), "n".to_owned())].into());
-    assert_eq!((invocation.stdin.as_str(), invocation.files.len()), ("", 1));
-    let secrets = &invocation.secret;
-    assert_eq!(secrets.env, [("TOKEN".to_owned(), "t-1".to_owned())].into());
-    assert_eq!(secrets.files, [("secret.1".to_owned(), "k-1".to_owned())].into());
-    let stdin = secrets.stdin.as_deref().unwrap();
-    assert_eq!(stdin, "{\"key\":\"k-1\",\"note\":\"n\",\"token\":\"t-1\"}\n");
-
-    let in_folder = CommandDefinition {
-        cwd_template: Some("x/{token}".to_owned()),
-        ..definition(&["deploy"])
-    };
-    for (exposed, place) in [
-        (
-            definition(&["deploy", "--token={token}"]),
-            "`command` element 2: `token` is secret",
-        ),
-        (
-            with_elements(json!([["--key", "{key}"]])),
-            "`command` element 2: `key` is secret",
-        ),
-        (in_folder, "`cwd`: `token` is secret"),
-    ] {
-        let Err(error) = CommandTool::new(secret(exposed), None) else {
-            panic!("{place} was accepted")
-        };
-        assert!(error.to_string().starts_with(place), "{error}");
     }
 }
